@@ -1,0 +1,57 @@
+# Every target sets itself up: Python >= 3.11 with pip and a C compiler are enough.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ARGS ?=
+SOURCES := gateway channels agent tests
+
+.PHONY: help setup demo up test check lint types fmt faults bench lock
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+# uv installs from the lock alone, with every hash checked; the project itself is linked, not copied.
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Trivet needs Python 3.11 or newer; this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --quiet --disable-pip-version-check install $$(grep -oE '^uv==[^ ]+' requirements.lock)
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+setup: $(READY) ## create .venv and install what the lock names
+
+demo: $(READY) ## emulators, playground and everything else; ARGS=--headless for a scripted run
+	$(BIN)/trivet demo $(ARGS)
+
+up: $(READY) ## start Trivet with ./trivet.toml or the environment
+	$(BIN)/trivet up $(ARGS)
+
+test: $(READY) ## the whole suite, on real Valkey, SQLite, PostgreSQL and client libraries
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint types test ## what CI runs
+
+lint: $(READY) ## ruff and import-linter
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/lint-imports --no-cache
+
+types: $(READY) ## mypy, strict, source and tests
+	$(BIN)/mypy $(SOURCES)
+
+fmt: $(READY) ## format and fix what can be fixed
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+faults: $(READY) ## only the tests that kill, pause and cut
+	$(BIN)/python -m pytest tests/faults $(ARGS)
+
+bench: $(READY) ## print the performance tables
+	$(BIN)/python -m tests.bench $(ARGS)
+
+lock: $(READY) ## compile requirements.lock again from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--group dev pyproject.toml --output-file requirements.lock

@@ -1,0 +1,145 @@
+"""What the playground and the tests see of an emulated platform: people, places, what was said.
+
+Each emulator keeps its own state in its vendor's shapes and shows it through `Stage`. Nothing here
+knows a vendor, and nothing here is seen by the client libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class PlaceKind(StrEnum):
+    DM = "dm"
+    GROUP = "group"
+    THREAD = "thread"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Someone who can write. `id` is the vendor's user id as text."""
+
+    id: str
+    name: str
+    handle: str
+    is_bot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Somewhere to write: a direct chat of one person, a group or channel, a thread or topic in one.
+
+    `id` is the stage's own stable name for it, `address` the vendor's ids as shown to people.
+    """
+
+    id: str
+    kind: PlaceKind
+    title: str
+    address: str
+    person_id: str | None = None
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message as people see it now. `text` is plain, `html` is how the vendor's client would show it."""
+
+    id: str
+    place_id: str
+    author: Person
+    text: str
+    html: str
+    at_ms: int
+    edited: bool = False
+    reply_to: str | None = None
+    files: tuple[str, ...] = ()
+
+
+class EventKind(StrEnum):
+    SAID = "said"
+    EDITED = "edited"
+    DELETED = "deleted"
+    TYPING = "typing"
+    PLACE = "place"
+
+
+@dataclass(frozen=True, slots=True)
+class StageEvent:
+    """Something visible happened. `said` for SAID and EDITED, `message_id` for DELETED."""
+
+    kind: EventKind
+    place_id: str
+    said: Said | None = None
+    message_id: str | None = None
+    status: str = ""
+
+
+@dataclass(slots=True)
+class Faults:
+    """Switches, read at each request. Counters fall by one at each use; zero is off."""
+
+    delay_s: float = 0.0
+    refuse_format: int = 0  # "can't parse entities" and its like
+    rate_limit: int = 0  # 429 with `retry_after_s`
+    retry_after_s: float = 1.0
+    server_error: int = 0  # 502 with an HTML body, nothing done
+    drop_after: int = 0  # do it, then cut the connection: the sender cannot know
+    drop_before: int = 0  # cut the connection, nothing done
+    duplicate: int = 0  # deliver the next inbound event twice
+    poison: int = 0  # send an update that the client library cannot parse
+    blocked: bool = False  # the bot is blocked, kicked or not in the channel
+    other: dict[str, float] = field(default_factory=dict)  # vendor-specific switches, documented there
+
+
+class Stage(Protocol):
+    """One platform, as a person in front of it sees it."""
+
+    platform: str
+    faults: Faults
+
+    def people(self) -> Sequence[Person]: ...
+
+    def places(self) -> Sequence[Place]: ...
+
+    def add_person(self, name: str) -> Person:
+        """A new person, with a direct chat to the bot, in every group."""
+        ...
+
+    def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
+        """A new group (everybody and the bot are in it) or a thread or topic in one."""
+        ...
+
+    async def say(
+        self,
+        person_id: str,
+        place_id: str,
+        text: str,
+        *,
+        mention_bot: bool = False,
+        reply_to: str | None = None,
+    ) -> Said:
+        """Write as a person would; `mention_bot` puts the bot's mention in front, in the vendor's own form."""
+        ...
+
+    async def edit(self, message_id: str, place_id: str, text: str) -> None:
+        """The author changes a message."""
+        ...
+
+    async def delete(self, message_id: str, place_id: str) -> None:
+        """The author takes a message back."""
+        ...
+
+    def said(self, place_id: str) -> Sequence[Said]:
+        """All messages of a place, oldest first, as they stand now."""
+        ...
+
+    def events(self) -> AsyncIterator[StageEvent]:
+        """Everything visible from now on; each caller gets every event."""
+        ...
+
+    async def cut_connections(self) -> None:
+        """Drop every open long poll or websocket, as a network fault would."""
+        ...

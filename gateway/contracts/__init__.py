@@ -1,0 +1,1 @@
+"""The vocabulary both sides speak: plain frozen values and Protocols, standard library only."""

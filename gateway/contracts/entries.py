@@ -1,0 +1,210 @@
+"""What a session consists of: entries, turns, usage. Written by the agent, kept by the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import CleanText, Reply
+
+UNTITLED: Final = CleanText("New Chat")
+"""The sentinel: a session with this title may still be titled by the titler."""
+
+
+class Role(StrEnum):
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class EntryKind(StrEnum):
+    MESSAGE = "message"
+    COMPACTION = "compaction"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call the model asked for. `arguments` is the model's JSON text, scrubbed."""
+
+    id: str
+    name: str
+    arguments: CleanText
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a transcript. Append-only; `seq` is assigned by the store (0 = not yet stored).
+
+    A `COMPACTION` entry is a summary: the entries below `tail_start_seq` are out of the model's view.
+    A `TOOL` entry answers `tool_call_id`; `is_error` is the flag of its result envelope.
+    `message_id` is the platform message a user entry came from (unique per store).
+    """
+
+    role: Role
+    text: CleanText
+    seq: int = 0
+    kind: EntryKind = EntryKind.MESSAGE
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    is_error: bool = False
+    tail_start_seq: int = 0
+    message_id: str = ""
+    turn_id: str = ""
+    created_at_ms: int = 0
+
+
+class UsagePurpose(StrEnum):
+    TURN = "turn"
+    TITLE = "title"
+    COMPACTION = "compaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one model call cost, charged to the owner of `key`. Money in US dollars."""
+
+    key: SessionKey
+    purpose: UsagePurpose
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    cost_usd: float = 0.0
+    turn_id: str = ""
+    created_at_ms: int = 0
+
+
+class TurnState(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class SessionStatus(StrEnum):
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One conversation under a key, as lists show it. `number` counts a key's sessions from 1."""
+
+    id: str
+    key: SessionKey
+    number: int
+    title: CleanText
+    status: SessionStatus
+    parent_session_id: str | None
+    created_at_ms: int
+    updated_at_ms: int
+    message_count: int
+    tokens: int
+    cost_usd: float
+    is_current: bool = False
+    title_tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """What `Store.begin_turn` found: the session, which messages are new, what still waits to be sent.
+
+    `fresh_ids` empty means that all messages were answered before: publish `unsent` and commit.
+    """
+
+    session: Session
+    fresh_ids: frozenset[str]
+    unsent: tuple[Reply, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """Effect of /new: close the current session of the key and open the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetTitle:
+    """Effect of /title: the user's title always wins."""
+
+    title: CleanText
+
+
+Effect = OpenSession | SetTitle
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCommit:
+    """Everything one turn leaves behind, written in one transaction guarded by `fence`.
+
+    `entries` excludes the user entries that `begin_turn` already stored. `consumed` are the ids of
+    the inbound messages this turn answered. `effects` apply after the entries, in order.
+    """
+
+    turn_id: str
+    session_id: str
+    key: SessionKey
+    fence: int
+    state: TurnState
+    consumed: tuple[str, ...]
+    entries: tuple[Entry, ...] = ()
+    usage: tuple[Usage, ...] = ()
+    outbox: tuple[Reply, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    error_reference: str = ""
+    finished_at_ms: int = 0
+
+
+class GrantRole(StrEnum):
+    GUEST = "guest"
+    MEMBER = "member"
+    ADMIN = "admin"
+    BLOCKED = "blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What an operator decided about one user (`key` is an owner key)."""
+
+    key: SessionKey
+    role: GrantRole
+    granted_by: str
+    created_at_ms: int
+
+
+class TodoState(StrEnum):
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """One task of a key, shown to the model in its prompt until it is done."""
+
+    position: int
+    text: CleanText
+    state: TodoState
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One durable fact a user asked to be remembered. `id` is unique per store."""
+
+    id: int
+    key: SessionKey
+    text: CleanText
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A committed reply and how far it came (`new`, `published`, or a `DeliveryState` value)."""
+
+    reply: Reply
+    state: str
+    address: ReplyAddress
+    updated_at_ms: int
+    detail: Mapping[str, Any] = field(default_factory=dict)

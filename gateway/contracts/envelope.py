@@ -1,0 +1,258 @@
+"""The wire form of everything on the bus: one JSON object, `{"v": 1, "t": <type>, …}`.
+
+Golden files in `tests/golden/envelopes` pin it. A reader ignores fields it does not know, so that two
+versions can run side by side; it refuses a version it does not know, so that nothing is half understood.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from gateway.contracts.errors import BadEnvelope, BadSessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import (
+    Activity,
+    Attachment,
+    AttachmentKind,
+    CleanText,
+    ControlKind,
+    ControlRequest,
+    DeliveryRecord,
+    DeliveryState,
+    InboundMessage,
+    Receipt,
+    RemovedSecrets,
+    Reply,
+    ReplyKind,
+)
+
+VERSION: Final = 1
+
+Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity
+_Fields: TypeAlias = Mapping[str, Any]
+
+
+def encode(value: Wire) -> bytes:
+    """UTF-8 JSON without spaces, keys in a fixed order."""
+    name, fields = _ENCODERS[type(value)](value)
+    body = {"v": VERSION, "t": name, **fields}
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> Wire:
+    """The inverse of `encode`. Raises `BadEnvelope` for anything else."""
+    try:
+        body = json.loads(data)
+        if not isinstance(body, dict) or body.get("v") != VERSION:
+            raise BadEnvelope(f"envelope of an unknown version ({len(data)} bytes)")
+        return _DECODERS[body["t"]](body)
+    except (ValueError, KeyError, TypeError, BadSessionKey) as error:
+        raise BadEnvelope(f"malformed envelope ({len(data)} bytes, {type(error).__name__})") from error
+
+
+def decode_inbound(data: bytes) -> InboundMessage:
+    """`decode` for a mailbox, where nothing but inbound messages may lie."""
+    value = decode(data)
+    if not isinstance(value, InboundMessage):
+        raise BadEnvelope(f"expected an inbound message, found {type(value).__name__}")
+    return value
+
+
+def decode_reply(data: bytes) -> Reply:
+    """`decode` for an outbound stream."""
+    value = decode(data)
+    if not isinstance(value, Reply):
+        raise BadEnvelope(f"expected a reply, found {type(value).__name__}")
+    return value
+
+
+def address_to_text(address: ReplyAddress) -> str:
+    """A reply address as one JSON string, for a database column."""
+    return json.dumps(_address(address), ensure_ascii=False, separators=(",", ":"))
+
+
+def address_from_text(text: str) -> ReplyAddress:
+    """The inverse of `address_to_text`. Raises `BadEnvelope`."""
+    try:
+        return _to_address(json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadEnvelope("malformed reply address") from error
+
+
+def _address(address: ReplyAddress) -> dict[str, Any]:
+    return {"channel": address.channel, "lane": address.lane, "target": address.target}
+
+
+def _to_address(fields: _Fields) -> ReplyAddress:
+    return ReplyAddress(_text(fields, "channel"), _text(fields, "lane"), _text(fields, "target"))
+
+
+def _text(fields: _Fields, name: str) -> str:
+    value = fields[name]
+    if not isinstance(value, str):
+        raise TypeError(name)
+    return value
+
+
+def _clean(fields: _Fields, name: str) -> CleanText:
+    return CleanText(_text(fields, name))
+
+
+def _inbound(message: InboundMessage) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "key": str(message.key),
+        "address": _address(message.address),
+        "text": message.text,
+        "author_id": message.author_id,
+        "author_name": message.author_name,
+        "is_private": message.is_private,
+        "sent_at_ms": message.sent_at_ms,
+        "received_at_ms": message.received_at_ms,
+        "attachments": [
+            {
+                "kind": attachment.kind.value,
+                "reference": attachment.reference,
+                "name": attachment.name,
+                "media_type": attachment.media_type,
+                "size_bytes": attachment.size_bytes,
+            }
+            for attachment in message.attachments
+        ],
+        "removed": [{"kind": removed.kind, "count": removed.count} for removed in message.removed],
+    }
+
+
+def _to_inbound(fields: _Fields) -> InboundMessage:
+    return InboundMessage(
+        id=_text(fields, "id"),
+        key=SessionKey.parse(_text(fields, "key")),
+        address=_to_address(fields["address"]),
+        text=_clean(fields, "text"),
+        author_id=_text(fields, "author_id"),
+        author_name=_clean(fields, "author_name"),
+        is_private=bool(fields["is_private"]),
+        sent_at_ms=int(fields["sent_at_ms"]),
+        received_at_ms=int(fields["received_at_ms"]),
+        attachments=tuple(
+            Attachment(
+                kind=AttachmentKind(item["kind"]),
+                reference=_text(item, "reference"),
+                name=_clean(item, "name"),
+                media_type=_text(item, "media_type"),
+                size_bytes=item["size_bytes"],
+            )
+            for item in fields["attachments"]
+        ),
+        removed=tuple(RemovedSecrets(_text(item, "kind"), int(item["count"])) for item in fields["removed"]),
+    )
+
+
+def _reply(reply: Reply) -> dict[str, Any]:
+    return {
+        "id": reply.id,
+        "turn_id": reply.turn_id,
+        "key": str(reply.key),
+        "address": _address(reply.address),
+        "text": reply.text,
+        "kind": reply.kind.value,
+        "created_at_ms": reply.created_at_ms,
+        "title": reply.title,
+    }
+
+
+def _to_reply(fields: _Fields) -> Reply:
+    return Reply(
+        id=_text(fields, "id"),
+        turn_id=_text(fields, "turn_id"),
+        key=SessionKey.parse(_text(fields, "key")),
+        address=_to_address(fields["address"]),
+        text=_clean(fields, "text"),
+        kind=ReplyKind(fields["kind"]),
+        created_at_ms=int(fields["created_at_ms"]),
+        title=None if fields.get("title") is None else _clean(fields, "title"),
+    )
+
+
+def _control(request: ControlRequest) -> dict[str, Any]:
+    return {
+        "kind": request.kind.value,
+        "message": _inbound(request.message),
+        "dropped": request.dropped,
+        "was_running": request.was_running,
+    }
+
+
+def _to_control(fields: _Fields) -> ControlRequest:
+    return ControlRequest(
+        kind=ControlKind(fields["kind"]),
+        message=_to_inbound(fields["message"]),
+        dropped=int(fields["dropped"]),
+        was_running=bool(fields["was_running"]),
+    )
+
+
+def _receipt(receipt: Receipt) -> dict[str, Any]:
+    record = receipt.record
+    return {
+        "reply_id": record.reply_id,
+        "state": record.state.value,
+        "attempt": record.attempt,
+        "next_chunk": record.next_chunk,
+        "chunks": record.chunks,
+        "platform_ids": list(record.platform_ids),
+        "updated_at_ms": record.updated_at_ms,
+        "reason": record.reason,
+        "key": str(receipt.key),
+        "channel": receipt.channel,
+    }
+
+
+def _to_receipt(fields: _Fields) -> Receipt:
+    record = DeliveryRecord(
+        reply_id=_text(fields, "reply_id"),
+        state=DeliveryState(fields["state"]),
+        attempt=int(fields["attempt"]),
+        next_chunk=int(fields["next_chunk"]),
+        chunks=int(fields["chunks"]),
+        platform_ids=tuple(str(item) for item in fields["platform_ids"]),
+        updated_at_ms=int(fields["updated_at_ms"]),
+        reason=_text(fields, "reason"),
+    )
+    return Receipt(record, SessionKey.parse(_text(fields, "key")), _text(fields, "channel"))
+
+
+def _activity(activity: Activity) -> dict[str, Any]:
+    return {
+        "address": _address(activity.address),
+        "turn_id": activity.turn_id,
+        "for_s": activity.for_s,
+        "ended": activity.ended,
+    }
+
+
+def _to_activity(fields: _Fields) -> Activity:
+    return Activity(
+        _to_address(fields["address"]),
+        _text(fields, "turn_id"),
+        float(fields["for_s"]),
+        bool(fields["ended"]),
+    )
+
+
+_ENCODERS: Final[Mapping[type, Callable[[Any], tuple[str, dict[str, Any]]]]] = {
+    InboundMessage: lambda value: ("inbound", _inbound(value)),
+    Reply: lambda value: ("reply", _reply(value)),
+    ControlRequest: lambda value: ("control", _control(value)),
+    Receipt: lambda value: ("receipt", _receipt(value)),
+    Activity: lambda value: ("activity", _activity(value)),
+}
+_DECODERS: Final[Mapping[str, Callable[[_Fields], Wire]]] = {
+    "inbound": _to_inbound,
+    "reply": _to_reply,
+    "control": _to_control,
+    "receipt": _to_receipt,
+    "activity": _to_activity,
+}

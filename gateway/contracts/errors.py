@@ -1,0 +1,158 @@
+"""Every error that crosses a room, drawn once.
+
+    TrivetError
+    ├── ConfigError                 the operator has to change something; message = one sentence with the remedy
+    ├── BadSessionKey, BadEnvelope  malformed text at a door
+    ├── BusError
+    │   ├── BusUnavailable          retryable
+    │   └── AlreadyRunning          another Trivet owns this data directory
+    ├── StoreError
+    │   ├── StoreUnavailable        retryable: locked, unreachable
+    │   ├── SchemaMismatch          newer or missing schema
+    │   └── Fenced                  a newer worker owns the lane; drop the turn
+    ├── ModelError                  after retries; `user_sentence` is what the user may read
+    │   ├── ModelUnavailable        retryable: rate limit, overload, 5xx, connect and read errors
+    │   ├── ModelRejected           authentication, quota, not found, invalid request
+    │   └── ContextTooLong          compact and try once more
+    ├── ToolError                   an error result for the model, never for the user
+    └── DeliveryError
+        ├── RateLimited             retryable after `retry_after_s`, the whole lane waits
+        ├── SendFailed              retryable, certainly not delivered
+        ├── OutcomeUnknown          may have been delivered: look up before sending again
+        ├── AddressDead             blocked, kicked, gone: never retry
+        ├── AddressMoved            retry at `address`
+        ├── FormatRefused           the same chunk goes out as plain text
+        └── CredentialsRejected     the account stops, the operator is told
+
+`retryable` is a fact of the class, not of the moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from gateway.contracts.ids import ReplyAddress
+
+
+class TrivetError(Exception):
+    """Base of the tree. `str(error)` is fit for the operator's log, never for a chat."""
+
+    retryable: ClassVar[bool] = False
+
+
+class ConfigError(TrivetError):
+    """Wrong or missing configuration. The message is one sentence that names the remedy."""
+
+
+class BadSessionKey(TrivetError):
+    """Text that is no session key."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"not a session key: {text[:80]!r}")
+
+
+class BadEnvelope(TrivetError):
+    """Bytes from the bus that are no envelope of a version we read."""
+
+
+class BusError(TrivetError):
+    """The bus refused."""
+
+
+class BusUnavailable(BusError):
+    """Redis cannot be reached, is loading, or lost its primary."""
+
+    retryable = True
+
+
+class AlreadyRunning(BusError):
+    """Another Trivet owns this data directory."""
+
+
+class StoreError(TrivetError):
+    """The database refused."""
+
+
+class StoreUnavailable(StoreError):
+    """The database is locked or cannot be reached."""
+
+    retryable = True
+
+
+class SchemaMismatch(StoreError):
+    """The database is newer than this Trivet, or was never migrated."""
+
+
+class Fenced(StoreError):
+    """A newer fencing token owns the lane: this run must end without a trace."""
+
+
+class ModelError(TrivetError):
+    """A model call failed for good."""
+
+
+class ModelUnavailable(ModelError):
+    """Rate limit, overload, server or network error. `retry_after_s` when the provider named it."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ModelRejected(ModelError):
+    """Authentication, quota, unknown model, invalid request: trying again changes nothing."""
+
+
+class ContextTooLong(ModelError):
+    """The provider says that the prompt does not fit."""
+
+
+class ToolError(TrivetError):
+    """A tool could not do what the model asked. The text becomes the tool's error result."""
+
+
+class DeliveryError(TrivetError):
+    """A platform did not take a message."""
+
+
+class RateLimited(DeliveryError):
+    """HTTP 429 or its like: nothing was sent, wait `retry_after_s`."""
+
+    retryable = True
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(f"rate limited for {retry_after_s:g} s")
+        self.retry_after_s = retry_after_s
+
+
+class SendFailed(DeliveryError):
+    """The platform certainly did not take it; trying again is safe."""
+
+    retryable = True
+
+
+class OutcomeUnknown(DeliveryError):
+    """The request left, no answer came: it may have been delivered."""
+
+
+class AddressDead(DeliveryError):
+    """Blocked, kicked, deleted, archived: this address takes nothing any more."""
+
+
+class AddressMoved(DeliveryError):
+    """The chat lives elsewhere now (Telegram supergroup migration)."""
+
+    def __init__(self, address: ReplyAddress) -> None:
+        super().__init__("the chat moved")
+        self.address = address
+
+
+class FormatRefused(DeliveryError):
+    """The platform refused the formatting, not the message."""
+
+
+class CredentialsRejected(DeliveryError):
+    """The platform does not accept our token. The message names the channel, never the token."""

@@ -1,0 +1,93 @@
+"""Who is speaking (`SessionKey`) and where the answer goes (`ReplyAddress`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from gateway.contracts.errors import BadSessionKey
+
+_PART: Final = re.compile(r"[^\s/:\x00-\x1f]{1,128}")
+_CHANNEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[A-Za-z0-9_-]{1,64})?")
+KEY_CHARS_MAX: Final = 512
+
+
+class SessionScope(StrEnum):
+    """How much of the place goes into a session key (`session.scope`)."""
+
+    PLACE = "place"
+    USER = "user"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """The name of a lane: messages of one key are handled one at a time and in order.
+
+    Text form: `telegram:123` in a direct message, `telegram:123/-100456` in a place,
+    `slack:U1/C1/1712.0001` in a thread, `telegram:/-100456` when a place is shared (no user part).
+    `channel` may carry a workspace: `slack.T123`.
+    """
+
+    channel: str
+    user: str
+    place: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _CHANNEL.fullmatch(self.channel):
+            raise BadSessionKey(str(self))
+        if not self.user and not self.place:
+            raise BadSessionKey(str(self))
+        if any(not _PART.fullmatch(part) for part in (*self.place, *filter(None, (self.user,)))):
+            raise BadSessionKey(str(self))
+        if len(str(self)) > KEY_CHARS_MAX:
+            raise BadSessionKey(str(self)[:KEY_CHARS_MAX])
+
+    def __str__(self) -> str:
+        return "/".join((f"{self.channel}:{self.user}", *self.place))
+
+    @classmethod
+    def parse(cls, text: str) -> SessionKey:
+        """The inverse of `str(key)`. Raises `BadSessionKey`."""
+        channel, colon, rest = text.partition(":")
+        if not colon:
+            raise BadSessionKey(text)
+        user, *place = rest.split("/")
+        return cls(channel, user, tuple(place))
+
+    @classmethod
+    def scoped(cls, channel: str, user: str, place: tuple[str, ...], scope: SessionScope) -> SessionKey:
+        """The key of `user` speaking in `place` (empty in a direct message) under `scope`."""
+        if not place or scope is SessionScope.USER:
+            return cls(channel, user)
+        return cls(channel, "" if scope is SessionScope.SHARED else user, place)
+
+    @property
+    def is_private(self) -> bool:
+        """True when the key names a user and no place."""
+        return not self.place
+
+    @property
+    def platform(self) -> str:
+        """The channel without its workspace: `slack` for `slack.T123`."""
+        return self.channel.partition(".")[0]
+
+    @property
+    def owner(self) -> SessionKey:
+        """Whom budget, memory, access and erasure belong to: the user, or a shared place itself."""
+        return replace(self, place=()) if self.user else self
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyAddress:
+    """Where an answer goes. Written by a channel; only that channel reads `target`.
+
+    `channel` routes to the adapter; replies with equal `(channel, lane)` keep their order
+    and share one pacing budget; `target` is the channel's own canonical JSON.
+    """
+
+    channel: str
+    lane: str
+    target: str

@@ -1,0 +1,155 @@
+"""What travels between the roles. All values are frozen; all text is clean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+from gateway.contracts.ids import ReplyAddress, SessionKey
+
+CleanText = NewType("CleanText", str)
+"""Text that has been through the scrubber. Only `gateway.scrub` makes it from raw text; the
+envelope and the store, which hold nothing else, restore it. A test pins who may call this name."""
+
+
+class AttachmentKind(StrEnum):
+    IMAGE = "image"
+    AUDIO = "audio"
+    VOICE = "voice"
+    VIDEO = "video"
+    DOCUMENT = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message, by reference: the bus never carries media.
+
+    `reference` is opaque to everyone but the channel that wrote it.
+    """
+
+    kind: AttachmentKind
+    reference: str
+    name: CleanText
+    media_type: str = "application/octet-stream"
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One secret found: which rule, and where in the text. Never the secret."""
+
+    rule: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedSecrets:
+    """How many secrets of one kind intake removed from a message."""
+
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class InboundMessage:
+    """One message that Trivet answers: normalized, scrubbed, bounded.
+
+    `id` is unique for ever and equal for every redelivery of the same platform message:
+    `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds.
+    """
+
+    id: str
+    key: SessionKey
+    address: ReplyAddress
+    text: CleanText
+    author_id: str
+    author_name: CleanText
+    is_private: bool
+    sent_at_ms: int
+    received_at_ms: int
+    attachments: tuple[Attachment, ...] = ()
+    removed: tuple[RemovedSecrets, ...] = ()
+
+
+class ReplyKind(StrEnum):
+    ANSWER = "answer"
+    NOTICE = "notice"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One committed answer, as CommonMark, on its way to a channel.
+
+    `id` is the outbox id: the same for every repetition of the same answer.
+    """
+
+    id: str
+    turn_id: str
+    key: SessionKey
+    address: ReplyAddress
+    text: CleanText
+    kind: ReplyKind
+    created_at_ms: int
+    title: CleanText | None = None
+
+
+class DeliveryState(StrEnum):
+    """pending -> sending -> sent | retry | failed | unknown (queue.md decision 6)."""
+
+    PENDING = "pending"
+    SENDING = "sending"
+    SENT = "sent"
+    RETRY = "retry"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRecord:
+    """The ledger's row for one reply: how far delivery came."""
+
+    reply_id: str
+    state: DeliveryState
+    attempt: int = 0
+    next_chunk: int = 0
+    chunks: int = 0
+    platform_ids: tuple[str, ...] = ()
+    updated_at_ms: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The end of a delivery, on its way to SQL."""
+
+    record: DeliveryRecord
+    key: SessionKey
+    channel: str
+
+
+class ControlKind(StrEnum):
+    STOP = "stop"
+    STATUS = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRequest:
+    """A command that never waits behind work. `dropped` and `was_running` are what `stop` did."""
+
+    kind: ControlKind
+    message: InboundMessage
+    dropped: int = 0
+    was_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A turn is running for this address: show a typing indicator for `for_s` seconds. Lossy."""
+
+    address: ReplyAddress
+    turn_id: str
+    for_s: float
+    ended: bool = field(default=False)

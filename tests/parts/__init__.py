@@ -1,0 +1,1 @@
+"""Fixtures: real servers and emulators, started once and cleaned between tests."""

@@ -1,0 +1,1 @@
+"""Fixtures for real databases: SQLite files and one PostgreSQL server per test run."""

@@ -1,0 +1,1 @@
+"""Fixtures for the three platform emulators, served on loopback."""

@@ -1,0 +1,1 @@
+"""Fixtures for a real Valkey server and the bus on it."""
