@@ -89,9 +89,7 @@ class AccessBus(Protocol):
         """Replace the whole projection."""
         ...
 
-    async def pairing_code(
-        self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int
-    ) -> str | None:
+    async def pairing_code(self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int) -> str | None:
         """The pending code of this stranger, made now from `new_code` if there is none; None when too
         many strangers of the channel are pending."""
         ...
@@ -213,9 +211,7 @@ class PendingReply:
 class DeliveryBus(Protocol):
     """The outbound stream and the delivery ledger of one channel. Raises `BusUnavailable`."""
 
-    async def replies(
-        self, channel: str, consumer: str, *, count: int, wait_s: float
-    ) -> Sequence[PendingReply]:
+    async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
         """New replies; first, once per consumer name, those an earlier process of ours left behind, and
         always those a dead consumer left for longer than the takeover time."""
         ...
@@ -328,9 +324,7 @@ class Store(Protocol):
 
     async def session(self, session_id: str) -> Session | None: ...
 
-    async def sessions(
-        self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0
-    ) -> Sequence[Session]:
+    async def sessions(self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0) -> Sequence[Session]:
         """Newest first; of one key or of all."""
         ...
 
