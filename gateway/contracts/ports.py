@@ -285,10 +285,18 @@ class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
 
     async def begin_turn(
-        self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
+        self,
+        *,
+        turn_id: str,
+        key: SessionKey,
+        fence: int,
+        messages: Sequence[InboundMessage],
+        now_ms: int,
+        is_said: bool = True,
     ) -> TurnStart:
         """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
-        the user entries that are new (idempotent on the message id), open the turn."""
+        the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
+        no user entries are stored: a command is not part of the conversation."""
         ...
 
     async def commit_turn(self, commit: TurnCommit) -> Session:
