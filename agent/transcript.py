@@ -42,15 +42,22 @@ def with_whole_groups(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
     Results without a call are dropped; calls without a result (a run that was killed) get one that says so.
     """
-    entries = tuple(entries)
-    results = {entry.tool_call_id: entry for entry in entries if entry.role is Role.TOOL}
     whole: list[Entry] = []
-    for entry in entries:
-        if entry.role is Role.TOOL:
-            continue
-        whole.append(entry)
-        whole.extend(results.get(call.id) or _lost(call.id, entry) for call in entry.tool_calls)
+    for speech, results in _groups(entries):
+        whole.append(speech)
+        whole.extend(results.get(call.id) or _lost(call.id, speech) for call in speech.tool_calls)
     return tuple(whole)
+
+
+def _groups(entries: Iterable[Entry]) -> Iterable[tuple[Entry, dict[str, Entry]]]:
+    """Each entry that is no result, with the results that follow it by call id (ids repeat between turns)."""
+    groups: list[tuple[Entry, dict[str, Entry]]] = []
+    for entry in entries:
+        if entry.role is not Role.TOOL:
+            groups.append((entry, {}))
+        elif groups:
+            groups[-1][1][entry.tool_call_id] = entry
+    return groups
 
 
 def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:

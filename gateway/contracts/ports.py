@@ -264,12 +264,14 @@ class QueueFigures:
     channels_connected: dict[str, str]
 
 
-class OperatorBus(Protocol):
-    async def figures(self) -> QueueFigures: ...
-
+class LaneDepth(Protocol):
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
-        """Messages waiting in a lane, and whether a turn runs."""
+        """Messages waiting in a lane, those of a running turn included, and whether a turn runs."""
         ...
+
+
+class OperatorBus(LaneDepth, Protocol):
+    async def figures(self) -> QueueFigures: ...
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""
