@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import EnumType
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
 from annotated_types import Ge, Le
@@ -64,6 +65,8 @@ class Setting:
             return "true or false"
         if int in members or any(int in _members(member) for member in members):
             return _whole_number(self.field)
+        if Path in members:
+            return "a path"
         return "a text" if not self._has(min_length=1) else "a text that is not empty"
 
     @property
