@@ -23,14 +23,13 @@ class Models:
     budget: Budget
 
 
-def choose_models(client: ModelClient, *, model: str, utility_model: str = "", context_window: int = 0) -> Models:
-    """The models that the configuration asks for; the utility model defaults to the cheapest sibling.
+def choose_models(client: ModelClient, *, model: str, utility_model: str, context_window: int = 0) -> Models:
+    """The models that the configuration asks for.
 
     Warns once when the window of the model is unknown and a small one has to be assumed.
     """
     facts = client.facts(model)
     if not context_window and not facts.context_window:
         _log.warning("model.window_unknown", model=model, assumed=budget_of(facts).window)
-    utility = utility_model or facts.cheapest_sibling or model
     budget = budget_of(facts, window_override=context_window)
-    return Models(model, utility, facts, client.facts(utility), budget)
+    return Models(model, utility_model, facts, client.facts(utility_model), budget)

@@ -103,18 +103,12 @@ class Worker:
     async def run(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`; then let running turns finish for a while and hand the rest back."""
         await self._register()
-        keeping = [
-            asyncio.create_task(self._keep_lease()),
-            asyncio.create_task(self._watch_stops()),
-            asyncio.create_task(self._show_activity()),
-        ]
-        try:
+        async with asyncio.TaskGroup() as group:
+            keeping = [group.create_task(keep()) for keep in (self._keep_lease, self._watch_stops, self._show_activity)]
             await self._claim_until(stopping)
             await self._finish()
-        finally:
             for task in keeping:
                 task.cancel()
-            await asyncio.gather(*keeping, return_exceptions=True)
 
     async def _claim_until(self, stopping: asyncio.Event) -> None:
         stopped = asyncio.create_task(stopping.wait())

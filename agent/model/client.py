@@ -95,7 +95,6 @@ class ModelFacts:
     context_window: int = 0
     output_max: int = 0
     is_reasoning: bool = False
-    cheapest_sibling: str = ""
     prices_usd: Mapping[str, float] = field(default_factory=dict)
 
 

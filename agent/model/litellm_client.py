@@ -50,12 +50,8 @@ class LitellmClient:
         self._litellm: Any = None
 
     def facts(self, model: str) -> ModelFacts:
-        """From litellm's price map, without importing litellm. With an `api_base` of its own a server
-        serves what it serves, so a model's cheapest sibling is then itself."""
-        facts = self._catalog.facts(model)
-        if not self._endpoint.get("api_base"):
-            return facts
-        return ModelFacts(facts.context_window, facts.output_max, facts.is_reasoning, model, facts.prices_usd)
+        """From litellm's price map, without importing litellm."""
+        return self._catalog.facts(model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """One attempt. Raises `ModelUnavailable`, `ModelRejected` or `ContextTooLong`."""
@@ -239,6 +235,6 @@ def _says(text: str, words: Sequence[str]) -> bool:
 
 
 def _retry_after_s(error: Exception) -> float | None:
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    value = headers.get("retry-after", "")
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    value = str(headers.get("retry-after", ""))
     return float(value) if value.replace(".", "", 1).isdigit() else None

@@ -93,8 +93,8 @@ class ScriptedClient:
     """`ModelClient` without a model."""
 
     def facts(self, model: str) -> ModelFacts:
-        """A small window, so that compaction can be seen in a demo; its own cheapest sibling."""
-        return ModelFacts(context_window=_WINDOW, output_max=_OUTPUT_MAX, cheapest_sibling=model)
+        """A small window, so that compaction can be seen in a demo."""
+        return ModelFacts(context_window=_WINDOW, output_max=_OUTPUT_MAX)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The scripted answer in small deltas. Raises what `fail` asks for."""
