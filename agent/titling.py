@@ -51,7 +51,8 @@ def shorten(text: str) -> str:
 
 def _strip_line(line: str) -> str:
     """Take marks, labels, quotes and closing punctuation off until nothing changes."""
-    stripped = "".join(char for char in line if unicodedata.category(char) not in {"Cc", "Cf"} or char == "\u200d")
+    spaced = " ".join(line.split())
+    stripped = "".join(char for char in spaced if unicodedata.category(char) not in {"Cc", "Cf"} or char == "\u200d")
     while True:
         before = stripped
         stripped = _LINK.sub(r"\1", _LABEL.sub("", _MARKS.sub("", stripped.strip(_EDGES))))

@@ -110,8 +110,8 @@ async def serve_model() -> AsyncIterator[ModelServer]:
     model = ModelServer()
     server = uvicorn.Server(uvicorn.Config(model.app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
     serving = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.005)  # noqa: ASYNC110 - uvicorn offers no event for "started"
+    while not server.started:  # noqa: ASYNC110 - uvicorn offers no event for "started"
+        await asyncio.sleep(0.005)
     model.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
     try:
         yield model
