@@ -27,6 +27,18 @@ POLLER_LEASE_TTL_S: Final = 10.0
 RELAY_AFTER_S: Final = 10.0  # a row still `new` after this lost its publisher
 CHANNEL_REPORT_TTL_S: Final = 15.0
 
+# --- store
+SQLITE_BUSY_TIMEOUT_S: Final = 5.0  # several processes write in turn; longer means somebody is stuck
+SQLITE_READERS_MAX: Final = 4  # WAL readers never wait for the writer; more threads only cost memory
+POSTGRES_CONNECTIONS_MAX: Final = 8  # a transaction takes milliseconds; a server has about 100 in all
+STORE_CONNECT_TIMEOUT_S: Final = 5.0
+STORE_STATEMENT_TIMEOUT_S: Final = 30.0  # nothing of ours scans that long: the server is stuck
+STORE_POOL_WAIT_S: Final = 15.0  # what a turn waits for a free connection before it is retried later
+MIGRATION_WAIT_S: Final = 60.0  # while another process migrates
+RECALL_CANDIDATES_MAX: Final = 500  # facts ranked for one question; people keep dozens
+RECALL_TERMS_MAX: Final = 64  # words of one question that are looked up
+FACT_TERMS_MAX: Final = 2_000  # words of one fact that can be found
+
 # --- text
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message
 REPLY_CHARS_MAX: Final = 100_000
