@@ -23,9 +23,8 @@ from gateway.supervisor.plan import plan
 from gateway.supervisor.watch import Watch, keep_server
 from gateway.telemetry.logs import configure_logs
 
-_READY_POLL_S: Final = 0.05
+_READY_POLL_S: Final = 0.1
 _PATIENCE_S: Final = 30.0  # after this long without being ready, the operator is told why
-_VALKEY_POLL_S: Final = 0.2  # a crashed server is noticed before users notice
 
 log = structlog.get_logger("trivet.up")
 
@@ -82,16 +81,14 @@ async def _bus_address(settings: Settings) -> AsyncIterator[str]:
         yield settings.redis.url
         return
     server = EmbeddedValkey(settings.data_dir)
-    url = await asyncio.to_thread(server.start)
-    keeper = asyncio.create_task(
-        keep_server(server, every_s=_VALKEY_POLL_S, clock=SystemClock(), chance=random.random, say=_say)
-    )
+    url = await server.start()
+    keeper = asyncio.create_task(keep_server(server, clock=SystemClock(), chance=random.random, say=_say))
     try:
         yield url
     finally:
         keeper.cancel()
         await asyncio.gather(keeper, return_exceptions=True)
-        await asyncio.to_thread(server.stop)
+        await server.stop()
 
 
 async def _announce(settings: Settings) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from gateway.contracts.errors import TrivetError
 from gateway.contracts.ports import Clock
-from gateway.exits import EXIT_CONFIG, EXIT_OK
+from gateway.exits import EXIT_CONFIG, EXIT_FAILED, EXIT_OK
 from gateway.supervisor.plan import Plan, Role
 from gateway.supervisor.policy import GiveUp, Restarts, StartAgain
 
@@ -25,11 +25,11 @@ class Say(Protocol):
 class Server(Protocol):
     """The embedded Valkey, as far as it has to be kept alive."""
 
-    def start(self) -> str: ...
+    async def start(self) -> str: ...
 
-    def stop(self) -> None: ...
-
-    def is_alive(self) -> bool: ...
+    async def wait(self) -> int:
+        """Returns when the server has ended."""
+        ...
 
 
 class Watch:
@@ -120,23 +120,21 @@ class Watch:
             self._say("role stopped", role=role.name)
 
 
-async def keep_server(server: Server, *, every_s: float, clock: Clock, chance: Callable[[], float], say: Say) -> None:
-    """Start the embedded server again, with its data, whenever it is gone. Runs until cancelled."""
+async def keep_server(server: Server, *, clock: Clock, chance: Callable[[], float], say: Say) -> None:
+    """Start the embedded server again, with its data, whenever it has ended. Runs until cancelled."""
     restarts = Restarts()
     started_s = clock.monotonic_s()
     while True:
-        await asyncio.sleep(every_s)
-        if server.is_alive():
-            continue
+        await server.wait()
         alive_s = clock.monotonic_s() - started_s
-        restarts, verdict = restarts.after(code=1, alive_s=alive_s, chance=chance())
+        restarts, verdict = restarts.after(code=EXIT_FAILED, alive_s=alive_s, chance=chance())
         if isinstance(verdict, StartAgain):
             say("valkey ended by itself", again_in_s=round(verdict.delay_s, 2))
             await asyncio.sleep(verdict.delay_s)
         started_s = clock.monotonic_s()
         try:
-            await asyncio.to_thread(server.start)
-        except (TrivetError, OSError) as error:
+            await server.start()
+        except TrivetError as error:
             say("valkey does not start", error=str(error))
         else:
             say("valkey started")

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from gateway.clock import SystemClock
+from gateway.contracts.errors import ConfigError
 from gateway.supervisor.plan import Plan, Role
 from gateway.supervisor.watch import Watch, keep_server
 
@@ -138,27 +139,24 @@ async def test_the_embedded_server_is_started_again_with_each_death() -> None:
 
         def __init__(self) -> None:
             self.starts = 0
-            self.alive = False
+            self.death = asyncio.Event()
+            self.death.set()
 
-        def start(self) -> str:
+        async def start(self) -> str:
             self.starts += 1
             if self.starts == 1:
-                raise OSError("no space left on device")
-            self.alive = True
+                raise ConfigError("no space left on device")
+            self.death.clear()
             return "unix:///s.sock"
 
-        def stop(self) -> None:
-            self.alive = False
-
-        def is_alive(self) -> bool:
-            return self.alive
+        async def wait(self) -> int:
+            await self.death.wait()
+            return 1
 
     journal, server = Journal(), Mortal()
-    keeping = asyncio.create_task(
-        keep_server(server, every_s=0.01, clock=SystemClock(), chance=lambda: 0.0, say=journal)
-    )
+    keeping = asyncio.create_task(keep_server(server, clock=SystemClock(), chance=lambda: 0.0, say=journal))
     await journal.until(lambda: len(journal.events("valkey started")) == 1)
-    server.stop()
+    server.death.set()
     await journal.until(lambda: len(journal.events("valkey started")) == 2)
     keeping.cancel()
     assert server.starts == 3
