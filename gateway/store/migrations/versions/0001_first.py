@@ -12,8 +12,10 @@ depends_on = None
 
 _SEARCH = {
     "sqlite": (
-        "CREATE VIRTUAL TABLE facts_index"
-        " USING fts5(owner, terms, content='facts', content_rowid='id', tokenize='ascii')",
+        """
+        CREATE VIRTUAL TABLE facts_index
+        USING fts5(owner, terms, content='facts', content_rowid='id', tokenize='ascii')
+        """,
         """
         CREATE TRIGGER facts_added AFTER INSERT ON facts BEGIN
             INSERT INTO facts_index(rowid, owner, terms) VALUES (new.id, new.owner, new.terms);
