@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gateway.cli import roles, settings
+from gateway.cli import roles, settings, upkeep
 from gateway.exits import run_to_exit
 
 app = typer.Typer(
@@ -18,7 +18,18 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Trivet: one agent in Telegram, Discord and Slack.",
 )
-for command in (roles.up, roles.channels, roles.agent, roles.admin, roles.chat):
+for command in (
+    roles.up,
+    roles.channels,
+    roles.agent,
+    roles.admin,
+    roles.chat,
+    upkeep.demo,
+    upkeep.doctor,
+    upkeep.migrate,
+    upkeep.pair,
+    upkeep.scrub,
+):
     app.command()(command)
 app.add_typer(settings.app, name="config")
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from types import MappingProxyType
+from typing import Annotated, NoReturn, TypeAlias
 
 import typer
 
-from gateway.config import Loaded, load
+from gateway.config import Loaded, load, process_environment
+from gateway.config.loading import CONFIG_VARIABLE
 
 ConfigOption: TypeAlias = Annotated[
     Path | None,
@@ -21,3 +26,15 @@ def loaded_and_warned(config: Path | None) -> Loaded:
     for warning in loaded.warnings:
         typer.echo(f"trivet: warning: {warning}", err=True)
     return loaded
+
+
+def become_role(loaded: Loaded, module: str, *arguments: str) -> NoReturn:
+    """`become`, with the configuration file that was found."""
+    become(module, *arguments, given={CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {})
+
+
+def become(module: str, *arguments: str, given: Mapping[str, str] = MappingProxyType({})) -> NoReturn:
+    """Replace this process by a module of ours, so that signals and the exit code are that module's own."""
+    environment = {**process_environment(), **given}
+    sys.stdout.flush()
+    os.execve(sys.executable, (sys.executable, "-m", module, *arguments), environment)  # noqa: S606 - ourselves
