@@ -9,10 +9,11 @@ outbox row has an id of its own, and the bus publishes an id once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -27,7 +28,6 @@ from gateway.contracts.errors import BusError, Fenced, StoreUnavailable, TrivetE
 from gateway.contracts.messages import Activity, InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Claim, Clock, LaneBus, Scrubber, Store
 from gateway.limits import (
-    BEAT_EVERY_S,
     CLAIM_LANES_MAX,
     LEASE_TTL_S,
     RETRY_DELAYS_S,
@@ -39,6 +39,14 @@ from gateway.limits import (
 _log = structlog.get_logger(__name__)
 _SAFETY_WAIT_S: Final = 1.0  # a lost wake-up costs a second, not a message
 _BUS_RETRY_S: Final = 0.5
+
+
+class Pulse(Protocol):
+    """Opens the heartbeat of a registered worker: it beats, reaps and calls back in the event loop."""
+
+    def __call__(
+        self, *, on_cancel: Callable[[str], None], on_lost: Callable[[], None]
+    ) -> AbstractAsyncContextManager[object]: ...
 
 
 @dataclass(slots=True)
@@ -81,6 +89,7 @@ class Worker:
         *,
         worker_id: str,
         bus: LaneBus,
+        pulse: Pulse,
         store: Store,
         turns: TurnTaker,
         titler: Titler,
@@ -90,6 +99,7 @@ class Worker:
     ) -> None:
         self._id = worker_id
         self._bus = bus
+        self._pulse = pulse
         self._store = store
         self._turns = turns
         self._titler = titler
@@ -103,8 +113,8 @@ class Worker:
     async def run(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`; then let running turns finish for a while and hand the rest back."""
         await self._register()
-        async with asyncio.TaskGroup() as group:
-            keeping = [group.create_task(keep()) for keep in (self._keep_lease, self._watch_stops, self._show_activity)]
+        async with self._pulse(on_cancel=self._stop, on_lost=self._lose_lease), asyncio.TaskGroup() as group:
+            keeping = [group.create_task(keep()) for keep in (self._watch_stops, self._show_activity)]
             await self._claim_until(stopping)
             await self._finish()
             for task in keeping:
@@ -242,22 +252,6 @@ class Worker:
                 _log.warning("worker.waits_for_bus", reason=str(error))
                 await asyncio.sleep(_BUS_RETRY_S)
 
-    async def _keep_lease(self) -> None:
-        """Beat, reap and stop what the beat says; a lost lease ends every run of this process."""
-        while True:
-            try:
-                stopped = await self._bus.beat(self._id, lease_ttl_s=LEASE_TTL_S)
-                if stopped is None:
-                    _log.warning("worker.lease_lost", runs=len(self._runs))
-                    self._drop_all()
-                    await self._bus.register(self._id, lease_ttl_s=LEASE_TTL_S)
-                for lane in stopped or ():
-                    self._stop(lane)
-                await self._bus.reap()
-            except BusError as error:
-                _log.warning("worker.beat_failed", reason=str(error))
-            await asyncio.sleep(BEAT_EVERY_S)
-
     async def _watch_stops(self) -> None:
         while True:
             try:
@@ -274,10 +268,13 @@ class Worker:
             if run.work is not None:
                 run.work.cancel()
 
-    def _drop_all(self) -> None:
+    def _lose_lease(self) -> None:
+        """Somebody else may own our lanes by now: every run of this process ends without a trace."""
+        _log.warning("worker.lease_lost", runs=len(self._runs))
         for run in self._runs.values():
             if run.task is not None:
                 run.task.cancel()
+        self._background.start(self._register())
 
     async def _show_activity(self) -> None:
         while True:
