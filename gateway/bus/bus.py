@@ -26,11 +26,13 @@ async def open_bus(
     *,
     lane_messages_max: int = LANE_MESSAGES_MAX,
     queue_messages_max: int = QUEUE_MESSAGES_MAX,
+    process: ProcessName | None = None,
 ) -> RedisBus:
     """Connect to the Redis at `url` and see that it can serve us.
 
     Raises `ConfigError` for a wrong URL, password, server version or layout, `BusUnavailable` when nobody
-    answers. Intake and everything else have a connection each: a long list of replies to publish never
+    answers. `process` is whose name the leases carry, by default this one. Intake and everything else have
+    a connection each: a long list of replies to publish never
     stands in front of a message.
     """
     server = Server.at(url)
@@ -43,13 +45,27 @@ async def open_bus(
     except BaseException:
         await close_client(client)
         raise
-    return RedisBus(server, client, lane_messages_max=lane_messages_max, queue_messages_max=queue_messages_max)
+    return RedisBus(
+        server,
+        client,
+        process or ProcessName.of_this_process(),
+        lane_messages_max=lane_messages_max,
+        queue_messages_max=queue_messages_max,
+    )
 
 
 class RedisBus:
     """The rooms of the bus, one per port: `intake`, `access`, `lanes`, `deliveries`, `operator`."""
 
-    def __init__(self, server: Server, client: Redis, *, lane_messages_max: int, queue_messages_max: int) -> None:
+    def __init__(
+        self,
+        server: Server,
+        client: Redis,
+        process: ProcessName,
+        *,
+        lane_messages_max: int,
+        queue_messages_max: int,
+    ) -> None:
         keys, where = ShardKeys(0), server.where
         self._url = server.url
         self._keys = keys
@@ -64,7 +80,7 @@ class RedisBus:
         )
         self.access = Access(self._line, pool, keys)
         self.lanes = AgentBus(self._line, pool, keys)
-        self.deliveries = Deliveries(self._line, pool, keys, ProcessName.of_this_process())
+        self.deliveries = Deliveries(self._line, pool, keys, process)
         self.operator = Operator(self._line, keys)
 
     def heartbeat(
