@@ -31,9 +31,7 @@ async def open_bus(
     """Connect to the Redis at `url` and see that it can serve us.
 
     Raises `ConfigError` for a wrong URL, password, server version or layout, `BusUnavailable` when nobody
-    answers. `process` is whose name the leases carry, by default this one. Intake and everything else have
-    a connection each: a long list of replies to publish never
-    stands in front of a message.
+    answers. `process` is whose name the leases carry, by default this one.
     """
     server = Server.at(url)
     client = server.pool_client()
@@ -70,6 +68,7 @@ class RedisBus:
         self._url = server.url
         self._keys = keys
         self._pool = pool = Pool(client, where)
+        # Two lines: a long list of replies to publish never stands in front of a message.
         self._intake_line = Line(server.line_client(), where)
         self._line = Line(server.line_client(), where)
         self.intake = Intake(
