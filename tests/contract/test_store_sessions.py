@@ -151,8 +151,7 @@ async def test_an_absurd_page_is_empty(store: SqlStore) -> None:
 
 
 async def test_a_transcript_is_read_page_by_page(store: SqlStore) -> None:
-    for number in range(1, 4):
-        session = await talk(store, ANN, f"q{number}", number=number)
+    session, *_ = [await talk(store, ANN, f"q{number}", number=number) for number in range(1, 4)]
     first = await store.transcript(session.id, limit=4)
     rest = await store.transcript(session.id, after_seq=first[-1].seq, limit=4)
     assert [entry.text for entry in (*first, *rest)] == ["q1", "re: q1", "q2", "re: q2", "q3", "re: q3"]
@@ -160,8 +159,7 @@ async def test_a_transcript_is_read_page_by_page(store: SqlStore) -> None:
 
 
 async def test_a_compaction_hides_what_it_sums_up_and_deletes_nothing(store: SqlStore) -> None:
-    for number in range(1, 4):
-        session = await talk(store, ANN, f"q{number}", number=number)
+    session, *_ = [await talk(store, ANN, f"q{number}", number=number) for number in range(1, 4)]
     wanted = summary("we spoke of q1 and q2", tail_start_seq=5)
     stored = await store.append_compaction(session.id, fence=3, key=ANN, entry=wanted)
     assert (bare(stored), stored.seq) == (wanted, 7)
