@@ -25,7 +25,6 @@ Person, Place, Said, StageEvent and Faults are the dataclasses of `channels.emul
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, fields
@@ -177,22 +176,20 @@ class Playground:
                 lines.put_nowait(f"data: {json.dumps(shape)}\n\n")
 
         closing = asyncio.ensure_future(self._closing.wait())
-        following = [asyncio.ensure_future(follow(name, events)) for name, events in watched.items()]
+        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(follow(*each)) for each in watched.items()]
         try:
             yield ": watching\n\n"
-            while not self._closing.is_set():
+            while not closing.done():
                 line = asyncio.ensure_future(lines.get())
-                await asyncio.wait({line, closing}, timeout=STILL_THERE_S, return_when=asyncio.FIRST_COMPLETED)
-                if line.done():
-                    yield line.result()
-                else:
-                    line.cancel()
-                    yield ": still here\n\n"
+                tasks.append(line)
+                either: set[asyncio.Future[Any]] = {line, closing}
+                await asyncio.wait(either, timeout=STILL_THERE_S, return_when=asyncio.FIRST_COMPLETED)
+                tasks.remove(line)
+                yield line.result() if line.done() else ": still here\n\n"
+                line.cancel()
         finally:
-            for task in (closing, *following):
+            for task in (closing, *tasks):
                 task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(closing, *following, return_exceptions=True)
 
     def _stage(self, request: Request) -> Stage:
         platform = request.path_params["platform"]

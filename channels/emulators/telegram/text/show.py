@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Final
 
 from channels.emulators.telegram.text.entities import Entity, FormattedText, in_order, utf16_cut, utf16_length
@@ -15,12 +16,18 @@ _TAGS: Final = {
     "code": "code",
     "blockquote": "blockquote",
 }
+_BEFORE_BLOCK: Final = re.compile(r"\n(<(?:pre|blockquote)[ >])")
+_AFTER_BLOCK: Final = re.compile(r"(</(?:pre|blockquote)>)\n")
 _OPENABLE: Final = ("http://", "https://")
 
 
 def to_html(given: FormattedText) -> str:
-    """Nested tags for the entities; everything else escaped. Line breaks stay line breaks."""
-    return _between(given.text, in_order(list(given.entities)), 0, utf16_length(given.text))
+    """Nested tags for the entities; everything else escaped. Line breaks stay line breaks.
+
+    A block ends its line by itself, so one line break on either side of it is taken as said.
+    """
+    shown = _between(given.text, in_order(list(given.entities)), 0, utf16_length(given.text))
+    return _AFTER_BLOCK.sub(r"\1", _BEFORE_BLOCK.sub(r"\1", shown))
 
 
 def _between(text: str, entities: list[Entity], start: int, end: int) -> str:
