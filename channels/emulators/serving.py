@@ -71,7 +71,7 @@ async def serve(
         ports = {}
         for name, app in apps.items():
             port = playground_port if name == PLAYGROUND else 0
-            ports[name] = await stack.enter_async_context(_listening(app, port))
+            ports[name] = await stack.enter_async_context(listening(app, port))
         try:
             yield Served(stages, ports)
         finally:
@@ -81,7 +81,8 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def _listening(app: ASGIApp, port: int) -> AsyncIterator[int]:
+async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
+    """Serve one application on loopback; the port it got."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))

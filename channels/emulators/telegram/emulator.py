@@ -239,6 +239,10 @@ class TelegramEmulator:
 
     # --- what only Telegram has
 
+    async def polled(self) -> None:
+        """Return when a long poll of the bot is waiting."""
+        await self._updates.polled()
+
     def upgrade_group(self, place_id: str) -> Place:
         """A basic group becomes a supergroup: new chat id, two service messages, errors for the old id."""
         chat = self._world.chats[self._spot(place_id).chat_id]

@@ -73,6 +73,7 @@ class UpdateQueue:
         self._pending: deque[Pending] = deque()
         self._allowed = KINDS - NOT_BY_DEFAULT
         self._changed = asyncio.Event()
+        self._polled = asyncio.Event()
         self._poll: asyncio.Future[ApiError | PollCut] | None = None
         self._last_poll = (0, -LOOP_GUARD_S)
 
@@ -125,6 +126,10 @@ class UpdateQueue:
         if self._poll is not None and not self._poll.done():
             self._poll.set_result(reason)
 
+    async def polled(self) -> None:
+        """Return when a long poll is waiting."""
+        await self._polled.wait()
+
     async def poll(self, *, offset: int, limit: int, timeout_s: float, is_guarded: bool = False) -> list[Json]:
         """getUpdates. Raises a 409 `ApiError` as soon as another poll for the same bot begins."""
         self.end_polls(
@@ -140,13 +145,16 @@ class UpdateQueue:
             batch = self.waiting()[:limit]
             left_s = until - asyncio.get_running_loop().time()
             if batch or left_s <= 0:
+                ended.cancel()
                 return [each.as_json() for each in batch]
             changed = asyncio.ensure_future(self.changed())
+            self._polled.set()
             either: set[asyncio.Future[Any]] = {changed, ended}
             try:
                 await asyncio.wait(either, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 changed.cancel()
+                self._polled.clear()
             if ended.done():
                 raise ended.result()
 
