@@ -29,7 +29,6 @@ from channels.emulators.stage import Stage
 LOOPBACK: Final = "127.0.0.1"
 PLAYGROUND: Final = "playground"
 SHUTDOWN_GRACE_S: Final = 1  # open long polls are ended first; what is left after this is cut
-READY_POLL_S: Final = 0.005
 
 
 class Emulator(Stage, Protocol):
@@ -86,16 +85,17 @@ async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))
-        server = _QuietServer(_config(app))
+        server = _GuestServer(_config(app))
         running = asyncio.create_task(server.serve(sockets=[listener]))
+        ready = asyncio.create_task(server.is_ready.wait())
         try:
-            while not server.started:
-                if running.done():
-                    await running
-                await asyncio.sleep(READY_POLL_S)
+            await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                await running
             yield listener.getsockname()[1]
         finally:
-            server.should_exit = True
+            ready.cancel()
+            server.is_stopping.set()
             await running
 
 
@@ -113,12 +113,24 @@ def _config(app: ASGIApp) -> uvicorn.Config:
     )
 
 
-class _QuietServer(uvicorn.Server):
-    """A guest in somebody else's event loop: the signals of the process are not its business."""
+class _GuestServer(uvicorn.Server):
+    """A server in somebody else's event loop: the signals of the process are not its business."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_ready = asyncio.Event()
+        self.is_stopping = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_ready.set()
+
+    async def main_loop(self) -> None:
+        await self.is_stopping.wait()
 
 
 class _SeverableProtocol(H11Protocol):

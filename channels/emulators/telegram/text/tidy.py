@@ -20,6 +20,7 @@ from channels.emulators.telegram.text.entities import (
 _RANGE_MAX: Final = 1_000_000
 _DROPPED: Final = frozenset("\r\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u0333\u033f\u030a")
 _BLANK: Final = " \n"
+_KEEPS_BLANKS: Final = CODE | {"text_link", "text_mention"}
 
 
 def tidy(given: FormattedText) -> FormattedText:
@@ -34,57 +35,53 @@ def tidy(given: FormattedText) -> FormattedText:
 
 
 def nested(entities: list[Entity]) -> list[Entity]:
-    """Entities that only nest as the rules allow: styles are split or dropped where they would not."""
+    """Entities that only nest as the rules allow.
+
+    Links, code and the like overlap nothing of their kind, the first one stays; quotes hold them whole or not
+    at all. Styles are merged per type, cut wherever something else begins or ends, and absent from code.
+    """
     entities = in_order(entities)
-    if _is_nested(entities):
-        return entities
-    solid: list[Entity] = []
+    quotes = _apart([each for each in entities if each.type in QUOTES])
+    others = _apart([each for each in entities if each.type not in QUOTES | SPLITTABLE])
+    whole = [each for each in others if all(_is_clear_of(each, quote) for quote in quotes)]
+    return in_order([*quotes, *whole, *_split(entities, [*quotes, *whole])])
+
+
+def _apart(entities: list[Entity]) -> list[Entity]:
+    kept: list[Entity] = []
     for entity in entities:
-        if entity.type not in SPLITTABLE and not any(_clash(kept, entity) for kept in solid):
-            solid.append(entity)
-    return in_order([*solid, *_split(entities, solid)])
+        if not kept or kept[-1].end <= entity.offset:
+            kept.append(entity)
+    return kept
 
 
-def _is_nested(entities: list[Entity]) -> bool:
-    around: list[Entity] = []
-    for entity in entities:
-        while around and around[-1].end <= entity.offset:
-            around.pop()
-        for outer in around:
-            if entity.end > outer.end or outer.type in CODE or outer.type == entity.type:
-                return False
-            if entity.type not in SPLITTABLE and outer.type not in SPLITTABLE and outer.type not in QUOTES:
-                return False
-            if entity.type in QUOTES and outer.type in QUOTES:
-                return False
-        around.append(entity)
-    return True
-
-
-def _clash(kept: Entity, entity: Entity) -> bool:
-    if kept.end <= entity.offset or entity.end <= kept.offset:
-        return False
-    holds = kept.type in QUOTES and entity.type not in QUOTES and entity.end <= kept.end
-    return not holds
+def _is_clear_of(entity: Entity, quote: Entity) -> bool:
+    is_outside = entity.end <= quote.offset or quote.end <= entity.offset
+    return is_outside or (quote.offset <= entity.offset and entity.end <= quote.end)
 
 
 def _split(entities: list[Entity], solid: list[Entity]) -> list[Entity]:
-    """Styles, merged per type, cut at the edges of solid entities and absent from code."""
+    runs = [(style, *run) for style in sorted(SPLITTABLE) for run in _runs(entities, style)]
+    edges = sorted({start for _, start, _ in runs} | {edge for each in solid for edge in (each.offset, each.end)})
+    code = [each for each in solid if each.type in CODE]
     pieces = []
-    for style in sorted(SPLITTABLE):
-        runs: list[tuple[int, int]] = []
-        for entity in (each for each in entities if each.type == style):
-            if runs and entity.offset <= runs[-1][1]:
-                runs[-1] = (runs[-1][0], max(runs[-1][1], entity.end))
-            else:
-                runs.append((entity.offset, entity.end))
-        for start, end in runs:
-            edges = {edge for each in solid for edge in (each.offset, each.end) if start < edge < end}
-            stops = [start, *sorted(edges), end]
-            for first, last in pairwise(stops):
-                if not any(each.type in CODE and each.offset <= first and last <= each.end for each in solid):
-                    pieces.append(Entity(style, first, last - first))
+    for style, start, end in runs:
+        stops = [start, *(edge for edge in edges if start < edge < end), end]
+        for first, last in pairwise(stops):
+            if not any(each.offset <= first and last <= each.end for each in code):
+                pieces.append(Entity(style, first, last - first))
     return pieces
+
+
+def _runs(entities: list[Entity], style: str) -> list[tuple[int, int]]:
+    """Where a style holds, with what overlaps or touches made one."""
+    runs: list[tuple[int, int]] = []
+    for entity in (each for each in entities if each.type == style):
+        if runs and entity.offset <= runs[-1][1]:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], entity.end))
+        else:
+            runs.append((entity.offset, entity.end))
+    return runs
 
 
 def _cleaned(text: str, entities: list[Entity]) -> tuple[str, list[Entity]]:
@@ -134,6 +131,7 @@ def _byte_offset(text: str, inside: int) -> int:
 
 
 def _trimmed(text: str, entities: list[Entity]) -> FormattedText:
+    """White space goes from both ends, but not from inside an entity that begins with it and may keep it."""
     units = text.encode("utf-16-le")
 
     def is_blank(unit: int) -> bool:
@@ -143,11 +141,12 @@ def _trimmed(text: str, entities: list[Entity]) -> FormattedText:
     kept = []
     for entity in entities:
         start, end = entity.offset, min(entity.end, body_end)
-        while start < end and is_blank(start):
+        while entity.type not in _KEEPS_BLANKS and start < end and is_blank(start):
             start += 1
         if start < end:
             kept.append(replace(entity, offset=start, length=end - start))
     text = text.rstrip(_BLANK)
-    lead = utf16_length(text) - utf16_length(text.lstrip(_BLANK))
+    lead = len(text) - len(text.lstrip(_BLANK))
+    lead = min([lead, *(entity.offset for entity in kept)])
     shifted = [replace(entity, offset=entity.offset - lead) for entity in kept]
-    return FormattedText(text.lstrip(_BLANK), tuple(in_order(shifted)))
+    return FormattedText(text[lead:], tuple(in_order(shifted)))
