@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import warnings
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+import httpx
 import pytest
 import yarl
 
@@ -26,31 +27,28 @@ TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMA.test.discord-token"
 INTENTS = 46593 | 1 << 11 | 1 << 14  # a chat bot's, with reactions and typing
 
 
-@dataclass
 class Heard(discord.Client):
     """A real client that writes down what it was told."""
 
-    messages: list[discord.Message] = field(default_factory=list)
-    edits: list[discord.RawMessageUpdateEvent] = field(default_factory=list)
-    deletes: list[discord.RawMessageDeleteEvent] = field(default_factory=list)
-    typers: list[discord.RawTypingEvent] = field(default_factory=list)
-    reactions: list[discord.RawReactionActionEvent] = field(default_factory=list)
-    interactions: list[discord.Interaction] = field(default_factory=list)
-    threads: list[discord.Thread] = field(default_factory=list)
-    readies: int = 0
-    resumes: int = 0
+    running: asyncio.Task[None]
 
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __post_init__(self) -> None:
+    def __init__(self, intents: int) -> None:
         super().__init__(
-            intents=discord.Intents._from_value(INTENTS),
+            intents=discord.Intents._from_value(intents),
             max_messages=None,
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
             guild_ready_timeout=0.1,
         )
+        self.messages: list[discord.Message] = []
+        self.edits: list[discord.RawMessageUpdateEvent] = []
+        self.deletes: list[discord.RawMessageDeleteEvent] = []
+        self.typers: list[discord.RawTypingEvent] = []
+        self.reactions: list[discord.RawReactionActionEvent] = []
+        self.interactions: list[discord.Interaction] = []
+        self.heard_threads: list[discord.Thread] = []
+        self.readies = 0
+        self.resumes = 0
 
     def texts(self) -> list[str]:
         return [message.content for message in self.messages]
@@ -74,7 +72,7 @@ class Heard(discord.Client):
         self.interactions.append(interaction)
 
     async def on_thread_create(self, thread: discord.Thread) -> None:
-        self.threads.append(thread)
+        self.heard_threads.append(thread)
 
     async def on_ready(self) -> None:
         self.readies += 1
@@ -90,19 +88,24 @@ class DiscordWorld:
     emulator: DiscordEmulator
     address: str
 
+    def http(self, token: str = TOKEN) -> httpx.AsyncClient:
+        """For requests that discord.py would not send."""
+        headers = {"Authorization": f"Bot {token}"}
+        return httpx.AsyncClient(base_url=f"http://{self.address}/api/v10", headers=headers, trust_env=False)
+
     @contextlib.asynccontextmanager
-    async def client(self) -> AsyncIterator[Heard]:
-        """A connected, ready client; what ended it is raised when the block ends."""
-        client = Heard()
-        running = asyncio.create_task(client.start(TOKEN))
+    async def client(self, intents: int = INTENTS) -> AsyncIterator[Heard]:
+        """A connected, ready client. What keeps it from getting ready is raised."""
+        client = Heard(intents)
+        client.running = asyncio.create_task(client.start(TOKEN))
         try:
-            await until(lambda: client.readies or running.done())
-            if running.done():
-                running.result()
+            await until(lambda: client.readies or client.running.done())
+            if client.running.done():
+                client.running.result()
             yield client
         finally:
             await client.close()
-            await asyncio.gather(running, return_exceptions=True)
+            await asyncio.gather(client.running, return_exceptions=True)
 
 
 @pytest.fixture

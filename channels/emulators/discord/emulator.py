@@ -16,12 +16,14 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from channels.emulators.discord.api import Api, not_found
+from channels.emulators.discord.api_interactions import InteractionsApi
 from channels.emulators.discord.api_messages import MessagesApi
 from channels.emulators.discord.api_places import PlacesApi
 from channels.emulators.discord.buckets import Buckets
 from channels.emulators.discord.content import Mentions, mentions_in
 from channels.emulators.discord.gateway import Gateway
 from channels.emulators.discord.herald import Herald
+from channels.emulators.discord.interactions import Interactions
 from channels.emulators.discord.posting import Draft, Posting, rewritten
 from channels.emulators.discord.stagecraft import as_person, as_place, as_said
 from channels.emulators.discord.switches import Switches
@@ -82,6 +84,9 @@ class DiscordEmulator:
             faults=self.faults,
         )
         self._posting = Posting(self.world, self._herald)
+        self.interactions = Interactions(
+            world=self.world, herald=self._herald, application_id=self.application_id, clock_s=clock_s
+        )
         self.api = Api(token=token, world=self.world, buckets=Buckets(self.switches, clock_s), faults=self.faults)
         self.app: ASGIApp = Severable(Starlette(routes=self._routes(clock_s), exception_handlers={404: not_found}))
 
@@ -96,8 +101,15 @@ class DiscordEmulator:
             switches=self.switches,
             application_id=self.application_id,
         )
+        interactions = InteractionsApi(
+            world=self.world,
+            posting=self._posting,
+            interactions=self.interactions,
+            switches=self.switches,
+            application_id=self.application_id,
+        )
         return [
-            *self.api.mount(PREFIX, [*places.routes(), *messages.routes()]),
+            *self.api.mount(PREFIX, [*places.routes(), *messages.routes(), *interactions.routes()]),
             Route("/attachments/{channel_id:int}/{file_id:int}/{name}", self._download),
             WebSocketRoute("/gateway", self.gateway.connection),
             WebSocketRoute("/gateway/", self.gateway.connection),

@@ -10,7 +10,7 @@ from channels.emulators.discord.gateway import Gateway
 from channels.emulators.discord.sessions import Happening, Intent
 from channels.emulators.discord.stagecraft import as_said
 from channels.emulators.discord.switches import Switches
-from channels.emulators.discord.world import Channel, ChannelKind, Message, User, World
+from channels.emulators.discord.world import Channel, ChannelKind, Message, MessageFlag, User, World
 from channels.emulators.loopback import Audience, Json
 from channels.emulators.stage import EventKind, Faults, StageEvent
 
@@ -88,7 +88,9 @@ class Herald:
 
         def shape(reads_everything: bool) -> Json:
             data = shapes.message(self._world, message, reads_everything=reads_everything)
-            data |= _guild_of(channel) | {"channel_type": channel.kind.value}
+            data["channel_type"] = channel.kind.value
+            if not message.flags & MessageFlag.EPHEMERAL:  # such a message names no guild
+                data |= _guild_of(channel)
             if message.author.webhook_id is None:
                 data |= self._member(channel, message.author, with_user=False)
             return data if only is None else {key: data[key] for key in only}
