@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Protocol
 
-from channels.adapter import Door
+from channels.adapter import Door, Outcome
 from channels.backoff import Backoff
 from channels.marks import Marks
 from channels.normalized import Incoming
@@ -39,11 +39,27 @@ class HistoryUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """One message of a place, ours to answer (`incoming`) or only a step of the mark (None)."""
+    """One message of a place as the platform tells it."""
 
     place: str
     message_id: str
-    incoming: Incoming | None
+    raw: Mapping[str, Any]
+
+
+class Source(Protocol):
+    """The platform's side of listening."""
+
+    def missed(self) -> AsyncIterator[Heard]:
+        """What was said since the marks, in each place oldest first. May raise `HistoryUnavailable`."""
+        ...
+
+    async def understand(self, heard: Heard) -> Incoming | None:
+        """The message if it is ours to answer. Raises `BusUnavailable`; anything else marks it as poisonous."""
+        ...
+
+    async def taken(self, incoming: Incoming) -> None:
+        """The bus has it and a turn will answer it. Raises `BusUnavailable`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -55,20 +71,18 @@ class _Waiting:
 class Listener:
     """The live messages of one account, one at a time, in the order they came."""
 
-    def __init__(self, name: str, door: Door, marks: Marks, history: Callable[[], AsyncIterator[Heard]]) -> None:
-        """`history` yields what was said since the marks, in each place oldest first.
-
-        It may raise `HistoryUnavailable`.
-        """
+    def __init__(self, name: str, door: Door, marks: Marks, source: Source) -> None:
         self._name = name
         self._door = door
         self._marks = marks
-        self._history = history
+        self._source = source
         self._waiting: deque[_Waiting] = deque()
         self._stirred = asyncio.Event()
         self._has_gap = True
         self._is_reading_back = False
         self._saved_at_s = 0.0
+        self.poisoned = 0
+        """Messages that could not be understood, since the start."""
 
     @property
     def is_caught_up(self) -> bool:
@@ -123,10 +137,25 @@ class Listener:
             if not waiting.taken.done():
                 waiting.taken.set_result(None)
 
-    async def _take(self, heard: Heard) -> None:
-        if heard.incoming is not None:
-            await self._door.accept(heard.incoming)
+    async def _take(self, heard: Heard) -> Outcome | None:
+        outcome = None
+        incoming = await self._understood(heard)
+        if incoming is not None:
+            outcome = await self._door.accept(incoming)
+            if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
+                await self._source.taken(incoming)
         self._marks.reach(heard.place, heard.message_id)
+        return outcome
+
+    async def _understood(self, heard: Heard) -> Incoming | None:
+        try:
+            return await self._source.understand(heard)
+        except BusUnavailable:
+            raise
+        except Exception:  # named boundary, adapter callback: one poisonous message must not hold up the others
+            self.poisoned += 1
+            log.exception("%s: message %s is skipped: it cannot be understood", self._name, heard.message_id)
+            return None
 
     async def _close_gap(self) -> None:
         backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S)
@@ -135,9 +164,8 @@ class Listener:
             self._has_gap = False
             count = 0
             try:
-                async for heard in self._history():
-                    await self._take(heard)
-                    count += heard.incoming is not None
+                async for heard in self._source.missed():
+                    count += await self._take(heard) is Outcome.QUEUED
             except (BusUnavailable, HistoryUnavailable) as error:
                 log.warning("%s: history cannot be taken in yet: %s", self._name, error)
                 self.lost_touch()

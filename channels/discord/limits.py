@@ -28,3 +28,4 @@ HISTORY_PLACES_MAX: Final = 200
 HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over
 LOOKUP_MESSAGES_MAX: Final = 100
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Discord's
+GUILDS_WITHIN_S: Final = 1.0  # how long the SDK waits for the next guild before it calls itself ready

@@ -33,7 +33,7 @@ sdk_log.setLevel(logging.CRITICAL)
 
 
 def socket_handler(
-    client: AsyncWebClient, app_token: str, url: str, me: Me, hear: Hear, *, ping_every_s: float
+    client: AsyncWebClient, app_token: str, url: str, me: Me, hear: Hear, ping_every_s: float
 ) -> AsyncSocketModeHandler:
     """A handler that will connect to `url` (good for one connection). Must be made inside the running loop."""
     with _without_slack_variables():
