@@ -16,7 +16,7 @@ PATIENCE_S: Final = 20.0
 async def until(is_true: Callable[[], object]) -> None:
     """Wait for a condition; TimeoutError when it does not come."""
     async with asyncio.timeout(PATIENCE_S):
-        while not is_true():
+        while not is_true():  # noqa: ASYNC110 - it happens in code that has no event for us
             await asyncio.sleep(0.01)
 
 
