@@ -15,6 +15,7 @@ from channels.normalized import Incoming
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 CONNECTED = "connected"
 """The one health state that means well; every other is a plain reason."""
@@ -42,15 +43,18 @@ class Door(Protocol):
         ...
 
 
-class Chunk(Protocol):
-    """One platform message, ready to be sent. `plain` is the same text without any formatting."""
-
-    @property
-    def plain(self) -> str: ...
-
-
 AnyChunk: TypeAlias = Any
 """A chunk goes back only to the adapter that rendered it; nobody else looks inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterParts:
+    """What an adapter may need beside its own settings. `holder` names this process in leases."""
+
+    positions: IntakeBus
+    leases: DeliveryBus
+    clock: Clock
+    holder: str
 
 
 @dataclass(frozen=True, slots=True)

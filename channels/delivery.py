@@ -42,6 +42,11 @@ class Delivery:
         self._draining = False
 
     @property
+    def is_draining(self) -> bool:
+        """True when nothing more is taken."""
+        return self._draining
+
+    @property
     def in_hand(self) -> int:
         """Replies taken and not finished."""
         return len(self._in_hand)
@@ -55,7 +60,6 @@ class Delivery:
             (self._rejected if self._rejected.done() else taking).result()
             await asyncio.gather(*self._workers.values())
         finally:
-            self._draining = True
             await _cancelled(taking, *self._workers.values())
 
     async def drain(self, *, grace_s: float) -> None:

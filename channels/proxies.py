@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from urllib.parse import urlsplit
-from urllib.request import proxy_bypass_environment
+from urllib.request import proxy_bypass
 
 
 def goes_direct(url: str) -> bool:
     """True for this machine, whatever the environment says, and for what NO_PROXY names."""
     host = urlsplit(url).hostname or ""
-    return _is_loopback(host) or bool(proxy_bypass_environment(host))
+    return _is_loopback(host) or bool(proxy_bypass(host))
 
 
 def _is_loopback(host: str) -> bool:

@@ -11,11 +11,12 @@ import base64
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Sequence
+from typing import cast
 
 import aiohttp
 import discord
 
-from channels.adapter import CONNECTED, Budget, Door
+from channels.adapter import CONNECTED, AdapterParts, Budget, Door
 from channels.backoff import Backoff
 from channels.discord import limits
 from channels.discord.client import GatewayClient, point_at
@@ -29,7 +30,8 @@ from channels.listening import Heard, Listener
 from channels.marks import Marks
 from channels.normalized import Ignored, Incoming
 from channels.together import first_to_end
-from gateway.contracts.errors import CredentialsRejected
+from gateway.config import Settings
+from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, IntakeBus
@@ -95,19 +97,17 @@ class DiscordAdapter:
             Budget("bot", limits.BOT_PER_S, limits.BOT_BURST),
         )
 
-    async def send(
-        self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, plain: bool
-    ) -> tuple[str, ...]:
+    async def send(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         target = target_of(address)
         try:
             async with asyncio.timeout(limits.CALL_TIMEOUT_S):
                 sent = await self._place(target).send(
                     chunk.plain if plain else chunk.content,
                     nonce=nonce_of(send_id),
-                    reference=_reference(target),
                     allowed_mentions=discord.AllowedMentions.none(),
+                    reference=_quoted(target),
                 )
-        except Exception as error:  # noqa: BLE001 - delivery attempt: errors of the transport pass through the SDK
+        except Exception as error:
             raise delivery_error(error) from error
         return (str(sent.id),)
 
@@ -123,7 +123,7 @@ class DiscordAdapter:
                     return (str(message.id),)
         except discord.Forbidden:
             return None  # without READ_MESSAGE_HISTORY the nonce alone has to do
-        except Exception as error:  # noqa: BLE001 - delivery attempt: as for the send itself
+        except Exception as error:
             raise delivery_error(error) from error
         return None
 
@@ -132,7 +132,7 @@ class DiscordAdapter:
             return
         try:
             await self._place(target_of(address)).typing()
-        except Exception as error:  # noqa: BLE001 - adapter callback: an indicator may fail in any way
+        except Exception as error:
             raise delivery_error(error) from error
 
     def _place(self, target: Target) -> discord.PartialMessageable:
@@ -208,14 +208,23 @@ class DiscordSource:
         return self._history.missed()
 
     async def understand(self, heard: Heard) -> Incoming | None:
-        understood = normalize(heard.raw, self._me())
+        understood = normalize(heard.raw, self._me(heard))
         if isinstance(understood, Ignored):
             log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)
             return None
         return understood
 
     async def taken(self, incoming: Incoming) -> None:
-        return
+        """Discord needs no memory of who spoke with us: a mention or a reply says it anew."""
+
+    def _me(self, heard: Heard) -> Me:
+        """Who we are to this message: people also pick the role that Discord made for the bot."""
+        user = self._client.user
+        if user is None:
+            raise GatewayLost
+        guild = self._client.get_guild(int(heard.raw.get("guild_id") or 0))
+        role = guild.self_role if guild else None
+        return Me(str(user.id), frozenset({str(role.id)} if role else ()))
 
 
 def nonce_of(send_id: str) -> str:
@@ -224,8 +233,14 @@ def nonce_of(send_id: str) -> str:
     return base64.b32encode(digest).decode()[: limits.NONCE_CHARS]
 
 
-def _reference(target: Target) -> discord.MessageReference:
-    raise NotImplementedError
+def _quoted(target: Target) -> discord.MessageReference:
+    """The message that is answered. That it may be gone by now is no reason to fail; None, too, is a reference
+    to the SDK, though its overloads do not say so."""
+    if target.message_id is None:
+        return cast(discord.MessageReference, None)
+    return discord.MessageReference(
+        message_id=int(target.message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
+    )
 
 
 def _is_the_same(message: discord.Message, target: Target, chunk: DiscordChunk, nonce: str) -> bool:
@@ -236,3 +251,17 @@ def _is_the_same(message: discord.Message, target: Target, chunk: DiscordChunk, 
     if answered is not None and target.message_id is not None and answered != int(target.message_id):
         return False
     return message.content.strip() in (chunk.content.strip(), chunk.plain.strip())
+
+
+def open_adapter(settings: Settings, parts: AdapterParts) -> DiscordAdapter:
+    """The adapter that `channels.discord` asks for. Raises `ConfigError`."""
+    chosen = settings.channels.discord
+    if chosen.token is None:
+        raise ConfigError("channels.discord.token is empty: set the bot token of the application")
+    return DiscordAdapter(
+        token=chosen.token.get_secret_value(),
+        api_base=chosen.api_base,
+        gateway_url=chosen.gateway_url,
+        positions=parts.positions,
+        clock=parts.clock,
+    )

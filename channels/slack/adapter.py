@@ -17,7 +17,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import CONNECTED, Budget, Door
+from channels.adapter import CONNECTED, AdapterParts, Budget, Door
 from channels.backoff import Backoff
 from channels.listening import Listener
 from channels.marks import Marks
@@ -32,12 +32,14 @@ from channels.slack.socket import sdk_log, socket_handler
 from channels.slack.source import SlackSource
 from channels.slack.threads import Threads
 from channels.together import first_to_end
-from gateway.contracts.errors import CredentialsRejected
+from gateway.config import Settings
+from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, IntakeBus
 
 log = logging.getLogger(__name__)
+
 
 class SocketLost(Exception):
     """The socket is dead and the SDK does not mend it."""
@@ -113,7 +115,7 @@ class SlackAdapter:
                 unfurl_media=False,
                 metadata={"event_type": METADATA_TYPE, "event_payload": {"id": send_id}},
             )
-        except Exception as error:  # noqa: BLE001 - delivery attempt: the SDK lets any error of its transport through
+        except Exception as error:
             raise delivery_error(error) from error
         return (str(posted["ts"]),)
 
@@ -121,17 +123,23 @@ class SlackAdapter:
         self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         try:
-            return await find_post(self._connected(), target_of(address), send_id, since_ms)
-        except Exception as error:  # noqa: BLE001 - delivery attempt: as for the send itself
+            target = target_of(address)
+            return await find_post(
+                self._connected(), target.channel_id, target.thread_ts, send_id=send_id, since_ms=since_ms
+            )
+        except Exception as error:
             raise delivery_error(error) from error
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         target = target_of(address)
+        thread_ts = target.thread_ts or target.message_ts
+        if thread_ts is None:
+            return
         try:
             await self._connected().assistant_threads_setStatus(
-                channel_id=target.channel_id, thread_ts=target.thread_ts or target.message_ts, status=status
+                channel_id=target.channel_id, thread_ts=thread_ts, status=status
             )
-        except Exception as error:  # noqa: BLE001 - adapter callback: most places have no status line
+        except Exception as error:
             raise delivery_error(error) from error
 
     # --- listening
@@ -152,14 +160,14 @@ class SlackAdapter:
         self._ready.set()
         try:
             async with asyncio.timeout(limits.CONNECT_TIMEOUT_S):
-                await handler.connect_async()
+                await handler.connect_async()  # type: ignore[no-untyped-call]
                 await greeted.wait()
             self.state = CONNECTED
             backoff.reset()
             log.info("slack: connected to workspace %s as %s", me.team_id, me.user_id)
             await first_to_end(listener.run(), self._watch(handler))
         finally:
-            await handler.close_async()
+            await handler.close_async()  # type: ignore[no-untyped-call]
 
     async def _identify(self, client: AsyncWebClient) -> Me:
         try:
@@ -219,3 +227,19 @@ def _on_hello(greeted: asyncio.Event, listener: Listener) -> Callable[..., Await
         greeted.set()
 
     return on_message
+
+
+def open_adapter(settings: Settings, parts: AdapterParts) -> SlackAdapter:
+    """The adapter that `channels.slack` asks for. Raises `ConfigError`."""
+    chosen = settings.channels.slack
+    if chosen.mode != "socket":
+        raise ConfigError("channels.slack.mode events is not supported yet: set it to socket")
+    if chosen.bot_token is None or chosen.app_token is None:
+        raise ConfigError("channels.slack.bot_token or .app_token is empty: set both, as the app's pages show them")
+    return SlackAdapter(
+        bot_token=chosen.bot_token.get_secret_value(),
+        app_token=chosen.app_token.get_secret_value(),
+        api_base=chosen.api_base,
+        positions=parts.positions,
+        clock=parts.clock,
+    )

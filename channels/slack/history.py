@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from channels.listening import Heard, HistoryUnavailable
 from channels.marks import Marks
@@ -65,9 +66,7 @@ class History:
         cursor = ""
         for _ in range(limits.HISTORY_PAGES_MAX):
             page = await self._call(
-                lambda cursor=cursor: self._client.users_conversations(
-                    types=_TYPES, exclude_archived=True, limit=200, cursor=cursor or None
-                )
+                self._client.users_conversations, types=_TYPES, exclude_archived=True, limit=200, cursor=cursor or None
             )
             found |= {channel["id"]: _type_of(channel) for channel in page.get("channels", ())}
             cursor = _next_cursor(page)
@@ -75,7 +74,9 @@ class History:
                 break
         ranked = sorted(found.items(), key=lambda item: rank.get(item[0], len(rank)))
         if len(ranked) > limits.HISTORY_PLACES_MAX:
-            log.warning("slack: of %d channels the %d most recent are read back", len(ranked), limits.HISTORY_PLACES_MAX)
+            log.warning(
+                "slack: of %d channels the %d most recent are read back", len(ranked), limits.HISTORY_PLACES_MAX
+            )
         return ranked[: limits.HISTORY_PLACES_MAX]
 
     async def _since(self, channel_id: str) -> list[Json]:
@@ -85,9 +86,10 @@ class History:
         latest = ""
         for _ in range(limits.HISTORY_PAGES_MAX):
             page = await self._call(
-                lambda latest=latest: self._client.conversations_history(
-                    channel=channel_id, limit=limits.HISTORY_PAGE, latest=latest or None
-                )
+                self._client.conversations_history,
+                channel=channel_id,
+                limit=limits.HISTORY_PAGE,
+                latest=latest or None,
             )
             messages = page.get("messages", ())
             news = [message for message in messages if ts_order(message["ts"]) > mark]
@@ -103,9 +105,11 @@ class History:
     async def _replies(self, channel_id: str, thread_ts: str) -> list[Json]:
         mark = self._mark(f"{channel_id}/{thread_ts}")
         page = await self._call(
-            lambda: self._client.conversations_replies(
-                channel=channel_id, ts=thread_ts, oldest=_text(mark), limit=limits.HISTORY_PAGE
-            )
+            self._client.conversations_replies,
+            channel=channel_id,
+            ts=thread_ts,
+            oldest=_text(mark),
+            limit=limits.HISTORY_PAGE,
         )
         messages: Iterable[Json] = page.get("messages", ())
         return [message for message in messages if message["ts"] != thread_ts and ts_order(message["ts"]) > mark]
@@ -126,11 +130,11 @@ class History:
     def _oldest(self) -> tuple[int, int]:
         return self._clock.now_ms() // 1000 - limits.HISTORY_AGE_MAX_S, 0
 
-    async def _call(self, call: Callable[[], Awaitable[Any]]) -> Json:
+    async def _call(self, call: Callable[..., Awaitable[AsyncSlackResponse]], **arguments: Any) -> Json:
         """The answer's fields; nothing for a place that cannot be read."""
         for _ in range(limits.HISTORY_RATE_LIMITS_MAX):
             try:
-                answer = await call()
+                answer = await call(**arguments)
                 return answer.data if isinstance(answer.data, dict) else {}
             except Exception as error:
                 if isinstance(error, SlackApiError) and api_word(error) in _SKIPPED:

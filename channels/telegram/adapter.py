@@ -17,7 +17,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, Budget, Door
+from channels.adapter import CONNECTED, AdapterParts, Budget, Door
 from channels.backoff import Backoff
 from channels.leases import while_holding
 from channels.proxies import goes_direct
@@ -26,7 +26,8 @@ from channels.telegram.errors import REJECTED, delivery_error, seconds
 from channels.telegram.normalize import Me, Target, moved, target_of
 from channels.telegram.polling import Poller
 from channels.telegram.render import TelegramChunk, render
-from gateway.contracts.errors import BusUnavailable, CredentialsRejected, DeliveryError
+from gateway.config import Settings
+from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected, DeliveryError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import DeliveryBus, IntakeBus
@@ -73,6 +74,8 @@ class TelegramAdapter:
 
     async def run(self, door: Door) -> None:
         """Poll until cancelled. Raises `CredentialsRejected`."""
+        await self._polls.initialize()
+        await self._calls.initialize()
         try:
             await while_holding(
                 self._leases,
@@ -98,9 +101,7 @@ class TelegramAdapter:
         bot = Budget(f"bot:{self._bot_id}", limits.BOT_PER_S, limits.BOT_BURST)
         return (chat, group, bot) if chat_id < 0 else (chat, bot)
 
-    async def send(
-        self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str, plain: bool
-    ) -> tuple[str, ...]:
+    async def send(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         target = target_of(address)
         try:
             sent = await self._bot.send_message(
@@ -177,7 +178,9 @@ class TelegramAdapter:
     async def _remove_webhook(self) -> None:
         """A webhook that somebody once set would end every poll with 409."""
         if (await self._bot.get_webhook_info()).url:
-            log.warning("telegram: a webhook was set for this bot; it is removed because channels.telegram.mode is polling")
+            log.warning(
+                "telegram: a webhook was set for this bot; it is removed because channels.telegram.mode is polling"
+            )
             await self._bot.delete_webhook(drop_pending_updates=False)
 
 
@@ -216,3 +219,19 @@ def _silence_the_sdk() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", "Please use 'Bot.getUpdates'", PTBUserWarning)
     warnings.filterwarnings("ignore", ".*attribute `retry_after`", PTBUserWarning)
+
+
+def open_adapter(settings: Settings, parts: AdapterParts) -> TelegramAdapter:
+    """The adapter that `channels.telegram` asks for. Raises `ConfigError`."""
+    chosen = settings.channels.telegram
+    if chosen.token is None:
+        raise ConfigError("channels.telegram.token is empty: set the token that @BotFather gave")
+    if chosen.mode != "polling":
+        raise ConfigError("channels.telegram.mode webhook is not supported yet: set it to polling")
+    return TelegramAdapter(
+        token=chosen.token.get_secret_value(),
+        api_base=chosen.api_base,
+        positions=parts.positions,
+        leases=parts.leases,
+        holder=parts.holder,
+    )
