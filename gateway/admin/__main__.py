@@ -18,7 +18,7 @@ from gateway.config import Loaded, Settings, admin_token, database_url, load
 from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
 from gateway.scrub import new_scrubber
-from gateway.store.store import SqlStore, open_store
+from gateway.store import SqlStore, open_store
 from gateway.telemetry.logs import configure_logs
 
 _GRACE_S = 2

@@ -86,7 +86,7 @@ async def _paired(settings: Settings, code: str, role: GrantRole) -> SessionKey:
     """Redeem the code, write the grant, show it to intake."""
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
     from gateway.bus.embedded import EmbeddedValkey  # noqa: PLC0415 - start-up
-    from gateway.store.store import open_store  # noqa: PLC0415 - start-up
+    from gateway.store import open_store  # noqa: PLC0415 - start-up
 
     clock = SystemClock()
     store = open_store(database_url(settings), clock)

@@ -60,10 +60,11 @@ async def _discord(client: httpx.AsyncClient, discord: Discord) -> list[Finding]
         remedy = "reset the token in the developer portal, Bot page: channels.discord.token"
         return [wrong("discord", _refusal(_json(me), "message"), remedy)]
     found = [ok("discord", f"@{_json(me).get('username')}")]
-    application = await client.get(f"{discord.api_base}/applications/@me", headers=headers)
-    if application.status_code == httpx.codes.OK and not _json(application).get("flags", 0) & _MESSAGE_CONTENT:
+    application = await client.get(f"{discord.api_base}/oauth2/applications/@me", headers=headers)
+    flags = _json(application).get("flags") if application.status_code == httpx.codes.OK else None
+    if isinstance(flags, int) and not flags & _MESSAGE_CONTENT:
         remedy = "switch it on in the developer portal, Bot page, Privileged Gateway Intents"
-        found.append(wrong("discord", "the Message Content Intent is off", remedy))
+        found.append(warning("discord", "the Message Content Intent is off", remedy))
     return found
 
 

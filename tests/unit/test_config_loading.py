@@ -92,7 +92,7 @@ def test_a_list_in_a_variable_is_json_or_parted_by_commas(text: str) -> None:
         ('[http]\nport = "8420"', 2, "http.port", "a whole number from 1 to 65535", '"8420"'),
         ("[http]\nport = true", 2, "http.port", "a whole number from 1 to 65535", "true"),
         ("http.port = 70000", 1, "http.port", "a whole number from 1 to 65535", "70000"),
-        ("\n\ndata_dir = 3", 3, "data_dir", "a text", "3"),
+        ("\n\ndata_dir = 3", 3, "data_dir", "a path", "3"),
         ('[queue]\nmode = "pile"', 2, "queue.mode", "one of collect, steer, interrupt", '"pile"'),
         ('[session]\nscope = "all"', 2, "session.scope", "one of place, user, shared", '"all"'),
         ('[log]\nas_json = "yes"', 2, "log.as_json", "true or false", '"yes"'),
