@@ -13,6 +13,7 @@ import uvicorn
 from gateway.admin.app import Parts, create_app
 from gateway.admin.operator_channel import take_replies
 from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
 from gateway.contracts.errors import ConfigError
@@ -59,7 +60,7 @@ async def _serve(loaded: Loaded) -> None:
 
 @contextlib.asynccontextmanager
 async def _bus(settings: Settings) -> AsyncIterator[RedisBus]:
-    bus = await open_bus(settings.redis.url)
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
     try:
         yield bus
     finally:

@@ -61,6 +61,11 @@ def find_server(binary: str = "") -> Path:
     )
 
 
+def embedded_url(data_dir: Path) -> str:
+    """Where the embedded server of `data_dir` listens, for a role that was started by itself."""
+    return EmbeddedValkey(data_dir).url
+
+
 class EmbeddedValkey:
     """One server for one data directory. Start it from the main thread: it lives as long as that does."""
 

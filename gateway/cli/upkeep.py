@@ -85,14 +85,14 @@ def demo(
 async def _paired(settings: Settings, code: str, role: GrantRole) -> SessionKey:
     """Redeem the code, write the grant, show it to intake."""
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
-    from gateway.bus.embedded import EmbeddedValkey  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
     from gateway.store import open_store  # noqa: PLC0415 - start-up
 
     clock = SystemClock()
     store = open_store(database_url(settings), clock)
     try:
         await store.check_schema()
-        bus = await open_bus(settings.redis.url or EmbeddedValkey(settings.data_dir).url)
+        bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
         try:
             owner = await bus.access.redeem_pairing(code)
             if owner is None:

@@ -45,6 +45,8 @@ def to_session(row: Row[Any], *, current_id: str | None) -> Session:
         cost_usd=float(row.cost_usd),
         is_current=row.id == current_id,
         title_tries=row.title_tries,
+        prompt_tokens=row.prompt_tokens,
+        prompt_seq=row.prompt_seq,
     )
 
 

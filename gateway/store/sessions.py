@@ -105,6 +105,8 @@ def open_next(connection: Connection, key: SessionKey, *, new_id: str, now_ms: i
             "title": UNTITLED,
             "status": SessionStatus.ACTIVE.value,
             "title_tries": 0,
+            "prompt_tokens": 0,
+            "prompt_seq": 0,
             "parent_session_id": None,
             "last_seq": 0,
             "message_count": 0,
@@ -159,6 +161,11 @@ _GROW: Final = (
         updated_at_ms=bindparam("now_ms"),
     )
     .returning(sessions)
+)
+_MEASURE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(prompt_tokens=bindparam("counted"), prompt_seq=bindparam("up_to_seq"))
 )
 _CHARGE: Final = (
     update(sessions)
@@ -216,6 +223,11 @@ def grow(connection: Connection, key: SessionKey, session_id: str, growth: Growt
     if row is None:
         raise StoreError(f"session {session_id} is not one of {key}")
     return row
+
+
+def measure(connection: Connection, session_id: str, *, prompt_tokens: int, prompt_seq: int) -> None:
+    """Keep what the provider counted for the last prompt, which ended with entry `prompt_seq`."""
+    connection.execute(_MEASURE, {"s": session_id, "counted": prompt_tokens, "up_to_seq": prompt_seq})
 
 
 def charge(connection: Connection, calls: Sequence[Usage], session_id: str, *, now_ms: int) -> None:

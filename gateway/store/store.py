@@ -34,7 +34,14 @@ class SqlStore:
     # --- turns
 
     async def begin_turn(
-        self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
+        self,
+        *,
+        turn_id: str,
+        key: SessionKey,
+        fence: int,
+        messages: Sequence[InboundMessage],
+        now_ms: int,
+        is_said: bool = True,
     ) -> TurnStart:
         """Take the lane, store what the user said, say what is new. Raises `Fenced`."""
         return await self._database.write(
@@ -46,6 +53,7 @@ class SqlStore:
                 messages=messages,
                 now_ms=now_ms,
                 new_session_id=self._clock.new_id(),
+                is_said=is_said,
             )
         )
 

@@ -102,6 +102,8 @@ sessions: Final = Table(
     _column("message_count", Integer, doc="entries of kind message"),
     _column("tokens", BigInteger, doc="prompt and completion tokens of all its model calls"),
     _column("cost_usd", Float(53), doc="what its model calls cost"),
+    _column("prompt_tokens", Integer, doc="the provider's count of its last prompt; 0 for unknown"),
+    _column("prompt_seq", Integer, doc="the last entry that prompt held"),
     _column("created_at_ms", BigInteger, doc="when it was opened"),
     _column("updated_at_ms", BigInteger, doc="when something was last said or done in it"),
     UniqueConstraint("key", "number"),

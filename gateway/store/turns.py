@@ -93,6 +93,7 @@ def begin(
     messages: Sequence[InboundMessage],
     now_ms: int,
     new_session_id: str,
+    is_said: bool,
 ) -> TurnStart:
     """`Store.begin_turn` in one transaction."""
     session_id = _take(connection, turn_id, key, fence, now_ms=now_ms)
@@ -102,7 +103,7 @@ def begin(
     by_id = {message.id: message for message in messages}
     answered, homes = _known(connection, list(by_id))
     fresh = [message for message in by_id.values() if message.id not in answered]
-    joining = [message for message in fresh if homes.get(message.id) != session_id]
+    joining = [message for message in fresh if homes.get(message.id) != session_id] if is_said else []
     _withdraw(connection, {message.id: homes[message.id] for message in joining if message.id in homes})
 
     row = sessions.grow(connection, key, session_id, Growth(entries=len(joining), messages=len(joining)), now_ms=now_ms)
@@ -252,6 +253,13 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
             for index, entry in enumerate(done.entries)
         ],
     )
+    if done.prompt_tokens:
+        sessions.measure(
+            connection,
+            done.session_id,
+            prompt_tokens=done.prompt_tokens,
+            prompt_seq=first_seq + _last_speech(done.entries) - 1,
+        )
     if done.consumed:
         connection.execute(
             _consume(connection),
@@ -263,6 +271,11 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
     outbox.put(connection, done.outbox, now_ms=now_ms)
     return row
+
+
+def _last_speech(written: Sequence[Entry]) -> int:
+    """The index of the answer to the last prompt: all before it was in that prompt."""
+    return max((index for index, entry in enumerate(written) if entry.role is Role.ASSISTANT), default=0)
 
 
 def _current(connection: Connection, key: SessionKey) -> Session:

@@ -73,6 +73,8 @@ def _create_conversations() -> None:
         sa.Column("title", sa.Text, nullable=False),
         sa.Column("status", sa.Text, nullable=False),
         sa.Column("title_tries", sa.Integer, nullable=False),
+        sa.Column("prompt_tokens", sa.Integer, nullable=False),
+        sa.Column("prompt_seq", sa.Integer, nullable=False),
         sa.Column("parent_session_id", sa.Text),
         sa.Column("last_seq", sa.Integer, nullable=False),
         sa.Column("message_count", sa.Integer, nullable=False),
