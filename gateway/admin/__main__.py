@@ -18,7 +18,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
 from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
-from gateway.scrub import new_scrubber
+from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from gateway.telemetry.logs import configure_logs
 
@@ -33,7 +33,7 @@ def main() -> None:
 async def _serve(loaded: Loaded) -> None:
     settings = loaded.settings
     token = admin_token(settings)
-    scrubber = new_scrubber((*loaded.secrets, token))
+    scrubber = Scrubber(known_values=(*loaded.secrets, token))
     configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
     clock = SystemClock()
     with _listener(settings) as listener:

@@ -21,9 +21,8 @@ from gateway.contracts.entries import Entry, OpenSession, Role, Session, TurnCom
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Scrubber
 from gateway.limits import LANE_MESSAGES_MAX
-from gateway.scrub import new_scrubber
+from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 
 TOKEN = "the-operator's-token"
@@ -31,7 +30,7 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 ADA = SessionKey("telegram", "1")
 CHAT = ReplyAddress("telegram", "1", "{}")
 CLOCK = SystemClock()
-SCRUBBER: Scrubber = new_scrubber(())
+SCRUBBER = Scrubber()
 
 
 def app_of(store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("telegram",)) -> FastAPI:
