@@ -16,8 +16,8 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
-from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
+from gateway.preflight import cannot_listen
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from gateway.telemetry.logs import configure_logs
@@ -83,10 +83,7 @@ def _listener(settings: Settings) -> socket.socket:
     try:
         return socket.create_server((http.host, http.port), family=family)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {http.host}:{http.port} ({(error.strerror or str(error)).lower()}): "
-            "stop what uses it or set http.port to another port"
-        ) from error
+        raise cannot_listen(http.host, http.port, "http.port", error) from error
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from gateway.cli.options import ConfigOption, become, loaded_and_warned
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, masked_url, process_environment
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import TrivetError
+from gateway.contracts.errors import BusUnavailable, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_FAILED
 
@@ -91,7 +91,10 @@ async def _paired(settings: Settings, code: str, role: GrantRole) -> SessionKey:
     store = open_store(database_url(settings), clock)
     try:
         await store.check_schema()
-        bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+        try:
+            bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+        except BusUnavailable as error:
+            raise BusUnavailable(f"{error}; codes live on the bus, so `trivet up` has to run") from error
         try:
             owner = await bus.access.redeem_pairing(code)
             if owner is None:

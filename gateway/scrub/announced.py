@@ -43,9 +43,12 @@ _SENTENCE_END: Final = re.compile(r"[.;?!。；？！](?=\s|\Z)|[。；？！]")
 _COMMA: Final = re.compile(r"[,，、](?=\s|\Z)|[，、]")
 
 _SAYING: Final = frozenset(
-    ["is", "was", "are", "equals", "equal", "это", "этот", "таков", "такой", "такая", "равен", "будет", "был", "es", "está", "era", "ist", "lautet", "war", "est", "était", "é", "foi", "=is", "set", "to", "now", "becomes"]
+    (
+        "is was are equals equal это этот таков такой такая равен будет был es está era ist lautet war est était é foi"
+        " =is set to now becomes"
+    ).split()
 )
-_CARRYING: Final = frozenset(["now", "to", "just", "simply", "still", "actually", "set", "changed", "теперь", "на", "сейчас", "просто", "ahora", "jetzt", "maintenant", "agora", "a", "to:"])
+_CARRYING: Final = frozenset("now to just simply still actually set changed теперь на сейчас просто ahora jetzt maintenant agora a to:".split())
 """Words between "is" and the value that do not loosen the bond: "is now", "was changed to"."""
 
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
@@ -135,7 +138,7 @@ class AnnouncedValue:
                 self._quote = opening.group()
             return opening.end()
         word = _WORD.match(text, at, end)
-        if word is None or not self._is_whole(text, word.end(), end) or (self._bond == Bond.ASSIGNED and self._rest_read):
+        if word is None or not self._is_whole(text, word.end(), end) or self._bond == Bond.ASSIGNED and self._rest_read:
             return at
         return self._pass_filler(word.group(), word.end(), at)
 
@@ -158,7 +161,7 @@ class AnnouncedValue:
     @staticmethod
     def _is_whole(text: str, at: int, end: int) -> bool:
         """Does the word stop here, rather than go on as `word1` or `word_x`?"""
-        return at >= end or text[at].isspace() or (text[at] in ":=,.;?!—–" and (at + 1 >= end or text[at + 1].isspace()))
+        return at >= end or text[at].isspace() or text[at] in ":=,.;?!—–" and (at + 1 >= end or text[at + 1].isspace())
 
     # --- the value
 

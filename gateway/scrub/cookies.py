@@ -12,7 +12,7 @@ from gateway.scrub.states import Step
 _PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[^;\s\"'\\]{1,4096})", re.ASCII)
 _BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=[;\s]|\Z)", re.IGNORECASE)
 _ATTRIBUTES: Final = frozenset(
-    ["path", "domain", "expires", "max-age", "samesite", "priority", "lang", "locale", "theme", "version", "tz", "timezone", "currency"]
+    "path domain expires max-age samesite priority lang locale theme version tz timezone currency".split()
 )
 _VALUE_CHARS_MIN: Final = 8
 
@@ -27,7 +27,7 @@ class CookieLine:
     def moved(self, by: int) -> None:
         """Keeps no position."""
 
-    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:  # noqa: ARG002 - the Protocol's
         """See `State.step`."""
         while at < end:
             if between := _BETWEEN.match(text, at, end):

@@ -42,10 +42,18 @@ _SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _STAND_IN: Final = frozenset(
-    ["true", "false", "null", "none", "nil", "undefined", "required", "optional", "string", "str", "text", "number", "int", "boolean", "bool", "bytes", "object", "any", "password", "passwd", "pass", "secret", "token", "key", "value", "hidden", "empty", "unset", "blank", "default", "changeme", "change-me", "example", "placeholder", "redacted", "masked", "here", "there", "yes", "no", "not", "set", "missing", "invalid", "incorrect", "wrong", "correct", "valid", "unknown", "void", "disabled", "enabled", "public", "private", "protected", "varchar", "char", "todo", "tbd", "n/a", "na", "foo", "bar", "baz", "foobar"]
+    (
+        "true false null none nil undefined required optional string str text number int boolean bool bytes object any password passwd pass"
+        " secret token key value hidden empty unset blank default changeme change-me example placeholder redacted masked here there yes no"
+        " not set missing invalid incorrect wrong correct valid unknown void disabled enabled public private protected varchar char"
+        " todo tbd n/a na foo bar baz foobar"
+    ).split()
 )
 _SENTENCE: Final = frozenset(
-    ["your", "the", "enter", "please", "must", "is", "are", "a", "an", "to", "password", "at", "least", "characters", "and", "or", "for", "of", "with", "in", "on", "not", "no", "this", "that", "be", "can", "cannot", "should", "will", "you", "we", "it", "введите", "ваш", "пароль", "не", "и", "или", "в", "на", "для", "нужно", "должен"]
+    (
+        "your the enter please must is are a an to password at least characters and or for of with in on not no this that be can cannot"
+        " should will you we it введите ваш пароль не и или в на для нужно должен"
+    ).split()
 )
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
 _KEY_CHARS_MIN: Final = {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8}
@@ -92,7 +100,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if len(value) < _CHARS_MIN[bond] or is_announcing(value):
         return False
     if _COUNT.fullmatch(value):
-        return (bond >= Bond.SAID and len(value) != 4) or bond == Bond.ASSIGNED
+        return bond >= Bond.SAID and len(value) != 4 or bond == Bond.ASSIGNED
     if _DATE.fullmatch(value):
         return False
     if value.isalpha():

@@ -32,11 +32,8 @@ log = structlog.get_logger("trivet.up")
 def main() -> None:
     """Run everything until SIGTERM or SIGINT, or until a role cannot start as it is configured."""
     loaded = load()
-    configure_logs(
-        Scrubber(known_values=loaded.secrets),
-        level=loaded.settings.log.level.value,
-        as_json=loaded.settings.log.as_json,
-    )
+    log_settings = loaded.settings.log
+    configure_logs(Scrubber(loaded.secrets), level=log_settings.level.value, as_json=log_settings.as_json)
     sys.exit(asyncio.run(_up(loaded)))
 
 
