@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from typing import Annotated
 
@@ -88,21 +89,18 @@ async def _paired(settings: Settings, code: str, role: GrantRole) -> SessionKey:
     from gateway.store import open_store  # noqa: PLC0415 - start-up
 
     clock = SystemClock()
-    store = open_store(database_url(settings), clock)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        store = open_store(database_url(settings), clock)
+        stack.push_async_callback(store.close)
         await store.check_schema()
         try:
             bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
         except BusUnavailable as error:
             raise BusUnavailable(f"{error}; codes live on the bus, so `trivet up` has to run") from error
-        try:
-            owner = await bus.access.redeem_pairing(code)
-            if owner is None:
-                raise NoSuchCode(f"no person waits with the code {code}: codes hold for an hour and are used up once")
-            await store.put_grant(Grant(owner, role, "cli", clock.now_ms()))
-            await bus.access.project_grants(await store.grants())
-        finally:
-            await bus.close()
-    finally:
-        await store.close()
-    return owner
+        stack.push_async_callback(bus.close)
+        owner = await bus.access.redeem_pairing(code)
+        if owner is None:
+            raise NoSuchCode(f"no person waits with the code {code}: codes hold for an hour and are used up once")
+        await store.put_grant(Grant(owner, role, "cli", clock.now_ms()))
+        await bus.access.project_grants(await store.grants())
+        return owner
