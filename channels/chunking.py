@@ -1,0 +1,278 @@
+"""A long answer becomes several messages: the tree is cut, never the text that was made of it.
+
+Cuts fall between blocks, else between list items or table rows, else between lines, sentences, words, and
+at last between graphemes. Each part is a whole tree again, so fences close and reopen with their language,
+tables repeat their header, quotes and lists go on, and no markup is left open.
+
+The time is about linear in the length: a border is searched only within what could fit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeAlias
+
+from channels.graphemes import cut_at
+from channels.markdown import (
+    Block,
+    Blocks,
+    Fence,
+    Heading,
+    Item,
+    Listing,
+    Paragraph,
+    Quote,
+    Rule,
+    Run,
+    Runs,
+    Table,
+    plain_text,
+)
+
+Load: TypeAlias = Callable[[Blocks], float]
+"""How full one message with these blocks would be: 1.0 is full, more does not fit."""
+
+WELL_FILLED: Final = 0.5  # a message this full may end although the next block could be cut to fill it
+_FIRST_PROBE: Final = 16
+_GROWTH_MAX: Final = 16
+
+
+class Chunk(Protocol):
+    """One message for one platform. `plain` is the same without formatting, and fits wherever the
+    formatted message fits: what to send when the platform refuses the format."""
+
+    @property
+    def plain(self) -> str: ...
+
+
+def split(blocks: Blocks, load: Load, *, chars_max: int) -> tuple[Blocks, ...]:
+    """Cut `blocks` into parts of which each has a load of at most 1.0.
+
+    `chars_max` bounds the visible characters of one part from above, so that no probe measures the whole.
+    """
+    parts: list[Blocks] = []
+    while blocks:
+        part, blocks = _next_part(blocks, load, chars_max)
+        parts.append(part)
+    return tuple(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What is left of a message. `is_fresh`: nothing stands in it yet, so words may be cut if they must."""
+
+    load: Load
+    chars_max: int
+    is_fresh: bool
+
+    def within(self, wrap: Callable[[Blocks], Blocks]) -> _Room:
+        """The room for blocks that `wrap` puts into a container."""
+        return replace(self, load=lambda blocks: self.load(wrap(blocks)))
+
+
+_Cut: TypeAlias = tuple[Blocks, Blocks]
+"""What goes into this message (nothing, if there is no room for any of it) and what is left."""
+
+
+def _next_part(blocks: Blocks, load: Load, chars_max: int) -> _Cut:
+    room = _Room(load, chars_max, is_fresh=True)
+    count = _most(_sizes(blocks, chars_max), lambda n: room.load(blocks[:n]))
+    if count == len(blocks):
+        return blocks, ()
+    whole, following, rest = blocks[:count], blocks[count], blocks[count + 1 :]
+    if not whole:
+        head, tail = _cut(following, room)
+        # Every block yields at least a grapheme to an empty message; should one not, it goes out as it is.
+        return (head, tail + rest) if head else (blocks[:1], blocks[1:])
+    if load(whole) < WELL_FILLED and not _fits_alone(following, room):
+        rest_of_room = replace(room, is_fresh=False).within(lambda piece: whole + piece)
+        head, tail = _cut(following, rest_of_room)
+        if head:
+            return whole + head, tail + rest
+    if count > 1 and isinstance(whole[-1], Heading):
+        count -= 1  # a heading stays with what it heads
+    return blocks[:count], blocks[count:]
+
+
+def _fits_alone(block: Block, room: _Room) -> bool:
+    return _chars(block) <= room.chars_max and room.load((block,)) <= 1
+
+
+def _cut(block: Block, room: _Room) -> _Cut:
+    match block:
+        case Paragraph(runs):
+            return _cut_runs(runs, Paragraph, room)
+        case Heading(level, runs):
+            return _cut_runs(runs, lambda part: Heading(level, part), room)
+        case Fence():
+            return _cut_fence(block, room)
+        case Quote(inner):
+            head, tail = _cut_blocks(inner, room.within(lambda part: (Quote(part),)))
+            return (Quote(head),) if head else (), (Quote(tail),) if tail else ()
+        case Listing():
+            return _cut_listing(block, room)
+        case Table():
+            return _cut_table(block, room)
+        case Rule():
+            return (), (block,)
+
+
+def _cut_blocks(blocks: Blocks, room: _Room) -> _Cut:
+    """Within a container: as many whole blocks as fit, else a piece of the first."""
+    count = _most(_sizes(blocks, room.chars_max), lambda n: room.load(blocks[:n]))
+    if count or not blocks:
+        return blocks[:count], blocks[count:]
+    head, tail = _cut(blocks[0], room)
+    return head, tail + blocks[1:]
+
+
+def _cut_listing(listing: Listing, room: _Room) -> _Cut:
+    items = listing.items
+    sizes = _bounded((1 + sum(map(_chars, item.blocks)) for item in items), room.chars_max)
+    count = _most(sizes, lambda n: room.load((replace(listing, items=items[:n]),)))
+    if count:
+        start = None if listing.start is None else listing.start + count
+        return (replace(listing, items=items[:count]),), (replace(listing, items=items[count:], start=start),)
+
+    def with_first(blocks: Blocks) -> Listing:
+        return replace(listing, items=(replace(items[0], blocks=blocks),))
+
+    head, tail = _cut_blocks(items[0].blocks, room.within(lambda part: (with_first(part),)))
+    if not head:
+        return (), (listing,)
+    return (with_first(head),), (replace(listing, items=(Item(tail, is_continued=True), *items[1:])),)
+
+
+def _cut_table(table: Table, room: _Room) -> _Cut:
+    sizes = _bounded((1 + sum(map(_chars_of, row)) for row in table.rows), room.chars_max)
+    count = _most(sizes, lambda n: room.load((replace(table, rows=table.rows[:n]),)))
+    if not count:
+        return (), (table,)
+    return (replace(table, rows=table.rows[:count]),), (replace(table, rows=table.rows[count:]),)
+
+
+def _cut_fence(fence: Fence, room: _Room) -> _Cut:
+    lines = fence.text.split("\n")
+    sizes = _bounded((len(line) + 1 for line in lines), room.chars_max)
+    count = _most(sizes, lambda n: room.load((replace(fence, text="\n".join(lines[:n])),)))
+    if count == 0 and room.is_fresh:
+        return _cut_line(fence, lines, room)
+    count = _quiet_line(lines, count)
+    head, tail = "\n".join(lines[:count]).rstrip(), "\n".join(lines[count:]).lstrip("\n")
+    return _fences(fence, head), _fences(fence, tail)
+
+
+def _cut_line(fence: Fence, lines: Sequence[str], room: _Room) -> _Cut:
+    """A single line that is longer than a message."""
+    line = lines[0]
+    most = _most([1] * min(len(line), room.chars_max), lambda n: room.load((replace(fence, text=line[:n]),)))
+    at = cut_at(line, most, in_words=True)
+    return _fences(fence, line[:at]), _fences(fence, "\n".join((line[at:], *lines[1:])))
+
+
+def _fences(fence: Fence, text: str) -> Blocks:
+    return (replace(fence, text=text),) if text.strip() else ()
+
+
+def _quiet_line(lines: Sequence[str], most: int) -> int:
+    """Where code is best cut: before an unindented line after a blank one, else before an unindented one."""
+    late = range(most, most // 2, -1) if most < len(lines) else range(0)
+    unindented = [at for at in late if lines[at] and not lines[at][0].isspace()]
+    after_blank = [at for at in unindented if not lines[at - 1].strip()]
+    return next(iter((*after_blank, *unindented, most)))
+
+
+def _cut_runs(runs: Runs, make: Callable[[Runs], Paragraph | Heading], room: _Room) -> _Cut:
+    text = plain_text(runs)
+    most = _most([1] * min(len(text), room.chars_max), lambda n: room.load((make(_before(runs, n)),)))
+    at = cut_at(text, most, in_words=room.is_fresh)
+    head, tail = _trimmed(_before(runs, at)), _trimmed(_after(runs, at))
+    return (make(head),) if head else (), (make(tail),) if tail else ()
+
+
+def _before(runs: Runs, at: int) -> Runs:
+    kept: list[Run] = []
+    for run in runs:
+        if at <= 0:
+            break
+        kept.append(run if len(run.text) <= at else replace(run, text=run.text[:at]))
+        at -= len(run.text)
+    return tuple(kept)
+
+
+def _after(runs: Runs, at: int) -> Runs:
+    for index, run in enumerate(runs):
+        if at < len(run.text):
+            first = replace(run, text=run.text[at:]) if at else run
+            return (first, *runs[index + 1 :])
+        at -= len(run.text)
+    return ()
+
+
+def _trimmed(runs: Runs) -> Runs:
+    """Without the white space at either end: a message begins and ends with a word."""
+    kept = list(runs)
+    while kept and not kept[0].text.strip():
+        del kept[0]
+    while kept and not kept[-1].text.strip():
+        del kept[-1]
+    if kept:
+        kept[0] = replace(kept[0], text=kept[0].text.lstrip())
+        kept[-1] = replace(kept[-1], text=kept[-1].text.rstrip())
+    return tuple(kept)
+
+
+def _most(sizes: Sequence[int], load: Callable[[int], float]) -> int:
+    """The largest `n <= len(sizes)` found for which `load(n)` is at most 1.
+
+    The load grows about evenly with `n`, so each probe is where the last one says the border should be;
+    every fourth halves the rest, for texts that are not so even. Probes stay near the answer in size.
+    """
+    low, high = 0, len(sizes)
+    probe = min(high, _FIRST_PROBE)
+    for tries in itertools.count(1):
+        if low >= high:
+            break
+        filled = load(probe)
+        low, high = (probe, high) if filled <= 1 else (low, probe - 1)
+        guess = (low + high + 1) // 2 if tries % 4 == 0 else int(probe / max(filled, 1 / _GROWTH_MAX))
+        probe = min(max(guess, low + 1), high)
+    return low
+
+
+def _sizes(blocks: Blocks, chars_max: int) -> Sequence[int]:
+    return _bounded(map(_chars, blocks), chars_max)
+
+
+def _bounded(sizes: Iterable[int], chars_max: int) -> list[int]:
+    """The leading sizes whose sum is at most `chars_max`."""
+    kept: list[int] = []
+    for size in sizes:
+        chars_max -= size
+        if chars_max < 0:
+            break
+        kept.append(size)
+    return kept
+
+
+def _chars(block: Block) -> int:
+    """Visible characters, from below."""
+    match block:
+        case Paragraph(runs) | Heading(_, runs):
+            return _chars_of(runs)
+        case Fence(text):
+            return len(text)
+        case Quote(inner):
+            return sum(map(_chars, inner))
+        case Listing(items):
+            return sum(1 + sum(map(_chars, item.blocks)) for item in items)
+        case Table(_, rows):
+            return sum(1 + sum(map(_chars_of, row)) for row in rows)
+        case Rule():
+            return 1
+
+
+def _chars_of(runs: Runs) -> int:
+    return sum(len(run.text) for run in runs)

@@ -1,0 +1,144 @@
+"""CommonMark for Discord: its own Markdown, in which every literal character stays literal.
+
+Facts: 2000 Unicode code points; `__x__` underlines; no tables, images, or headings below the third; masked
+links for http(s) only, with a label that does not look like another address; nothing can be escaped inside
+a fence. That nobody is pinged is promised twice: here for text, and by `allowed_mentions` at sending.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from channels.chunking import split
+from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
+from channels.layout import Line, Style, lay_out, linked_text, spans
+from channels.markdown import Blocks, Fence, Mark, Run, parse, plain_text
+from channels.tables import fit_tables
+from gateway.contracts.messages import CleanText
+
+CONTENT_CHARS_MAX: Final = 1950  # of 2000 code points
+TABLE_WIDTH_MAX: Final = 60
+HEADING_LEVEL_MAX: Final = 3
+
+STYLE: Final = Style(bullets=("- ",), indent="  ", rule="───", gap_after_level=0)
+_SIGNS: Final = {Mark.BOLD: "**", Mark.ITALIC: "*", Mark.STRIKE: "~~"}
+_SPECIAL: Final = re.compile(r"([\\*_~|`\[\]<>])")
+_LINE_START: Final = re.compile(r"(\s*)(?:([#+-])|(\d+)([.)]))(?=[\s#])")
+_SMALL_PRINT: Final = re.compile(r"\s*-#")
+_MENTION: Final = re.compile(r"@(?=everyone|here|[!&]?\d{15,21})")
+_ADDRESS_LIKE: Final = re.compile(r"https?:|www\.|[\[\]]|\w\.(?:com|org|net|io|gg|dev|app)\b", re.IGNORECASE)
+_BACKTICKS: Final = re.compile(r"`+")
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordChunk:
+    """One message's `content`. `plain` is the same without formatting."""
+
+    content: str
+    plain: str
+
+
+def render(text: CleanText) -> tuple[DiscordChunk, ...]:
+    """The messages that show `text`, in order; none for a text in which there is nothing to see."""
+    blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
+    return tuple(_chunk(part) for part in split(blocks, _load, chars_max=CONTENT_CHARS_MAX))
+
+
+def _load(blocks: Blocks) -> float:
+    return len(_content(lay_out(blocks, STYLE))) / CONTENT_CHARS_MAX
+
+
+def _chunk(blocks: Blocks) -> DiscordChunk:
+    lines = lay_out(blocks, STYLE)
+    return DiscordChunk(_content(lines), _without_mentions(linked_text(lines)).strip())
+
+
+def _content(lines: Sequence[Line]) -> str:
+    return "\n".join(text for line in lines for text in _written(line)).strip()
+
+
+def _written(line: Line) -> Iterator[str]:
+    prefix = "> " if line.is_quoted else ""
+    if line.fence:
+        for text in _fence_lines(line.fence):
+            yield prefix + text
+    elif 0 < line.level <= HEADING_LEVEL_MAX and not line.lead:
+        yield f"{prefix}{'#' * line.level} {_woven(line, frozenset())}"
+    else:
+        yield prefix + line.lead + _woven(line, frozenset({Mark.BOLD}) if line.level else frozenset())
+
+
+def _fence_lines(fence: Fence) -> list[str]:
+    body = fence.text.replace("```", f"`{ZERO_WIDTH_SPACE}`{ZERO_WIDTH_SPACE}`")
+    return [f"```{fence.language}", *body.split("\n"), "```"]
+
+
+def _woven(line: Line, more: frozenset[Mark]) -> str:
+    pieces = [piece for index, span in enumerate(spans(line.runs)) for piece in _pieces(span, more, is_first=not index)]
+    return weave(pieces, _SIGNS, needs_border=_never)
+
+
+def _never(_char: str) -> bool:
+    return False
+
+
+def _pieces(span: Sequence[Run], more: frozenset[Mark], *, is_first: bool) -> Iterator[Piece]:
+    run = span[0]
+    if not run.url:
+        if Mark.CODE in run.marks:
+            yield Piece(_code(run.text), run.marks | more, is_atom=True)
+        else:
+            yield Piece(_literal(run.text, is_line_start=is_first), run.marks | more)
+        return
+    marks = frozenset.intersection(*(part.marks for part in span)) | more
+    label = plain_text(span)
+    if Mark.BARE_URL in run.marks or label == run.url:
+        yield Piece(f"<{label}>", marks)
+    elif _ADDRESS_LIKE.search(label):
+        yield Piece(f"{_literal(label, is_line_start=is_first)} (<{run.url}>)", marks)
+    elif Mark.IMAGE in run.marks:
+        yield Piece(f"[{_literal(label)}]({run.url.replace('(', '%28').replace(')', '%29')})", marks)
+    else:
+        yield Piece(f"[{_label(span, marks)}](<{run.url}>)", marks)
+
+
+def _label(span: Sequence[Run], outer: frozenset[Mark]) -> str:
+    inner = (
+        Piece(_code(run.text), run.marks - outer, is_atom=True)
+        if Mark.CODE in run.marks
+        else Piece(_literal(run.text), run.marks - outer)
+        for run in span
+    )
+    return weave(inner, _SIGNS, needs_border=_never)
+
+
+def _literal(text: str, *, is_line_start: bool = False) -> str:
+    """Text that Discord shows as it is."""
+    escaped = _SPECIAL.sub(r"\\\1", _without_mentions(text))
+    if not is_line_start:
+        return escaped
+    if _SMALL_PRINT.match(escaped):
+        return escaped.replace("-#", r"\-#", 1)
+    return _LINE_START.sub(_escaped_start, escaped, count=1) if _LINE_START.match(escaped) else escaped
+
+
+def _escaped_start(match: re.Match[str]) -> str:
+    blank, sign, number, dot = match.groups()
+    return f"{blank}\\{sign}" if sign else f"{blank}{number}\\{dot}"
+
+
+def _without_mentions(text: str) -> str:
+    return _MENTION.sub("@" + ZERO_WIDTH_SPACE, text)
+
+
+def _code(text: str) -> str:
+    """Inline code, in as many backticks as its own content calls for."""
+    longest = max(map(len, _BACKTICKS.findall(text)), default=0)
+    if not longest:
+        return f"`{text}`"
+    if longest > 1:  # Discord knows one and two, three begin a fence
+        text = text.replace("``", f"`{ZERO_WIDTH_SPACE}`")
+    return f"`` {text} ``"
