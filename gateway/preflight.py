@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,10 +33,14 @@ def check_port_free(host: str, port: int, key: str) -> None:
         with socket.create_server((host, port), family=family):
             return
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {host}:{port} ({(error.strerror or str(error)).lower()}): "
-            f"stop what uses it or set {key} to another port"
-        ) from error
+        raise cannot_listen(host, port, key, error) from error
+
+
+def cannot_listen(host: str, port: int, key: str, error: OSError) -> ConfigError:
+    """The sentence for a port, the value of setting `key`, that could not be had."""
+    return ConfigError(
+        f"cannot listen on {host}:{port} ({_why(error)}): stop what uses it or set {key} to another port"
+    )
 
 
 def redis_addresses(url: str) -> list[tuple[str, int] | str]:
@@ -54,12 +59,12 @@ async def check_redis_answers(url: str) -> None:
     for address in redis_addresses(url):
         try:
             await asyncio.wait_for(_touch(address), CONNECT_TIMEOUT_S)
-        except (OSError, TimeoutError) as error:
-            reasons.append(getattr(error, "strerror", None) or "no answer in time")
+        except OSError as error:  # a TimeoutError is one
+            reasons.append(_why(error))
         else:
             return
     raise BusUnavailable(
-        f"Redis at {masked_url(url)} cannot be reached ({', '.join(dict.fromkeys(reasons)).lower()}): "
+        f"Redis at {masked_url(url)} cannot be reached ({', '.join(dict.fromkeys(reasons))}): "
         "start it, correct redis.url, or leave redis.url empty for the built-in Valkey"
     )
 
@@ -100,6 +105,11 @@ async def _touch(address: tuple[str, int] | str) -> None:
     else:
         _, writer = await asyncio.open_connection(*address)
     writer.close()
+
+
+def _why(error: OSError) -> str:
+    """The system's own words for an error; asyncio's carry the address once more."""
+    return os.strerror(error.errno).lower() if error.errno else str(error) or "no answer in time"
 
 
 def _host_and_port(text: str, default: int) -> tuple[str, int]:

@@ -13,11 +13,12 @@ import uvicorn
 from gateway.admin.app import Parts, create_app
 from gateway.admin.operator_channel import take_replies
 from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
-from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
-from gateway.scrub import new_scrubber
+from gateway.preflight import cannot_listen
+from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from gateway.telemetry.logs import configure_logs
 
@@ -32,7 +33,7 @@ def main() -> None:
 async def _serve(loaded: Loaded) -> None:
     settings = loaded.settings
     token = admin_token(settings)
-    scrubber = new_scrubber((*loaded.secrets, token))
+    scrubber = Scrubber(known_values=(*loaded.secrets, token))
     configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
     clock = SystemClock()
     with _listener(settings) as listener:
@@ -59,7 +60,7 @@ async def _serve(loaded: Loaded) -> None:
 
 @contextlib.asynccontextmanager
 async def _bus(settings: Settings) -> AsyncIterator[RedisBus]:
-    bus = await open_bus(settings.redis.url)
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
     try:
         yield bus
     finally:
@@ -82,10 +83,7 @@ def _listener(settings: Settings) -> socket.socket:
     try:
         return socket.create_server((http.host, http.port), family=family)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {http.host}:{http.port} ({(error.strerror or str(error)).lower()}): "
-            "stop what uses it or set http.port to another port"
-        ) from error
+        raise cannot_listen(http.host, http.port, "http.port", error) from error
 
 
 if __name__ == "__main__":

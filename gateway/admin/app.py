@@ -106,12 +106,6 @@ def _metrics(parts: Parts) -> APIRouter:
 def _sessions(parts: Parts) -> APIRouter:
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
-    async def wanted(session_id: str) -> Session:
-        session = await parts.store.session(session_id)
-        if session is None:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
-        return session
-
     @router.get("")
     async def sessions(
         limit: Limit = PAGE_DEFAULT, offset: Annotated[int, Query(ge=0)] = 0, key: str | None = None
@@ -121,23 +115,25 @@ def _sessions(parts: Parts) -> APIRouter:
         return [session_view(session) for session in found]
 
     @router.get("/{session_id}")
-    async def session(session: Annotated[Session, Depends(wanted)]) -> SessionView:
+    async def session(session_id: str) -> SessionView:
         """One conversation."""
-        return session_view(session)
+        return session_view(await _wanted(parts, session_id))
 
     @router.get("/{session_id}/messages")
     async def messages(
-        session: Annotated[Session, Depends(wanted)],
+        session_id: str,
         after_seq: Annotated[int, Query(ge=0)] = 0,
         limit: Limit = PAGE_DEFAULT,
     ) -> list[MessageView]:
         """Everything ever said in it, oldest first; ask again with the last `seq` for what follows."""
+        session = await _wanted(parts, session_id)
         entries = await parts.store.transcript(session.id, after_seq=after_seq, limit=limit)
         return [message_view(entry) for entry in entries]
 
     @router.post("/{session_id}/compact", status_code=status.HTTP_202_ACCEPTED)
-    async def compact(session: Annotated[Session, Depends(wanted)], order: CompactOrder | None = None) -> Accepted:
+    async def compact(session_id: str, order: CompactOrder | None = None) -> Accepted:
         """Summarize the conversation so far, as `/compact` in its chat would; the chat hears nothing of it."""
+        session = await _wanted(parts, session_id)
         if not session.is_current:
             raise HTTPException(status.HTTP_409_CONFLICT, "only the current session of a key can be compacted")
         message = compact_order(session.key, order.focus if order else "", scrubber=parts.scrubber, clock=parts.clock)
@@ -162,6 +158,13 @@ def _documentation(app: FastAPI) -> APIRouter:
         return HTMLResponse(pages.get_template("docs.html").render(api=app.openapi()))
 
     return router
+
+
+async def _wanted(parts: Parts, session_id: str) -> Session:
+    session = await parts.store.session(session_id)
+    if session is None:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
+    return session
 
 
 async def _figures(parts: Parts) -> QueueFigures | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-from collections import Counter
 from typing import Annotated
 
 import typer
@@ -13,7 +13,7 @@ from gateway.cli.options import ConfigOption, become, loaded_and_warned
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, masked_url, process_environment
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import TrivetError
+from gateway.contracts.errors import BusUnavailable, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_FAILED
 
@@ -60,17 +60,17 @@ def scrub(
     report: Annotated[bool, typer.Option("--report", help="Print how many secrets of each kind were found.")] = False,
 ) -> None:
     """Copy standard input to standard output without the secrets in it."""
-    from gateway.scrub import findings  # noqa: PLC0415 - start-up: compiles every rule
+    from gateway.scrub import report as counted  # noqa: PLC0415 - start-up: compiles every rule
     from gateway.scrub import scrub as scrubbed  # noqa: PLC0415 - as above
 
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if not report:
         sys.stdout.buffer.write(scrubbed(text).encode())
         return
-    counts = Counter(finding.rule for finding in findings(text))
-    for kind, count in sorted(counts.items()):
+    counts = counted(text)
+    for kind, count in counts.items():
         typer.echo(f"{count:>6}  {kind}")
-    typer.echo(f"{counts.total():>6}  in all")
+    typer.echo(f"{sum(counts.values()):>6}  in all")
 
 
 def demo(
@@ -85,22 +85,22 @@ def demo(
 async def _paired(settings: Settings, code: str, role: GrantRole) -> SessionKey:
     """Redeem the code, write the grant, show it to intake."""
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
-    from gateway.bus.embedded import EmbeddedValkey  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
     from gateway.store import open_store  # noqa: PLC0415 - start-up
 
     clock = SystemClock()
-    store = open_store(database_url(settings), clock)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        store = open_store(database_url(settings), clock)
+        stack.push_async_callback(store.close)
         await store.check_schema()
-        bus = await open_bus(settings.redis.url or EmbeddedValkey(settings.data_dir).url)
         try:
-            owner = await bus.access.redeem_pairing(code)
-            if owner is None:
-                raise NoSuchCode(f"no person waits with the code {code}: codes hold for an hour and are used up once")
-            await store.put_grant(Grant(owner, role, "cli", clock.now_ms()))
-            await bus.access.project_grants(await store.grants())
-        finally:
-            await bus.close()
-    finally:
-        await store.close()
-    return owner
+            bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+        except BusUnavailable as error:
+            raise BusUnavailable(f"{error}; codes live on the bus, so `trivet up` has to run") from error
+        stack.push_async_callback(bus.close)
+        owner = await bus.access.redeem_pairing(code)
+        if owner is None:
+            raise NoSuchCode(f"no person waits with the code {code}: codes hold for an hour and are used up once")
+        await store.put_grant(Grant(owner, role, "cli", clock.now_ms()))
+        await bus.access.project_grants(await store.grants())
+        return owner

@@ -15,26 +15,30 @@ _TIMEOUT_S: Final = 10.0
 _MESSAGE_CONTENT: Final = (1 << 18) | (1 << 19)  # Discord's application flags GATEWAY_MESSAGE_CONTENT and _LIMITED
 
 
-async def check_platforms(settings: Settings) -> list[Finding]:
+def platform_client() -> httpx.AsyncClient:
+    """A client that does not wait for ever."""
+    return httpx.AsyncClient(timeout=_TIMEOUT_S)
+
+
+async def check_platforms(settings: Settings, client: httpx.AsyncClient) -> list[Finding]:
     """A row for each enabled channel, more where there is more to say."""
     channels = settings.channels
-    checks: Mapping[str, Callable[[httpx.AsyncClient], Awaitable[list[Finding]]]] = {
-        "telegram": lambda client: _telegram(client, channels.telegram),
-        "discord": lambda client: _discord(client, channels.discord),
-        "slack": lambda client: _slack(client, channels.slack),
+    checks: Mapping[str, Callable[[], Awaitable[list[Finding]]]] = {
+        "telegram": lambda: _telegram(client, channels.telegram),
+        "discord": lambda: _discord(client, channels.discord),
+        "slack": lambda: _slack(client, channels.slack),
     }
     findings: list[Finding] = []
-    async with httpx.AsyncClient(timeout=_TIMEOUT_S) as client:
-        for name in channels.enabled_names:
-            if missing := channels.each()[name].missing:
-                keys = " and ".join(f"channels.{name}.{key}" for key in missing)
-                findings.append(wrong(name, f"{keys} is empty", f"set it, or set channels.{name}.enabled = false"))
-                continue
-            try:
-                findings += await checks[name](client)
-            except (httpx.HTTPError, ValueError) as error:
-                seen = f"its API cannot be used ({type(error).__name__})"
-                findings.append(wrong(name, seen, f"check the network and channels.{name}.api_base"))
+    for name in channels.enabled_names:
+        if missing := channels.each()[name].missing:
+            keys = " and ".join(f"channels.{name}.{key}" for key in missing)
+            findings.append(wrong(name, f"{keys} is empty", f"set it, or set channels.{name}.enabled = false"))
+            continue
+        try:
+            findings += await checks[name]()
+        except (httpx.HTTPError, ValueError) as error:
+            seen = f"its API cannot be used ({type(error).__name__})"
+            findings.append(wrong(name, seen, f"check the network and channels.{name}.api_base"))
     return findings
 
 

@@ -18,7 +18,7 @@ from gateway.config import AccessDefault, Loaded, Settings, admin_token, load, p
 from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
 from gateway.preflight import check_port_free, check_redis_answers, http_get
-from gateway.scrub import new_scrubber
+from gateway.scrub import Scrubber
 from gateway.supervisor.plan import plan
 from gateway.supervisor.watch import Watch, keep_server
 from gateway.telemetry.logs import configure_logs
@@ -32,9 +32,8 @@ log = structlog.get_logger("trivet.up")
 def main() -> None:
     """Run everything until SIGTERM or SIGINT, or until a role cannot start as it is configured."""
     loaded = load()
-    configure_logs(
-        new_scrubber(loaded.secrets), level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json
-    )
+    log_settings = loaded.settings.log
+    configure_logs(Scrubber(loaded.secrets), level=log_settings.level.value, as_json=log_settings.as_json)
     sys.exit(asyncio.run(_up(loaded)))
 
 

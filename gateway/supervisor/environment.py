@@ -22,17 +22,15 @@ def for_channels(environ: Mapping[str, str], given: Mapping[str, str]) -> dict[s
     return _plain(environ, given, hidden={_MODEL_KEY, _DATABASE, _ADMIN_TOKEN})
 
 
-def for_agent(environ: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Everything (a provider's or a tool's variables have any name) except channels and the operator's token."""
-    kept = {name: value for name, value in environ.items() if not _is_of_channels(name) and name != _ADMIN_TOKEN}
-    return {**kept, **given}
+def for_agent(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
+    """Everything (a provider's or a tool's variables have any name) but tokens of channels and of the operator."""
+    kept = {name: value for name, value in environ.items() if name != _ADMIN_TOKEN}
+    return _without_channels({**kept, **given}, channels)
 
 
 def for_admin(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
-    """Plain variables and ours; of the channels only which of them shall be connected."""
-    told = {f"{_CHANNELS}{name.upper()}__ENABLED": "true" for name in channels}
-    plain = _plain(environ, given, hidden={_MODEL_KEY})
-    return {name: value for name, value in plain.items() if not _is_of_channels(name)} | told
+    """Plain variables and ours, without tokens of channels and the model's key."""
+    return _without_channels(_plain(environ, given, hidden={_MODEL_KEY}), channels)
 
 
 def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[str]) -> dict[str, str]:
@@ -43,5 +41,7 @@ def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[
     }
 
 
-def _is_of_channels(name: str) -> bool:
-    return name.startswith(_CHANNELS)
+def _without_channels(environ: Mapping[str, str], channels: Iterable[str]) -> dict[str, str]:
+    """Of the channels only which of them shall be connected."""
+    told = {f"{_CHANNELS}{name.upper()}__ENABLED": "true" for name in channels}
+    return {name: value for name, value in environ.items() if not name.startswith(_CHANNELS)} | told

@@ -42,7 +42,8 @@ def python_module(name: str, *arguments: str) -> tuple[str, ...]:
 
 def plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str]) -> Plan:
     """The plan for these settings. `given` is what the supervisor tells every role, such as the bus's address."""
-    admin_environment = for_admin(environ, given, channels=settings.channels.enabled_names)
+    channels = settings.channels.enabled_names
+    admin_environment = for_admin(environ, given, channels=channels)
     return Plan(
         preparation=Role("migrate", python_module("gateway", "migrate", "--quiet"), admin_environment),
         roles=(
@@ -55,7 +56,7 @@ def plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str
             Role(
                 "agent",
                 python_module("agent"),
-                for_agent(environ, given),
+                for_agent(environ, given, channels=channels),
                 processes=settings.agent.processes,
                 grace_s=SHUTDOWN_GRACE_S + _SLACK_S,
             ),

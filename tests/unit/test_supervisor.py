@@ -68,9 +68,9 @@ def test_chance_parts_roles_that_died_together() -> None:
     assert delays([1, 1, 1], chance=0.0) < delays([1, 1, 1], chance=0.9)
 
 
-def test_the_agent_sees_no_channel_and_no_operator_token() -> None:
-    seen = for_agent(ENVIRONMENT, GIVEN)
-    assert not [name for name in seen if name.startswith("TRIVET_CHANNELS__")]
+def test_the_agent_sees_no_token_of_a_channel_and_none_of_the_operator() -> None:
+    seen = for_agent(ENVIRONMENT, GIVEN, channels=("telegram",))
+    assert [name for name in seen if name.startswith("TRIVET_CHANNELS__")] == ["TRIVET_CHANNELS__TELEGRAM__ENABLED"]
     assert "TRIVET_HTTP__ADMIN_TOKEN" not in seen
     assert seen["OPENAI_API_KEY"] == "sk-1"
     assert seen["MY_DATABASE"] == "mine"
