@@ -48,7 +48,9 @@ _SAYING: Final = frozenset(
         " =is set to now becomes"
     ).split()
 )
-_CARRYING: Final = frozenset("now to just simply still actually set changed теперь на сейчас просто ahora jetzt maintenant agora a to:".split())
+_CARRYING: Final = frozenset(
+    "now to just simply still actually set changed теперь на сейчас просто ahora jetzt maintenant agora a to:".split()
+)
 """Words between "is" and the value that do not loosen the bond: "is now", "was changed to"."""
 
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")

@@ -115,10 +115,23 @@ def no_reference(secret: str) -> bool:
 
 
 _STAND_INS: Final = frozenset(
-    {"password", "passwd", "pass", "pwd", "pw", "secret", "token", "key", "user", "username", "xxx", "example", "redacted"}
+    {
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "pw",
+        "secret",
+        "token",
+        "key",
+        "user",
+        "username",
+        "xxx",
+        "example",
+        "redacted",
+    }
 )
 
 CHECKS: Final[Mapping[str, Check]] = {
-    check.__name__: check
-    for check in (varied, has_digit, jwt, discord, basic, base58check, json_inside, no_reference)
+    check.__name__: check for check in (varied, has_digit, jwt, discord, basic, base58check, json_inside, no_reference)
 }

@@ -33,10 +33,16 @@ _REFERENCE: Final = re.compile(
     |(?:vault|ssm|op|file|env|keyring|aws|gcp|azure):|!(?:vault|secret|Ref|Sub|GetAtt)|await[ ]|new[ ]|function|lambda""",
     re.ASCII | re.VERBOSE,
 )
-_HASH: Final = re.compile(r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE)
-_MASKED: Final = re.compile(r"[*•xX.…_#\-?]{3,}|.{0,4}[*•]{3,}.{0,4}|\[redacted|<redacted|REDACTED|\[removed|\[hidden", re.ASCII)
+_HASH: Final = re.compile(
+    r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
+)
+_MASKED: Final = re.compile(
+    r"[*•xX.…_#\-?]{3,}|.{0,4}[*•]{3,}.{0,4}|\[redacted|<redacted|REDACTED|\[removed|\[hidden", re.ASCII
+)
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
-_DATE: Final = re.compile(r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII)
+_DATE: Final = re.compile(
+    r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
+)
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
@@ -93,7 +99,12 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return True
     if _SHOUTED_NAME.fullmatch(value):
         return True
-    return bool(re.search(r"your[-_ ]?|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\.|replace[-_]|insert[-_]|-here\b|_here\b", lowered))
+    return bool(
+        re.search(
+            r"your[-_ ]?|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\.|replace[-_]|insert[-_]|-here\b|_here\b",
+            lowered,
+        )
+    )
 
 
 def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
@@ -108,7 +119,9 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if bond == Bond.LOOSE:
         return _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value)
     if bond == Bond.ASSIGNED:
-        return is_quoted or not (_SNAKE.fullmatch(value) and re.search("pass|pwd|secret|token|key|cred|value|user|input|field", value))
+        return is_quoted or not (
+            _SNAKE.fullmatch(value) and re.search("pass|pwd|secret|token|key|cred|value|user|input|field", value)
+        )
     if not any(char.isdigit() for char in value) and not re.search(r"[!@#$%^&*+=~?|\\]", value[:-1]):
         return bool(_PHRASE.fullmatch(value)) and value.count("-") >= 3
     return _has_substance(value)
@@ -126,7 +139,9 @@ def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 def _has_substance(value: str) -> bool:
     """More than a number with a sign, a version or an ordinal (`2nd`, `#12`, `3.5`)."""
-    return sum(1 for char in value if char.isalpha()) >= 2 and any(char.isdigit() or not char.isalnum() for char in value)
+    return sum(1 for char in value if char.isalpha()) >= 2 and any(
+        char.isdigit() or not char.isalnum() for char in value
+    )
 
 
 def _classes(value: str) -> int:

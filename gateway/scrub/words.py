@@ -66,7 +66,9 @@ _QUALIFIED: Final = re.compile(
     r"|service|server|admin|deploy|ssh|hmac|aes|jwt|webhook|consumer|storage|subscription|storageaccount|app|application|registry|bot|user"
     r"|апи|секретный|приватный|закрытый|лицензионный|мастер|de api|d'api|da api|api\s?密|accès|secreta|privada)[-_. ’'`\"]{0,2}\Z"
 )
-_DENIED_BEFORE: Final = re.compile(r"(?:public|primary|foreign|partition|sort|cache|hot|шапка|открытый|публичный|公)[-_. ]?\Z")
+_DENIED_BEFORE: Final = re.compile(
+    r"(?:public|primary|foreign|partition|sort|cache|hot|шапка|открытый|публичный|公)[-_. ]?\Z"
+)
 _LOOK_BACK_CHARS: Final = 24
 
 _DENYING: Final = (
