@@ -46,6 +46,7 @@ _DATE: Final = re.compile(
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
+_CAMEL: Final = re.compile(r"_?[a-z]*(?:[A-Z]{1,2}[a-z]{2,}){1,5}\d{0,3}", re.ASCII)
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _STAND_IN: Final = frozenset(
     (
@@ -84,7 +85,7 @@ def is_pass_phrase(value: str) -> bool:
     return (
         3 <= len(words) <= 12
         and all(2 <= len(word) <= 14 and word.isalnum() for word in words)
-        and not any(word.lower() in _SENTENCE or word.lower() in _STAND_IN for word in words)
+        and not any(word.lower() in _SENTENCE for word in words)
         and not any(word[0].isupper() for word in words[1:])
     )
 
@@ -108,7 +109,9 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
 
 
 def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
-    if len(value) < _CHARS_MIN[bond] or is_announcing(value):
+    if value[:-1].isalpha() and value[-1] == "!":
+        return _is_plain_word_secret(value[:-1], bond, is_quoted=is_quoted)
+    if len(value) < _CHARS_MIN[bond] or is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
         return bond >= Bond.SAID and len(value) != 4 or bond == Bond.ASSIGNED
@@ -159,6 +162,8 @@ def _is_mixed(value: str) -> bool:
         return False
     has_digit = any(char.isdigit() for char in value)
     has_letter = any(char.isalpha() for char in value)
+    if _CAMEL.fullmatch(value):
+        return False
     if has_digit and has_letter:
         return True
     humps = sum(1 for left, right in zip(value, value[1:], strict=False) if left.islower() != right.islower())

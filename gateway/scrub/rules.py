@@ -173,7 +173,7 @@ def _rule(row: Mapping[str, Any]) -> Rule:
 
 
 def _with_alphabets(pattern: str) -> str:
-    return re.sub(r"\[:(\w+):\]", lambda name: ALPHABETS[name[1]], pattern)
+    return re.sub(r"\[:(\w+):\]", lambda name: _BOUNDARY if name[1] == "start" else ALPHABETS[name[1]], pattern)
 
 
 @cache
