@@ -13,11 +13,25 @@ QUEUE_MESSAGES_MAX: Final = 10_000  # about 10 MB of envelopes: the bus stays in
 TURN_MESSAGES_MAX: Final = 20  # a batch never exceeds a lane
 TURN_ATTEMPTS_MAX: Final = 4
 RETRY_DELAYS_S: Final = (2.0, 8.0, 30.0, 120.0)
-ENVELOPE_BYTES_MAX: Final = 64 * 1024
+ENVELOPE_BYTES_MAX: Final = 256 * 1024  # INBOUND_CHARS_MAX of the longest characters, and the frame
+REPLY_ENVELOPE_BYTES_MAX: Final = 1024 * 1024  # REPLY_CHARS_MAX likewise
 DEDUPE_WINDOW_H: Final = 25  # Telegram keeps updates for 24 h
 DEAD_LETTERS_MAX: Final = 10_000
 CLAIM_LANES_MAX: Final = 128
 SHUTDOWN_GRACE_S: Final = 30.0
+SETTLE_MAX_S: Final = 3.0  # a stream of fragments may hold a lane back for so long, not longer
+
+# --- bus connection
+COMMAND_TIMEOUT_S: Final = 5.0  # a healthy server answers in a millisecond
+BUS_RETRY_FOR_S: Final = 2.0  # an embedded server is back after 0.1 s; a caller hangs no longer than this
+BUS_WAIT_MAX_S: Final = 5.0  # longest blocking read, so that a half-open connection is noticed
+BUS_BATCH_MAX: Final = 512  # commands that travel in one write
+DEDUPE_BUCKET_H: Final = 5  # six look-ups cover the window; hourly buckets would need 26
+CONTROL_REQUESTS_MAX: Final = 10_000  # nobody waits for a /stop this old
+RECEIPTS_MAX: Final = 100_000  # they only pile up while no agent runs
+ERROR_CHARS_MAX: Final = 300  # of an error kept with a failing lane
+EMBEDDED_START_S: Final = 30.0  # a long append-only file takes seconds to replay
+EMBEDDED_STOP_S: Final = 10.0
 
 # --- delivery
 LEDGER_TTL_S: Final = 48 * 3600
@@ -26,6 +40,18 @@ DELIVERY_ATTEMPTS_MAX: Final = 8
 POLLER_LEASE_TTL_S: Final = 10.0
 RELAY_AFTER_S: Final = 10.0  # a row still `new` after this lost its publisher
 CHANNEL_REPORT_TTL_S: Final = 15.0
+
+# --- store
+SQLITE_BUSY_TIMEOUT_S: Final = 5.0  # several processes write in turn; longer means somebody is stuck
+SQLITE_READERS_MAX: Final = 4  # WAL readers never wait for the writer; more threads only cost memory
+POSTGRES_CONNECTIONS_MAX: Final = 8  # a transaction takes milliseconds; a server has about 100 in all
+STORE_CONNECT_TIMEOUT_S: Final = 5.0
+STORE_STATEMENT_TIMEOUT_S: Final = 30.0  # nothing of ours scans that long: the server is stuck
+STORE_POOL_WAIT_S: Final = 15.0  # what a turn waits for a free connection before it is retried later
+MIGRATION_WAIT_S: Final = 60.0  # while another process migrates
+RECALL_CANDIDATES_MAX: Final = 500  # facts ranked for one question; people keep dozens
+RECALL_TERMS_MAX: Final = 64  # words of one question that are looked up
+FACT_TERMS_MAX: Final = 2_000  # words of one fact that can be found
 
 # --- text
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message

@@ -1,0 +1,1 @@
+"""What the model may do besides talking. One file per tool family."""

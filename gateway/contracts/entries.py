@@ -91,7 +91,11 @@ class SessionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation under a key, as lists show it. `number` counts a key's sessions from 1."""
+    """One conversation under a key, as lists show it. `number` counts a key's sessions from 1.
+
+    `prompt_tokens` is what the provider counted for the last prompt (0 = unknown); `prompt_seq` is the
+    last entry that prompt held, so that only what came after it has to be estimated.
+    """
 
     id: str
     key: SessionKey
@@ -106,6 +110,8 @@ class Session:
     cost_usd: float
     is_current: bool = False
     title_tries: int = 0
+    prompt_tokens: int = 0
+    prompt_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,7 @@ class TurnCommit:
 
     `entries` excludes the user entries that `begin_turn` already stored. `consumed` are the ids of
     the inbound messages this turn answered. `effects` apply after the entries, in order.
+    `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown).
     """
 
     turn_id: str
@@ -155,6 +162,7 @@ class TurnCommit:
     effects: tuple[Effect, ...] = ()
     error_reference: str = ""
     finished_at_ms: int = 0
+    prompt_tokens: int = 0
 
 
 class GrantRole(StrEnum):

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
+from typing import LiteralString, NewType
 
 from gateway.contracts.ids import ReplyAddress, SessionKey
 
 CleanText = NewType("CleanText", str)
 """Text that has been through the scrubber. Only `gateway.scrub` makes it from raw text; the
 envelope and the store, which hold nothing else, restore it. A test pins who may call this name."""
+
+
+def own_words(text: LiteralString) -> CleanText:
+    """A sentence of our own, a literal in the source: it holds no secret. A test pins that it is a literal."""
+    return CleanText(text)
+
+
+def joined(*parts: CleanText, by: LiteralString = "") -> CleanText:
+    """Clean parts put together are clean."""
+    return CleanText(by.join(parts))
+
+
+def clipped(text: CleanText, chars_max: int) -> CleanText:
+    """The beginning of a clean text is clean."""
+    return CleanText(text[:chars_max])
 
 
 class AttachmentKind(StrEnum):

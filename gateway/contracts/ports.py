@@ -264,12 +264,14 @@ class QueueFigures:
     channels_connected: dict[str, str]
 
 
-class OperatorBus(Protocol):
-    async def figures(self) -> QueueFigures: ...
-
+class LaneDepth(Protocol):
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
-        """Messages waiting in a lane, and whether a turn runs."""
+        """Messages waiting in a lane, those of a running turn included, and whether a turn runs."""
         ...
+
+
+class OperatorBus(LaneDepth, Protocol):
+    async def figures(self) -> QueueFigures: ...
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""
@@ -285,10 +287,18 @@ class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
 
     async def begin_turn(
-        self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
+        self,
+        *,
+        turn_id: str,
+        key: SessionKey,
+        fence: int,
+        messages: Sequence[InboundMessage],
+        now_ms: int,
+        is_said: bool = True,
     ) -> TurnStart:
         """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
-        the user entries that are new (idempotent on the message id), open the turn."""
+        the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
+        no user entries are stored: a command is not part of the conversation."""
         ...
 
     async def commit_turn(self, commit: TurnCommit) -> Session:

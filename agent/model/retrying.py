@@ -1,0 +1,60 @@
+"""The one place where model calls are tried again. litellm's own retries are off."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import structlog
+
+from agent.limits import MODEL_BACKOFF_S, MODEL_RETRY_AFTER_MAX_S, MODEL_TRIES_MAX
+from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest, StreamRestarted
+from gateway.contracts.errors import ModelUnavailable
+
+_log = structlog.get_logger(__name__)
+
+
+class RetryingClient:
+    """A `ModelClient` that outlives rate limits, overload and dropped connections.
+
+    Up to `MODEL_TRIES_MAX` attempts with exponential back-off and jitter; `Retry-After` is honoured.
+    When a stream breaks midway a `StreamRestarted` voids what was shown. Anything that is not
+    `ModelUnavailable` passes through at once.
+    """
+
+    def __init__(self, inner: ModelClient, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._inner = inner
+        self._sleep = sleep
+
+    def facts(self, model: str) -> ModelFacts:
+        """As the inner client knows them."""
+        return self._inner.facts(model)
+
+    async def close(self) -> None:
+        """Close the inner client."""
+        await self._inner.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The inner stream, begun again as often as the limits allow."""
+        for attempt in range(1, MODEL_TRIES_MAX + 1):
+            has_begun = False
+            try:
+                async for event in self._inner.stream(request):
+                    has_begun = True
+                    yield event
+                return
+            except ModelUnavailable as error:
+                wait_s = _wait_s(attempt, error.retry_after_s)
+                if attempt == MODEL_TRIES_MAX or wait_s > MODEL_RETRY_AFTER_MAX_S:
+                    raise
+                _log.warning("model.retry", attempt=attempt, wait_s=round(wait_s, 2), reason=str(error))
+                if has_begun:
+                    yield StreamRestarted()
+                await self._sleep(wait_s)
+
+
+def _wait_s(attempt: int, retry_after_s: float | None) -> float:
+    if retry_after_s is not None:
+        return retry_after_s
+    return MODEL_BACKOFF_S[min(attempt, len(MODEL_BACKOFF_S)) - 1] * random.uniform(0.8, 1.2)

@@ -1,0 +1,245 @@
+"""`demo/scripted`: the honest demo model. Offline and deterministic; every reply says what it is.
+
+It streams, uses markdown, makes titles and summaries, calls tools when told to, and fails when told
+to, so that everything around a model can be tried without one. The first word of a message chooses:
+
+    say TEXT · long N · markdown · history · slow SECONDS · fail [kind] · tool NAME {json}
+    remember FACT · recall WORDS · todo TASK
+
+Anything else is answered by repeating it. `demo/scripted@500ms` waits that long before it answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from agent.model.client import (
+    ModelAnswer,
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    PromptMessage,
+    RequestedCall,
+    TextDelta,
+    TokenCount,
+    request_chars,
+)
+from agent.tokens import estimate_tokens
+from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+
+PREFIX: Final = "demo/"
+SIGNATURE: Final = "_Demo model: scripted, no AI behind it._"
+_NAME: Final = re.compile(r"demo/scripted(?:@(?P<latency_ms>\d{1,6})ms)?")
+_WINDOW: Final = 32_768
+_OUTPUT_MAX: Final = 8_192
+_DELTA_CHARS: Final = 48
+_LONG_MAX: Final = 50_000
+_SLOW_MAX_S: Final = 120.0
+_TITLE_WORDS: Final = 6
+
+_MARKDOWN_SAMPLE: Final = """# A heading
+
+Some **bold**, *italic*, ~~struck~~ and `inline code`, a [link](https://example.org/).
+
+- one
+- two
+  - nested
+
+1. first
+2. second
+
+> A quotation.
+
+```python
+def greet(name: str) -> str:
+    return f"Hello, {name}!"
+```
+
+| platform | limit |
+|---|---|
+| Telegram | 4096 |
+| Discord | 2000 |
+"""
+
+_PARAGRAPH: Final = (
+    "This paragraph is number {number} of a long answer. It exists to be split at a sensible place, "
+    "neither inside a word nor inside a block of code, and to arrive complete and in order.\n\n"
+)
+
+
+def check_name(model: str) -> float:
+    """The latency in seconds that a demo model's name asks for. Raises `ConfigError`."""
+    match = _NAME.fullmatch(model)
+    if match is None:
+        raise ConfigError(f"agent.model: {model!r} is no demo model; write demo/scripted or demo/scripted@500ms")
+    return int(match["latency_ms"] or 0) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """What the model has decided to do: a text or tool calls."""
+
+    text: str = ""
+    calls: tuple[RequestedCall, ...] = ()
+
+
+class ScriptedClient:
+    """`ModelClient` without a model."""
+
+    def facts(self, model: str) -> ModelFacts:
+        """A small window, so that compaction can be seen in a demo."""
+        return ModelFacts(context_window=_WINDOW, output_max=_OUTPUT_MAX)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The scripted answer in small deltas. Raises what `fail` asks for."""
+        await asyncio.sleep(check_name(request.model))
+        script = _SCRIPTS[request.purpose](request)
+        slow_s = _slowness_s(request)
+        pieces = [script.text[at : at + _DELTA_CHARS] for at in range(0, len(script.text), _DELTA_CHARS)]
+        for piece in pieces:
+            await asyncio.sleep(slow_s / len(pieces))
+            yield TextDelta(piece)
+        prompt = request_chars(request.system, request.messages) // 4
+        yield ModelAnswer(
+            text=script.text,
+            calls=script.calls,
+            finish_reason="tool_calls" if script.calls else "stop",
+            tokens=TokenCount(prompt=prompt, completion=estimate_tokens(script.text)),
+            cost_usd=0.0,
+            model=request.model,
+        )
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _newest_request(request: ModelRequest) -> tuple[str, tuple[PromptMessage, ...]]:
+    """The newest user message without its preamble, and what has happened since."""
+    at = max(index for index, message in enumerate(request.messages) if message.role is Role.USER)
+    return _without_preamble(request.messages[at].text), request.messages[at + 1 :]
+
+
+def _without_preamble(text: str) -> str:
+    """The user's own words: blocks in angle brackets in front of them are the gateway's."""
+    return re.sub(r"\A(?:<(\w+)>.*?</\1>\s*)+", "", text, flags=re.DOTALL).strip()
+
+
+def _slowness_s(request: ModelRequest) -> float:
+    if request.purpose is not UsagePurpose.TURN:
+        return 0.0
+    match = re.match(r"slow\s+(\d+(?:\.\d+)?)", _newest_request(request)[0], re.IGNORECASE)
+    return min(float(match[1]), _SLOW_MAX_S) if match else 0.0
+
+
+def _title(request: ModelRequest) -> _Script:
+    words = re.findall(r"\w[\w'-]*", _newest_request(request)[0])
+    return _Script(" ".join(words[:_TITLE_WORDS]).capitalize())
+
+
+def _summary(request: ModelRequest) -> _Script:
+    asked = [_without_preamble(message.text)[:80] for message in request.messages if message.role is Role.USER]
+    lines = "\n".join(f"- {line}" for line in asked[-5:])
+    return _Script(
+        f"Goal: a conversation with the demo model.\nProgress:\n{lines}\nDecisions: none.\nNext steps: none."
+    )
+
+
+def _turn(request: ModelRequest) -> _Script:
+    said, since = _newest_request(request)
+    results = [message for message in since if message.role is Role.TOOL]
+    if results:
+        shown = "\n".join(f"> {line}" for result in results for line in result.text.splitlines())
+        return _signed(f"The tool answered:\n\n{shown}")
+    word, _, rest = said.partition(" ")
+    behave = _BEHAVIOURS.get(word.lower().rstrip(":"))
+    return behave(rest.strip(), request) if behave else _signed(f"You said: {said}")
+
+
+def _signed(text: str) -> _Script:
+    return _Script(f"{text.rstrip()}\n\n{SIGNATURE}")
+
+
+def _say(rest: str, _request: ModelRequest) -> _Script:
+    return _signed(rest or "…")
+
+
+def _long(rest: str, _request: ModelRequest) -> _Script:
+    match = re.match(r"\d+", rest)
+    size = min(int(match[0]) if match else 6_000, _LONG_MAX)
+    code = "".join(f"line_{number} = {number}\n" for number in range(1, 41))
+    text = f"A long answer of about {size} characters.\n\n```python\n{code}```\n\n"
+    number = 0
+    while len(text) < size:
+        number += 1
+        text += _PARAGRAPH.format(number=number)
+    return _signed(f"{text}The end of the long answer.")
+
+
+def _markdown(_rest: str, _request: ModelRequest) -> _Script:
+    return _signed(_MARKDOWN_SAMPLE)
+
+
+def _history(_rest: str, request: ModelRequest) -> _Script:
+    asked = [_without_preamble(message.text) for message in request.messages if message.role is Role.USER]
+    lines = "\n".join(f"{number}. {text[:120]}" for number, text in enumerate(asked, 1))
+    return _signed(f"I can see {len(asked)} message(s) of yours:\n\n{lines}")
+
+
+def _slow(rest: str, _request: ModelRequest) -> _Script:
+    return _signed(f"That took {rest.split()[0] if rest else '0'} seconds, as you wished.")
+
+
+def _fail(rest: str, _request: ModelRequest) -> _Script:
+    failures: Mapping[str, Callable[[], ModelError]] = {
+        "busy": lambda: ModelUnavailable("the demo model was told to be overloaded"),
+        "long": lambda: ContextTooLong("the demo model was told that the prompt is too long"),
+    }
+    make = failures.get(rest.lower(), lambda: ModelRejected("the demo model was told to fail"))
+    raise make()
+
+
+def _tool(rest: str, _request: ModelRequest) -> _Script:
+    name, _, arguments = rest.partition(" ")
+    return _call(name, arguments or "{}")
+
+
+def _remember(rest: str, _request: ModelRequest) -> _Script:
+    return _call("remember", json.dumps({"fact": rest}, ensure_ascii=False))
+
+
+def _recall(rest: str, _request: ModelRequest) -> _Script:
+    return _call("recall", json.dumps({"query": rest}, ensure_ascii=False))
+
+
+def _todo(rest: str, _request: ModelRequest) -> _Script:
+    task = {"text": rest, "state": "pending"}
+    return _call("todo_write", json.dumps({"todos": [task]}, ensure_ascii=False))
+
+
+def _call(name: str, arguments: str) -> _Script:
+    return _Script(calls=(RequestedCall(id=f"call_{name}", name=name, arguments=arguments),))
+
+
+_BEHAVIOURS: Final[Mapping[str, Callable[[str, ModelRequest], _Script]]] = {
+    "say": _say,
+    "long": _long,
+    "markdown": _markdown,
+    "history": _history,
+    "slow": _slow,
+    "fail": _fail,
+    "tool": _tool,
+    "remember": _remember,
+    "recall": _recall,
+    "todo": _todo,
+}
+_SCRIPTS: Final[Mapping[UsagePurpose, Callable[[ModelRequest], _Script]]] = {
+    UsagePurpose.TURN: _turn,
+    UsagePurpose.TITLE: _title,
+    UsagePurpose.COMPACTION: _summary,
+}

@@ -1,0 +1,1 @@
+"""The prompts, one file each, loaded and checked at start."""

@@ -1,0 +1,34 @@
+"""The built-in prompts as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from gateway.contracts.messages import CleanText
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLibrary:
+    """Our own words: the same for every user, so they need no scrubbing."""
+
+    system: CleanText
+    title: CleanText
+    summary: CleanText
+    wrap_up: CleanText
+
+
+def load_prompts() -> PromptLibrary:
+    """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
+    return PromptLibrary(*(_read(name) for name in ("system", "title", "summary", "wrap_up")))
+
+
+def _read(name: str) -> CleanText:
+    text = resources.files(__package__).joinpath(f"{name}.md").read_text("utf-8").strip()
+    if not text:
+        raise ValueError(f"the prompt {name}.md is empty")
+    return CleanText(text)
+
+
+PROMPTS: Final = load_prompts()

@@ -1,0 +1,59 @@
+"""What the agent itself says to people: short, plain, never an exception text, a URL or a model's name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gateway.contracts.entries import Session
+from gateway.contracts.errors import ContextTooLong
+from gateway.contracts.messages import RemovedSecrets
+
+
+def failure_sentence(error: Exception, reference: str) -> str:
+    """One sentence for a turn that failed."""
+    if isinstance(error, ContextTooLong):
+        return (
+            f"This conversation has become too long for the model. Begin a new one with /new. (Reference {reference})"
+        )
+    if isinstance(error, TimeoutError):
+        return f"That took too long, so I stopped. Please try again. (Reference {reference})"
+    return f"I could not answer that just now. Please try again in a moment. (Reference {reference})"
+
+
+def dead_sentence(reference: str) -> str:
+    """For the author of a message that was given up after several tries."""
+    return (
+        f"I tried several times and could not answer your message. The operator can look it up. (Reference {reference})"
+    )
+
+
+def removed_note(removed: Iterable[RemovedSecrets]) -> str:
+    """Tells the author which secrets were taken out of the message; empty if none were."""
+    counts: Counter[str] = Counter()
+    for item in removed:
+        counts[item.kind] += item.count
+    if not counts:
+        return ""
+    listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
+    return (
+        f"> I removed what looked like a secret from your message ({listed}). Please replace it: it was sent in a chat."
+    )
+
+
+def status_text(session: Session | None, *, waiting: int, is_running: bool) -> str:
+    """The answer to /status."""
+    work = "a turn is running" if is_running else "nothing is running"
+    lines = [f"Work: {work}, {waiting} message(s) waiting."]
+    if session is not None:
+        lines.insert(0, f"Conversation {session.number}: **{session.title}**")
+        lines.append(f"Messages: {session.message_count} · tokens: {session.tokens} · cost: ${session.cost_usd:.4f}")
+    return "\n\n".join(lines)
+
+
+def stopped_sentence(*, was_running: bool, dropped: int) -> str:
+    """The acknowledgement of /stop."""
+    if not was_running and not dropped:
+        return "There was nothing to stop."
+    waiting = f" {dropped} waiting message(s) were dropped." if dropped else ""
+    return f"Stopped.{waiting}"

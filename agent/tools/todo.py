@@ -1,0 +1,64 @@
+"""The task list of a key: what the model has set out to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from agent.limits import TODO_ITEMS_MAX
+from agent.model.client import ToolSpec
+from agent.tools.tool import Risk, Tool, ToolContext
+from gateway.contracts.entries import Todo, TodoState
+from gateway.contracts.ports import Scrubber, Store
+
+MARKS: Final = {TodoState.PENDING: "○", TodoState.IN_PROGRESS: "◑", TodoState.DONE: "●"}
+
+_READ: Final = ToolSpec("todo_read", "Read the task list of this user.", {"type": "object", "properties": {}})
+_WRITE: Final = ToolSpec(
+    "todo_write",
+    "Replace the task list of this user. Pass the whole list, in order.",
+    {
+        "type": "object",
+        "properties": {
+            "todos": {
+                "type": "array",
+                "maxItems": TODO_ITEMS_MAX,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "text": {"type": "string", "minLength": 1, "maxLength": 500},
+                        "state": {"enum": [state.value for state in TodoState]},
+                    },
+                    "required": ["text", "state"],
+                },
+            }
+        },
+        "required": ["todos"],
+    },
+)
+
+
+def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
+    """`todo_read` and `todo_write` on the store."""
+
+    async def read(context: ToolContext, _arguments: Mapping[str, Any]) -> str:
+        todos = await store.todos(context.owner)
+        return "\n".join(map(todo_line, todos)) or "The task list is empty."
+
+    async def write(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        todos = [
+            Todo(position, scrubber.scrub(item["text"]), TodoState(item["state"]))
+            for position, item in enumerate(arguments["todos"], 1)
+        ]
+        await store.replace_todos(context.owner, todos)
+        return "\n".join(map(todo_line, todos)) or "The task list is empty now."
+
+    return (
+        Tool(_READ, "tasks", Risk.READ, read, protected=True),
+        Tool(_WRITE, "tasks", Risk.READ, write, protected=True),
+    )
+
+
+def todo_line(todo: Todo) -> str:
+    """One task as the model and the prompt show it."""
+    return f"{MARKS[todo.state]} {todo.position}. {todo.text}"

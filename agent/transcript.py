@@ -1,0 +1,75 @@
+"""Pure operations on a transcript: whole turns, whole tool-call groups, entries as prompt messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from agent.model.client import PromptMessage
+from gateway.contracts.entries import Entry, EntryKind, Role
+from gateway.contracts.messages import CleanText, joined, own_words
+
+_LOST_RESULT: Final = own_words("(no result: the call was interrupted)")
+
+
+def summary_of(view: Sequence[Entry]) -> CleanText | None:
+    """The summary in front of a view, if it has one."""
+    return view[0].text if view and view[0].kind is EntryKind.COMPACTION else None
+
+
+def said_in(view: Sequence[Entry]) -> tuple[Entry, ...]:
+    """A view without its summary."""
+    return tuple(entry for entry in view if entry.kind is EntryKind.MESSAGE)
+
+
+def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
+    """Entries cut into user-led turns: user messages, then everything up to the next user message.
+
+    Consecutive user messages (a batch, or one whose turn failed) belong to one turn. Entries before
+    the first user message form a turn of their own.
+    """
+    turns: list[list[Entry]] = []
+    for entry in entries:
+        follows_user = bool(turns) and turns[-1][-1].role is Role.USER
+        if not turns or (entry.role is Role.USER and not follows_user):
+            turns.append([])
+        turns[-1].append(entry)
+    return tuple(map(tuple, turns))
+
+
+def with_whole_groups(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Every assistant tool call followed by its results, in call order: providers refuse anything else.
+
+    Results without a call are dropped; calls without a result (a run that was killed) get one that says so.
+    """
+    whole: list[Entry] = []
+    for speech, results in _groups(entries):
+        whole.append(speech)
+        whole.extend(results.get(call.id) or _lost(call.id, speech) for call in speech.tool_calls)
+    return tuple(whole)
+
+
+def _groups(entries: Iterable[Entry]) -> Iterable[tuple[Entry, dict[str, Entry]]]:
+    """Each entry that is no result, with the results that follow it by call id (ids repeat between turns)."""
+    groups: list[tuple[Entry, dict[str, Entry]]] = []
+    for entry in entries:
+        if entry.role is not Role.TOOL:
+            groups.append((entry, {}))
+        elif groups:
+            groups[-1][1][entry.tool_call_id] = entry
+    return groups
+
+
+def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
+    """Entries as prompt messages; neighbouring user entries become one message, as providers expect."""
+    messages: list[PromptMessage] = []
+    for entry in with_whole_groups(entries):
+        if entry.role is Role.USER and messages and messages[-1].role is Role.USER:
+            messages[-1] = PromptMessage(Role.USER, joined(messages[-1].text, entry.text, by="\n\n"))
+        else:
+            messages.append(PromptMessage(entry.role, entry.text, entry.tool_calls, entry.tool_call_id))
+    return tuple(messages)
+
+
+def _lost(call_id: str, entry: Entry) -> Entry:
+    return Entry(Role.TOOL, _LOST_RESULT, seq=entry.seq, tool_call_id=call_id, is_error=True)

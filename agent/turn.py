@@ -1,0 +1,167 @@
+"""One batch in, one clean reply out.
+
+A turn is one pass from the user's messages to the final reply: command or conversation, compaction if
+the next prompt would not fit, the steps, and the commit that everything goes into. A turn that fails
+says so in one plain sentence with a reference; the log has the rest, the user's message stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from agent.commands import CommandTable, parse_command
+from agent.compactor import Compactor
+from agent.context import build_prompt, next_prompt_tokens, preamble
+from agent.identity import Identity
+from agent.limits import TURN_TIMEOUT_S
+from agent.models import Models
+from agent.sentences import failure_sentence, removed_note
+from agent.steps import Steps, StepsTaken
+from agent.tools.tool import ToolContext
+from gateway.contracts.entries import Effect, Entry, Session, TurnCommit, TurnState
+from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, joined
+from gateway.contracts.ports import Clock, Scrubber, Store
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The messages one turn answers, all of one place, with the fence that guards their lane."""
+
+    turn_id: str
+    key: SessionKey
+    fence: int
+    messages: tuple[InboundMessage, ...]
+
+    @property
+    def is_command(self) -> bool:
+        """A command is always alone in its batch (`agent.worker.first_run`)."""
+        return parse_command(self.messages[0].text) is not None
+
+
+class TurnTaker:
+    """Takes turns. Everything it depends on comes in here; nothing of a turn stays in it."""
+
+    def __init__(
+        self,
+        *,
+        models: Models,
+        steps: Steps,
+        compactor: Compactor,
+        commands: CommandTable,
+        identity: Identity,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._models = models
+        self._steps = steps
+        self._compactor = compactor
+        self._commands = commands
+        self._identity = identity
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def take_turn(self, batch: Batch, session: Session) -> TurnCommit:
+        """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
+        a commit of state FAILED. Cancellable at every await."""
+        if batch.is_command:
+            return await self._take_command(batch, session)
+        taken = StepsTaken()
+        try:
+            async with asyncio.timeout(TURN_TIMEOUT_S):
+                await self._converse(batch, session, taken)
+        except (ModelError, TimeoutError) as error:
+            return self._failed(batch, session, taken, error)
+        if not (taken.answer or "").strip():
+            return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
+        return self._commit(batch, session, TurnState.DONE, taken, self._answer(batch, taken))
+
+    def stopped(self, batch: Batch, session: Session) -> TurnCommit:
+        """What a turn leaves behind that its user stopped: no reply, and its messages are not run again."""
+        return self._commit(batch, session, TurnState.STOPPED, StepsTaken(), None)
+
+    async def _converse(self, batch: Batch, session: Session, taken: StepsTaken) -> None:
+        view = await self._store.view(session.id)
+        system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
+        if next_prompt_tokens(system, view, session) >= self._models.budget.usable:
+            view = await self._compact(batch, session, view)
+        try:
+            await self._step(batch, taken, system, view)
+        except ContextTooLong:
+            # The provider knows better than our estimate: make room once, then it is a failure.
+            view = await self._compact(batch, session, view)
+            await self._step(batch, taken, system, view)
+
+    async def _compact(self, batch: Batch, session: Session, view: Sequence[Entry]) -> Sequence[Entry]:
+        return await self._compactor.compact(session, view, fence=batch.fence, budget=self._models.budget)
+
+    async def _step(self, batch: Batch, taken: StepsTaken, system: CleanText, view: Sequence[Entry]) -> None:
+        room = self._models.budget.usable - len(system) // 4
+        prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
+        context = ToolContext(batch.key, batch.key.owner, batch.turn_id)
+        await self._steps.run(taken, context, model=self._models.answer, system=system, prompt=prompt)
+
+    async def _take_command(self, batch: Batch, session: Session) -> TurnCommit:
+        done = await self._commands.run(batch.messages[0], session, fence=batch.fence)
+        reply = self._reply(batch, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        return self._commit(batch, session, TurnState.DONE, StepsTaken(), reply, effects=done.effects)
+
+    def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
+        removed = [removed for message in batch.messages for removed in message.removed]
+        note = removed_note(removed)
+        parts = [taken.answer or CleanText(""), *([self._scrubber.scrub(note)] if note else [])]
+        return self._reply(batch, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+
+    def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
+        reference = self._clock.code(6)
+        _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
+        sentence = self._scrubber.scrub(failure_sentence(error, reference))
+        reply = self._reply(batch, sentence, ReplyKind.ERROR)
+        return self._commit(batch, session, TurnState.FAILED, taken, reply, reference=reference)
+
+    def _reply(self, batch: Batch, text: CleanText, kind: ReplyKind) -> Reply:
+        return Reply(
+            id=f"{batch.turn_id}:1",
+            turn_id=batch.turn_id,
+            key=batch.key,
+            address=batch.messages[-1].address,
+            text=text,
+            kind=kind,
+            created_at_ms=self._clock.now_ms(),
+        )
+
+    def _commit(
+        self,
+        batch: Batch,
+        session: Session,
+        state: TurnState,
+        taken: StepsTaken,
+        reply: Reply | None,
+        *,
+        effects: tuple[Effect, ...] = (),
+        reference: str = "",
+    ) -> TurnCommit:
+        return TurnCommit(
+            turn_id=batch.turn_id,
+            session_id=session.id,
+            key=batch.key,
+            fence=batch.fence,
+            state=state,
+            consumed=tuple(message.id for message in batch.messages),
+            entries=tuple(taken.entries),
+            usage=tuple(taken.usage),
+            outbox=(reply,) if reply else (),
+            effects=effects,
+            error_reference=reference,
+            finished_at_ms=self._clock.now_ms(),
+            prompt_tokens=taken.prompt_tokens,
+        )

@@ -1,0 +1,114 @@
+"""The composition root of the channels role: `python -m channels [NAME…]`.
+
+Each channel runs as one line. A platform that rejects its credentials ends its own line only; when none
+is left, the role ends with the sentences that say what to change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+
+from gateway.telemetry.logs import configure_logs
+
+from channels.adapter import AdapterParts
+from channels.admission import AccessPolicy, StrangerRule
+from channels.line import Line, Rooms, Rules
+from channels.registry import chosen, open_channel
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.clock import SystemClock
+from gateway.config import Settings, load
+from gateway.contracts.errors import ConfigError, CredentialsRejected
+from gateway.contracts.ports import Scrubber
+from gateway.exits import run_to_exit
+from gateway.scrub import new_scrubber
+
+try:
+    from uvloop import new_event_loop
+except ImportError:  # not on Windows
+    from asyncio import new_event_loop
+
+log = logging.getLogger("trivet.channels")
+
+STOP_GRACE_S = 8.0  # less than the supervisor gives: a send in flight has time to come back
+
+
+def main() -> None:
+    """Run the channels until SIGTERM or SIGINT."""
+    loaded = load()
+    scrubber = new_scrubber(loaded.secrets)
+    configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
+    names = chosen(loaded.settings, tuple(sys.argv[1:]))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(loaded.settings, names, scrubber))
+
+
+async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    bus = await open_bus(settings.redis.url or EmbeddedValkey(settings.data_dir).url)
+    try:
+        await Lines(settings, names, scrubber, bus, stopping).run()
+    finally:
+        await bus.close()
+
+
+class Lines:
+    """All lines of this process, from the first start to the last word."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        names: tuple[str, ...],
+        scrubber: Scrubber,
+        bus: RedisBus,
+        stopping: asyncio.Event,
+    ) -> None:
+        clock = SystemClock()
+        self._settings = settings
+        self._names = names
+        self._stopping = stopping
+        self._rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock)
+        self._parts = AdapterParts(bus.intake, bus.deliveries, clock, socket.gethostname())
+        self._rejections: list[str] = []
+
+    async def run(self) -> None:
+        """Until told to stop. Raises `ConfigError` when no platform accepts us."""
+        lines: list[Line] = []
+        tasks: list[asyncio.Task[None]] = []
+        for name in self._names:
+            adapter = await open_channel(name, self._settings, self._parts)
+            lines.append(Line(adapter, self._rooms, rules_of(self._settings), consumer=self._parts.holder))
+            tasks.append(asyncio.create_task(self._keep(lines[-1]), name=f"line-{name}"))
+        await self._stopping.wait()
+        await asyncio.gather(*(line.stop(grace_s=STOP_GRACE_S) for line in lines))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if len(self._rejections) == len(self._names):
+            raise ConfigError("; ".join(self._rejections))
+
+    async def _keep(self, line: Line) -> None:
+        try:
+            await line.run()
+        except CredentialsRejected as error:
+            log.error("%s", error)  # noqa: TRY400 - the sentence is all there is to say
+            self._rejections.append(str(error))
+            if len(self._rejections) == len(self._names):
+                self._stopping.set()
+            await line.report()
+
+
+def rules_of(settings: Settings) -> Rules:
+    """What the configuration says about access and lanes."""
+    policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
+    return Rules(policy, settings.session.scope, settings.queue.settle_ms)
+
+
+if __name__ == "__main__":
+    run_to_exit(main)

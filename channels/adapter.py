@@ -1,0 +1,134 @@
+"""What a platform connection promises to the rest of the channels role: one small Protocol, three optional ones.
+
+An adapter owns its vendor's SDK. It feeds a `Door` with normalized messages, and sends chunks that its
+own `render` made. Nothing here knows a vendor; nothing outside an adapter sees a vendor's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from channels.normalized import Incoming
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+
+CONNECTED = "connected"
+"""The one health state that means well; every other is a plain reason."""
+
+
+class QueueFull(BusUnavailable):
+    """The bus has as much as it may hold. As with a bus that is away, the platform is told nothing yet."""
+
+
+class Outcome(StrEnum):
+    """What became of a message at the door. After any of these the platform may be told "received"."""
+
+    QUEUED = "queued"
+    CONTROL = "control"
+    DUPLICATE = "duplicate"
+    TURNED_AWAY = "turned_away"
+    REFUSED = "refused"
+
+
+class Door(Protocol):
+    """Where an adapter hands in what it heard."""
+
+    async def accept(self, incoming: Incoming) -> Outcome:
+        """Return only after the bus has the message. Raises `BusUnavailable` (then do not acknowledge)."""
+        ...
+
+
+AnyChunk: TypeAlias = Any
+"""A chunk goes back only to the adapter that rendered it; nobody else looks inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterParts:
+    """What an adapter may need beside its own settings. `holder` names this process in leases."""
+
+    positions: IntakeBus
+    leases: DeliveryBus
+    clock: Clock
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One token bucket that a send has to spend from: `per_s` on average, `burst` at once."""
+
+    bucket: str
+    per_s: float
+    burst: int
+
+
+class ChannelAdapter(Protocol):
+    """One account on one platform."""
+
+    @property
+    def name(self) -> str:
+        """The channel part of addresses and keys: `telegram`, `discord`, `slack`, `cli`."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """`connected`, or a plain reason why not, fit for the operator."""
+        ...
+
+    async def run(self, door: Door) -> None:
+        """Connect, reconnect and feed the door until cancelled.
+
+        Raises `CredentialsRejected` when only the operator can help.
+        """
+        ...
+
+    async def until_ready(self) -> None:
+        """Return when a send has a chance: connected, and the account is known."""
+        ...
+
+    def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
+        """CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
+        ...
+
+    def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
+        """The buckets that one message to `address` spends from."""
+        ...
+
+    async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        """Send one chunk, as plain text if `plain`. Returns the platform's message ids.
+
+        `send_id` is equal for every attempt at the same chunk. Raises the `DeliveryError` tree.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsLookup(Protocol):
+    """A platform that can be asked whether a message arrived."""
+
+    async def find_sent(
+        self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, since_ms: int
+    ) -> tuple[str, ...] | None:
+        """The ids of an earlier attempt that did arrive, None if there is none.
+
+        Raises the `DeliveryError` tree when the platform cannot be asked.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsTyping(Protocol):
+    """A platform that can show that an answer is being made."""
+
+    @property
+    def typing_period_s(self) -> float:
+        """How often the indicator has to be shown again to stay."""
+        ...
+
+    async def show_typing(self, address: ReplyAddress, status: str) -> None:
+        """Show the indicator once; an empty status takes it away where the platform can."""
+        ...

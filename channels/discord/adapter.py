@@ -1,0 +1,267 @@
+"""Our connection to Discord: a client of discord.py under supervision, sends that carry a nonce.
+
+The SDK gives up in many ways (a first connect that is refused, an event it cannot parse), and waits long
+in others; so each session is one client, watched from outside, and the next one is built from nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import cast
+
+import aiohttp
+import discord
+
+from channels.adapter import CONNECTED, AdapterParts, Budget, Door
+from channels.backoff import Backoff
+from channels.discord import limits
+from channels.discord.client import GatewayClient, point_at
+from channels.discord.errors import INTENT_MISSING, REJECTED, delivery_error
+from channels.discord.history import History
+from channels.discord.lifting import lift
+from channels.discord.normalize import Me, Target, normalize, target_of
+from channels.discord.render import DiscordChunk, render
+from channels.discord.snowflakes import snowflake_at
+from channels.listening import Heard, Listener
+from channels.marks import Marks
+from channels.normalized import Ignored, Incoming
+from channels.together import first_to_end
+from gateway.config import Settings
+from gateway.contracts.errors import ConfigError, CredentialsRejected
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Clock, IntakeBus
+
+log = logging.getLogger(__name__)
+
+_CLOSE_WRONG_TOKEN = 4004
+
+
+class GatewayLost(Exception):
+    """The gateway is gone and the SDK takes too long to come back."""
+
+
+class DiscordAdapter:
+    """One bot. `ChannelAdapter`, `SupportsLookup`, `SupportsTyping`."""
+
+    name = "discord"
+    typing_period_s = limits.TYPING_PERIOD_S
+
+    def __init__(self, *, token: str, api_base: str, gateway_url: str, positions: IntakeBus, clock: Clock) -> None:
+        """An empty `gateway_url` means the one that the API names."""
+        logging.getLogger("discord").setLevel(logging.CRITICAL)
+        self._token = token
+        self._api_base = api_base
+        self._gateway_url = gateway_url
+        self._positions = positions
+        self._clock = clock
+        self._ready = asyncio.Event()
+        self._client: GatewayClient | None = None
+        self.state = "connecting"
+
+    async def run(self, door: Door) -> None:
+        """Listen until cancelled. Raises `CredentialsRejected`."""
+        backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            try:
+                await point_at(self._api_base, self._gateway_url)
+                await self._one_session(door)
+            except discord.LoginFailure as error:
+                raise CredentialsRejected(REJECTED) from error
+            except discord.PrivilegedIntentsRequired as error:
+                raise CredentialsRejected(INTENT_MISSING) from error
+            except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
+                if isinstance(error, discord.ConnectionClosed) and error.code == _CLOSE_WRONG_TOKEN:
+                    raise CredentialsRejected(REJECTED) from error
+                self.state = f"not connected ({type(error).__name__})"
+                log.warning("discord: %s", self.state, exc_info=log.isEnabledFor(logging.DEBUG))
+            if loop.time() - began_s > limits.HEALTHY_AFTER_S:
+                backoff.reset()
+            await asyncio.sleep(backoff.next_s())
+
+    async def until_ready(self) -> None:
+        await self._ready.wait()
+
+    def chunks(self, text: CleanText) -> Sequence[DiscordChunk]:
+        return render(text)
+
+    def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
+        return (
+            Budget(f"channel:{target_of(address).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
+            Budget("bot", limits.BOT_PER_S, limits.BOT_BURST),
+        )
+
+    async def send(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        target = target_of(address)
+        try:
+            async with asyncio.timeout(limits.CALL_TIMEOUT_S):
+                sent = await self._place(target).send(
+                    chunk.plain if plain else chunk.content,
+                    nonce=nonce_of(send_id),
+                    allowed_mentions=discord.AllowedMentions.none(),
+                    reference=_quoted(target),
+                )
+        except Exception as error:
+            raise delivery_error(error) from error
+        return (str(sent.id),)
+
+    async def find_sent(
+        self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, since_ms: int
+    ) -> tuple[str, ...] | None:
+        target = target_of(address)
+        after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
+        try:
+            history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
+            async for message in history:
+                if self._is_ours(message) and _is_the_same(message, target, chunk, nonce_of(send_id)):
+                    return (str(message.id),)
+        except discord.Forbidden:
+            return None  # without READ_MESSAGE_HISTORY the nonce alone has to do
+        except Exception as error:
+            raise delivery_error(error) from error
+        return None
+
+    async def show_typing(self, address: ReplyAddress, status: str) -> None:
+        if not status:
+            return
+        try:
+            await self._place(target_of(address)).typing()
+        except Exception as error:
+            raise delivery_error(error) from error
+
+    def _place(self, target: Target) -> discord.PartialMessageable:
+        if self._client is None:
+            raise aiohttp.ClientConnectionError("not connected")
+        return self._client.get_partial_messageable(int(target.channel_id))
+
+    def _is_ours(self, message: discord.Message) -> bool:
+        user = self._client.user if self._client else None
+        return user is not None and message.author.id == user.id
+
+    async def _one_session(self, door: Door) -> None:
+        """One client, from its login to its end."""
+        session = _Session()
+        client = GatewayClient(heard=session.heard, began=session.began)
+        async with client:
+            await client.login(self._token)
+            if client.user is None:
+                raise GatewayLost
+            marks = Marks(self._positions, f"discord:{client.user.id}:marks", int)
+            if not await marks.load():
+                marks.begin(str(snowflake_at(self._clock.now_ms())))
+            listener = session.listener = Listener(
+                self.name, door, marks, DiscordSource(client, History(client, marks, self._clock))
+            )
+            self._client = client
+            self._ready.set()
+            try:
+                await first_to_end(client.connect(), self._watch(client), self._listen(client, listener))
+            finally:
+                self._ready.clear()
+                self._client = None
+
+    async def _listen(self, client: GatewayClient, listener: Listener) -> None:
+        async with asyncio.timeout(limits.READY_TIMEOUT_S):
+            await client.wait_until_ready()
+        self.state = CONNECTED
+        log.info("discord: connected as %s", client.user)
+        await listener.run()
+
+    async def _watch(self, client: GatewayClient) -> None:
+        while client.lost_for_s < limits.LOST_AFTER_S:
+            await asyncio.sleep(limits.WATCH_EVERY_S)
+            if client.is_ready():
+                self.state = "the gateway is being found again" if client.lost_for_s else CONNECTED
+        raise GatewayLost
+
+
+class _Session:
+    """Passes the events of a client to its listener, which exists only after the login."""
+
+    def __init__(self) -> None:
+        self.listener: Listener | None = None
+
+    def heard(self, message: discord.Message) -> None:
+        if self.listener is not None:
+            self.listener.hear(Heard(str(message.channel.id), str(message.id), lift(message)))
+
+    def began(self) -> None:
+        """A session that is no resume: what was said in between is in the history only."""
+        if self.listener is not None:
+            self.listener.lost_touch()
+
+
+class DiscordSource:
+    """`channels.listening.Source` for one session."""
+
+    def __init__(self, client: GatewayClient, history: History) -> None:
+        self._client = client
+        self._history = history
+
+    def missed(self) -> AsyncIterator[Heard]:
+        return self._history.missed()
+
+    async def understand(self, heard: Heard) -> Incoming | None:
+        understood = normalize(heard.raw, self._me(heard))
+        if isinstance(understood, Ignored):
+            log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)
+            return None
+        return understood
+
+    async def taken(self, incoming: Incoming) -> None:
+        """Discord needs no memory of who spoke with us: a mention or a reply says it anew."""
+
+    def _me(self, heard: Heard) -> Me:
+        """Who we are to this message: people also pick the role that Discord made for the bot."""
+        user = self._client.user
+        if user is None:
+            raise GatewayLost
+        guild = self._client.get_guild(int(heard.raw.get("guild_id") or 0))
+        role = guild.self_role if guild else None
+        return Me(str(user.id), frozenset({str(role.id)} if role else ()))
+
+
+def nonce_of(send_id: str) -> str:
+    """The same for every attempt at one chunk; Discord shows the earlier message instead of a second one."""
+    digest = hashlib.blake2s(send_id.encode()).digest()
+    return base64.b32encode(digest).decode()[: limits.NONCE_CHARS]
+
+
+def _quoted(target: Target) -> discord.MessageReference:
+    """The message that is answered. That it may be gone by now is no reason to fail; None, too, is a reference
+    to the SDK, though its overloads do not say so."""
+    if target.message_id is None:
+        return cast(discord.MessageReference, None)
+    return discord.MessageReference(
+        message_id=int(target.message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
+    )
+
+
+def _is_the_same(message: discord.Message, target: Target, chunk: DiscordChunk, nonce: str) -> bool:
+    """The nonce if the history shows it, else the same words as an answer to the same message."""
+    if message.nonce is not None:
+        return str(message.nonce) == nonce
+    answered = message.reference.message_id if message.reference else None
+    if answered is not None and target.message_id is not None and answered != int(target.message_id):
+        return False
+    return message.content.strip() in (chunk.content.strip(), chunk.plain.strip())
+
+
+def open_adapter(settings: Settings, parts: AdapterParts) -> DiscordAdapter:
+    """The adapter that `channels.discord` asks for. Raises `ConfigError`."""
+    chosen = settings.channels.discord
+    if chosen.token is None:
+        raise ConfigError("channels.discord.token is empty: set the bot token of the application")
+    return DiscordAdapter(
+        token=chosen.token.get_secret_value(),
+        api_base=chosen.api_base,
+        gateway_url=chosen.gateway_url,
+        positions=parts.positions,
+        clock=parts.clock,
+    )

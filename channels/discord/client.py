@@ -1,0 +1,83 @@
+"""The SDK's client, made small: no message, member or presence caches, and only the events we hear.
+
+discord.py is pointed at its servers through two class attributes, which it reads when a request or a
+connection is made; one process therefore speaks to one Discord.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+import aiohttp
+import discord
+import yarl
+from discord.gateway import DiscordWebSocket
+from discord.http import Route
+
+from channels.discord import limits
+
+log = logging.getLogger(__name__)
+
+_GATEWAY_ASK_TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
+
+
+async def point_at(api_base: str, gateway_url: str) -> None:
+    """Use the REST API at `api_base` and the gateway at `gateway_url`, or the one that the API names."""
+    if api_base == Route.BASE and not gateway_url:
+        return
+    Route.BASE = api_base
+    DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(gateway_url or await _named_gateway(api_base))
+
+
+async def _named_gateway(api_base: str) -> str:
+    async with (
+        aiohttp.ClientSession(timeout=_GATEWAY_ASK_TIMEOUT) as session,
+        session.get(f"{api_base}/gateway") as answer,
+    ):
+        answer.raise_for_status()
+        return str((await answer.json(content_type=None))["url"])
+
+
+class GatewayClient(discord.Client):
+    """One session with the gateway. `heard` gets each message, `began` each session that is not a resume."""
+
+    def __init__(self, *, heard: Callable[[discord.Message], None], began: Callable[[], None]) -> None:
+        super().__init__(
+            intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True),
+            max_messages=None,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            allowed_mentions=discord.AllowedMentions.none(),
+            max_ratelimit_timeout=limits.RATE_LIMIT_WAIT_MAX_S,
+            guild_ready_timeout=limits.GUILDS_WITHIN_S,
+            enable_debug_events=False,
+        )
+        self._heard = heard
+        self._began = began
+        self._lost_at_s: float | None = None
+
+    @property
+    def lost_for_s(self) -> float:
+        """Seconds since the gateway was lost, 0 while it is there."""
+        return 0.0 if self._lost_at_s is None else asyncio.get_running_loop().time() - self._lost_at_s
+
+    async def on_message(self, message: discord.Message) -> None:
+        """Nothing is awaited here: the SDK makes a task of each event, and their order is the order of messages."""
+        self._heard(message)
+
+    async def on_ready(self) -> None:
+        self._lost_at_s = None
+        self._began()
+
+    async def on_resumed(self) -> None:
+        self._lost_at_s = None
+
+    async def on_disconnect(self) -> None:
+        if self._lost_at_s is None:
+            self._lost_at_s = asyncio.get_running_loop().time()
+
+    async def on_error(self, event_method: str, /, *args: Any, **kwargs: Any) -> None:
+        log.exception("discord: %s failed", event_method)

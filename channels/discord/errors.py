@@ -1,0 +1,76 @@
+"""What Discord's refusals mean for a delivery.
+
+A dropped connection escapes discord.py as a raw error of aiohttp, and the message may be there; the nonce
+makes sending it again harmless for a few minutes, and the history tells after that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import aiohttp
+import discord
+
+from gateway.contracts.errors import (
+    AddressDead,
+    CredentialsRejected,
+    DeliveryError,
+    FormatRefused,
+    OutcomeUnknown,
+    RateLimited,
+    SendFailed,
+)
+
+_GONE_CODES: Final = frozenset({
+    10003,  # unknown channel
+    50001,  # missing access
+    50007,  # cannot send messages to this user
+    50008,  # cannot send messages in a non-text channel
+    50013,  # missing permissions
+    50083,  # the thread is archived
+    160005,  # the thread is locked
+})  # fmt: skip
+RETRY_AFTER_DEFAULT_S: Final = 5.0
+
+REJECTED: Final = (
+    "Discord does not accept the bot token; reset it in the developer portal and set channels.discord.token"
+)
+INTENT_MISSING: Final = (
+    "Discord refuses the MESSAGE CONTENT intent; switch it on in the developer portal under Bot, "
+    "Privileged Gateway Intents"
+)
+
+
+def delivery_error(error: Exception) -> DeliveryError:
+    """The branch of our tree for whatever a call of discord.py raised."""
+    match error:
+        case discord.RateLimited():
+            return RateLimited(error.retry_after)
+        case discord.LoginFailure():
+            return CredentialsRejected(REJECTED)
+        case discord.HTTPException():
+            return _http_error(error)
+        case aiohttp.ClientConnectorError():
+            return SendFailed("no connection to Discord")
+        case _:
+            return OutcomeUnknown(f"cut before Discord answered ({type(error).__name__})")
+
+
+def _http_error(error: discord.HTTPException) -> DeliveryError:
+    said = f"Discord answers {error.status}, code {error.code}"
+    if error.status == 429:
+        return RateLimited(_retry_after_s(error))
+    if error.status == 401:
+        return CredentialsRejected(REJECTED)
+    if error.status in (403, 404) or error.code in _GONE_CODES:
+        return AddressDead(said)
+    if error.status >= 500:
+        return OutcomeUnknown(said)
+    return FormatRefused(said)
+
+
+def _retry_after_s(error: discord.HTTPException) -> float:
+    try:
+        return max(0.0, float(error.response.headers.get("Retry-After", RETRY_AFTER_DEFAULT_S)))
+    except ValueError:
+        return RETRY_AFTER_DEFAULT_S

@@ -1,0 +1,31 @@
+"""Discord's limits and ours, each with its source (the developer documentation unless another is named)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CHANNEL_PER_S: Final = 1.0  # commonly 5 messages per 5 seconds and channel; the headers have the last word
+CHANNEL_BURST: Final = 5
+BOT_PER_S: Final = 40.0  # 50 requests per second for the whole bot, less a margin for typing and history
+BOT_BURST: Final = 40
+
+TYPING_PERIOD_S: Final = 8.0  # the indicator lasts 10 seconds
+
+INTENTS: Final = 37_377  # guilds, guild messages, direct messages, message content (privileged)
+NONCE_CHARS: Final = 24  # at most 25
+CALL_TIMEOUT_S: Final = 60.0  # discord.py retries inside a call, up to five times
+RATE_LIMIT_WAIT_MAX_S: Final = 60.0  # the least that discord.py accepts is 30; longer waits become ours
+
+READY_TIMEOUT_S: Final = 60.0
+LOST_AFTER_S: Final = 45.0  # discord.py may wait 17 minutes before it tries again; we build a new client
+WATCH_EVERY_S: Final = 1.0
+RETRY_FIRST_S: Final = 2.0
+RETRY_CAP_S: Final = 300.0  # an IDENTIFY each: 1,000 a day are allowed
+HEALTHY_AFTER_S: Final = 60.0
+
+HISTORY_MESSAGES_MAX: Final = 300
+HISTORY_PLACES_MAX: Final = 200
+HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over
+LOOKUP_MESSAGES_MAX: Final = 100
+LOOKUP_MARGIN_S: Final = 60  # between our clock and Discord's
+GUILDS_WITHIN_S: Final = 1.0  # how long the SDK waits for the next guild before it calls itself ready

@@ -1,0 +1,13 @@
+"""Discord's ids carry their time: `(id >> 22) + EPOCH_MS` (developer documentation, "Snowflakes"). Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EPOCH_MS: Final = 1_420_070_400_000
+_TIME_SHIFT: Final = 22
+
+
+def snowflake_at(moment_ms: int) -> int:
+    """The smallest id of that millisecond: everything later is greater."""
+    return max(0, moment_ms - EPOCH_MS) << _TIME_SHIFT

@@ -1,0 +1,103 @@
+"""`python -m channels.emulators --port N`: the emulated platforms and their playground as one process.
+
+When everything listens, one line of JSON goes to standard output:
+
+    {"playground": url, "telegram": {"api_base": ..., "token": ...}, ...}
+
+The process ends when its standard input closes (whoever started it is gone), on SIGTERM and on Ctrl-C.
+`TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions behind the conversations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from channels.emulators.playground.sessions import AdminSessions
+from channels.emulators.serving import PLAYGROUND, Emulator, serve
+from channels.emulators.stage import PlaceKind, Stage
+from channels.emulators.telegram import TelegramEmulator
+
+ADMIN_URL: Final = "TRIVET_DEMO_ADMIN_URL"
+ADMIN_TOKEN: Final = "TRIVET_DEMO_ADMIN_TOKEN"
+TELEGRAM_BOT_ID: Final = 4_242_001
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One platform of the demo. `access` says, for its root URL, what a client needs to connect."""
+
+    emulator: Emulator
+    access: Callable[[str], Mapping[str, str]]
+
+
+def telegram() -> Part:
+    token = f"{TELEGRAM_BOT_ID}:{secrets.token_urlsafe(24)}"
+    return Part(TelegramEmulator(token=token), lambda url: {"api_base": url, "token": token})
+
+
+PARTS: Final[Mapping[str, Callable[[], Part]]] = {"telegram": telegram}
+
+
+def furnish(stage: Stage) -> None:
+    """Two people, a group and a thread in it, so that there is somebody to be."""
+    stage.add_person("Ada")
+    stage.add_person("Noor")
+    group = stage.add_place(PlaceKind.GROUP, "Garden club")
+    stage.add_place(PlaceKind.THREAD, "Tomatoes", parent_id=group.id)
+
+
+async def run(port: int) -> None:
+    """Serve until told to stop. Raises `OSError` when the port is taken."""
+    parts = {name: make() for name, make in PARTS.items()}
+    for part in parts.values():
+        furnish(part.emulator)
+    admin_url = os.environ.get(ADMIN_URL, "")
+    sessions = AdminSessions(admin_url, os.environ.get(ADMIN_TOKEN, "")) if admin_url else None
+    stop = _told_to_stop()
+    stages = {name: part.emulator for name, part in parts.items()}
+    async with serve(stages, playground=True, playground_port=port, sessions=sessions) as served:
+        access = {name: dict(part.access(served.url_of(name))) for name, part in parts.items()}
+        sys.stdout.write(json.dumps({"playground": served.url_of(PLAYGROUND), **access}) + "\n")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+def _told_to_stop() -> asyncio.Event:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+    def watch_stdin() -> None:
+        while sys.stdin.buffer.readline():
+            pass
+        loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=watch_stdin, name="stdin", daemon=True).start()
+    return stop
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m channels.emulators", description=__doc__.partition("\n")[0])
+    parser.add_argument("--port", type=int, default=0, help="port of the playground page; 0 takes any free one")
+    port = parser.parse_args().port
+    try:
+        asyncio.run(run(port))
+    except OSError as problem:
+        sys.stderr.write(f"The playground cannot listen on port {port}: {problem.strerror}. Choose another --port.\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

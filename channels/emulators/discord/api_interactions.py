@@ -1,0 +1,218 @@
+"""REST: the first answer to an interaction, what follows it, and the commands people may run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from enum import IntEnum
+from typing import Final
+
+from starlette.responses import JSONResponse, Response
+
+from channels.emulators.discord import shapes
+from channels.emulators.discord.api import Call, Route
+from channels.emulators.discord.api_messages import NO_CONTENT
+from channels.emulators.discord.drafts import edited_draft, new_draft
+from channels.emulators.discord.errors import Refused, forbidden, invalid_form, unknown
+from channels.emulators.discord.interactions import Interaction, InteractionKind, Interactions
+from channels.emulators.discord.posting import Draft, Posting
+from channels.emulators.discord.switches import Switches
+from channels.emulators.discord.world import Message, MessageFlag, MessageKind, User, World
+from channels.emulators.loopback import Json
+
+COMMANDS_MAX: Final = 100
+_COMMAND_NAME: Final = re.compile(r"[-_'\w]{1,32}")
+_CHAT_INPUT: Final = 1
+
+
+class Answer(IntEnum):
+    PONG = 1
+    MESSAGE = 4
+    DEFERRED_MESSAGE = 5
+    DEFERRED_UPDATE = 6
+    UPDATE = 7
+    AUTOCOMPLETE = 8
+    MODAL = 9
+
+
+class InteractionsApi:
+    def __init__(
+        self,
+        *,
+        world: World,
+        posting: Posting,
+        interactions: Interactions,
+        switches: Switches,
+        application_id: int,
+    ) -> None:
+        self._world = world
+        self._posting = posting
+        self._interactions = interactions
+        self._switches = switches
+        self._application_id = application_id
+
+    def routes(self) -> list[Route]:
+        hook = "/webhooks/{webhook_id}/{token}"
+        original, one = hook + "/messages/@original", hook + "/messages/{message_id}"
+        everywhere, guild = (
+            "/applications/{application_id}/commands",
+            "/applications/{application_id}/guilds/{guild_id}",
+        )
+        routes = [
+            Route("POST", "/interactions/{interaction_id}/{token}/callback", self.answer, "", True, needs_token=False),
+            Route("POST", hook, self.follow_up, "webhook", True, needs_token=False),
+        ]
+        for path in (original, one):
+            routes += [
+                Route("GET", path, self.show, "webhook", needs_token=False),
+                Route("PATCH", path, self.edit, "webhook", True, needs_token=False),
+                Route("DELETE", path, self.delete, "webhook", True, needs_token=False),
+            ]
+        for path in (everywhere, guild + "/commands"):
+            routes += [
+                Route("GET", path, self.commands),
+                Route("POST", path, self.add_command),
+                Route("PUT", path, self.replace_commands),
+                Route("DELETE", path + "/{command_id}", self.delete_command),
+            ]
+        return routes
+
+    # --- the first answer
+
+    async def answer(self, call: Call) -> Response:
+        """204, or 200 with what was made of it when `with_response` asks for that."""
+        asked = self._interactions.to_answer(call.id("interaction_id"), call.path["token"])
+        kind, data = call.body.get("type"), call.body.get("data") or {}
+        if kind not in list(Answer):
+            raise invalid_form("type", "BASE_TYPE_CHOICES", "Value must be one of (1, 4, 5, 6, 7, 8, 9).")
+        if kind in (Answer.DEFERRED_UPDATE, Answer.UPDATE) and asked.source is None:
+            raise invalid_form("type", "INTERACTION_APPLICATION_COMMAND_INVALID_RESPONSE_TYPE", "Not for commands.")
+        message = self._answered(asked, Answer(kind), data, call)
+        asked.answer_kind, asked.answer_data, asked.original = kind, data, message
+        if call.query.get("with_response", "").lower() not in ("1", "true"):
+            return Response(status_code=NO_CONTENT)
+        return JSONResponse(self._callback(asked, message))
+
+    def _answered(self, asked: Interaction, kind: Answer, data: Json, call: Call) -> Message | None:
+        if kind is Answer.MESSAGE:
+            draft = new_draft(data, call.files, reply_to=None, strips=self._switches.strips_content)
+            return self._post(asked, draft)
+        if kind is Answer.DEFERRED_MESSAGE:
+            hidden = int(data.get("flags") or 0) & MessageFlag.EPHEMERAL
+            return self._post(asked, Draft(flags=MessageFlag.LOADING | hidden))
+        if kind is Answer.UPDATE and asked.source is not None:
+            strips = self._switches.strips_content
+            self._posting.edit(asked.source, edited_draft(asked.source, data, call.files, reply_to=None, strips=strips))
+        return asked.source
+
+    def _callback(self, asked: Interaction, message: Message | None) -> Json:
+        told: Json = {"id": str(asked.id), "type": asked.kind.value}
+        if message is None:
+            return {"interaction": told}
+        told |= {
+            "response_message_id": str(message.id),
+            "response_message_loading": bool(message.flags & MessageFlag.LOADING),
+            "response_message_ephemeral": bool(message.flags & MessageFlag.EPHEMERAL),
+        }
+        return {"interaction": told, "resource": {"type": asked.answer_kind, "message": self._shape(message)}}
+
+    def _post(self, asked: Interaction, draft: Draft) -> Message:
+        """Signed by the bot through the interaction's webhook, whose id is the application's."""
+        kind = MessageKind.COMMAND_ANSWER if asked.kind is InteractionKind.COMMAND else MessageKind.DEFAULT
+        author: User = replace(self._world.bot, webhook_id=self._application_id)
+        metadata = self._interactions.metadata(asked)
+        return self._posting.post(asked.channel, author, replace(draft, kind=kind, interaction=metadata))
+
+    def _shape(self, message: Message) -> Json:
+        return shapes.message(self._world, message, reads_everything=True)
+
+    # --- what follows
+
+    async def follow_up(self, call: Call) -> Response:
+        """A new message; but the first one after a deferral fills the message that is waiting for it."""
+        asked = self._follow(call)
+        draft = new_draft(call.body, call.files, reply_to=None, strips=self._switches.strips_content)
+        waiting = asked.original
+        if waiting is not None and waiting.flags & MessageFlag.LOADING:
+            self._fill(waiting, draft)
+            return JSONResponse(self._shape(waiting))
+        return JSONResponse(self._shape(self._post(asked, draft)))
+
+    def _fill(self, message: Message, draft: Draft) -> None:
+        """The ephemeral flag was decided by the deferral."""
+        kept = message.flags & MessageFlag.EPHEMERAL
+        self._posting.edit(message, replace(draft, flags=draft.flags & ~MessageFlag.EPHEMERAL | kept))
+
+    async def show(self, call: Call) -> Response:
+        return JSONResponse(self._shape(self._message(call)))
+
+    async def edit(self, call: Call) -> Response:
+        message = self._message(call)
+        draft = edited_draft(message, call.body, call.files, reply_to=None, strips=self._switches.strips_content)
+        self._posting.edit(message, replace(draft, flags=draft.flags & ~MessageFlag.LOADING))
+        return JSONResponse(self._shape(message))
+
+    async def delete(self, call: Call) -> Response:
+        self._posting.delete(self._message(call))
+        return Response(status_code=NO_CONTENT)
+
+    def _follow(self, call: Call) -> Interaction:
+        return self._interactions.to_follow(call.id("webhook_id"), call.path["token"])
+
+    def _message(self, call: Call) -> Message:
+        """The original, or a follow-up of the same interaction. Raises `Refused` 10008."""
+        asked = self._follow(call)
+        wanted = asked.original.id if "message_id" not in call.path and asked.original else None
+        message = asked.channel.messages.get(wanted or (call.id("message_id") if "message_id" in call.path else 0))
+        if message is None or (message.author.webhook_id is None and message is not asked.original):
+            raise unknown("Message")
+        return message
+
+    # --- commands
+
+    def _scope(self, call: Call) -> int | None:
+        if call.id("application_id") != self._application_id:
+            raise forbidden(50001)
+        if "guild_id" not in call.path:
+            return None
+        if call.id("guild_id") not in self._world.guilds:
+            raise forbidden(50001)
+        return call.id("guild_id")
+
+    async def commands(self, call: Call) -> Response:
+        return JSONResponse(self._interactions.commands.get(self._scope(call), []))
+
+    async def replace_commands(self, call: Call) -> Response:
+        """All at once: what is not in the list is gone."""
+        scope, listed = self._scope(call), call.body_list or []
+        if len(listed) > COMMANDS_MAX:
+            raise Refused(400, 30032, f"Maximum number of application commands reached ({COMMANDS_MAX})")
+        self._interactions.commands[scope] = [self._command(body, scope) for body in listed]
+        return JSONResponse(self._interactions.commands[scope])
+
+    async def add_command(self, call: Call) -> Response:
+        """A command of a name that exists takes its place."""
+        scope = self._scope(call)
+        command = self._command(call.body, scope)
+        others = [c for c in self._interactions.commands.get(scope, []) if c["name"] != command["name"]]
+        self._interactions.commands[scope] = [*others, command]
+        return JSONResponse(command, 201)
+
+    async def delete_command(self, call: Call) -> Response:
+        scope, command_id = self._scope(call), call.path["command_id"]
+        known = self._interactions.commands.get(scope, [])
+        if all(command["id"] != command_id for command in known):
+            raise unknown("application command")
+        self._interactions.commands[scope] = [command for command in known if command["id"] != command_id]
+        return Response(status_code=NO_CONTENT)
+
+    def _command(self, body: Json, guild_id: int | None) -> Json:
+        name, kind = str(body.get("name") or ""), int(body.get("type") or _CHAT_INPUT)
+        if kind == _CHAT_INPUT and (not _COMMAND_NAME.fullmatch(name) or name != name.lower()):
+            raise invalid_form("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+        if kind == _CHAT_INPUT and not 1 <= len(str(body.get("description") or "")) <= 100:
+            raise invalid_form("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
+        shape: Json = {"default_member_permissions": None, "dm_permission": True, "nsfw": False, "options": []} | body
+        shape |= {"id": str(self._world.new_id()), "application_id": str(self._application_id), "type": kind}
+        shape["version"] = str(self._world.new_id())
+        return shape if guild_id is None else shape | {"guild_id": str(guild_id)}

@@ -1,0 +1,255 @@
+"""Discord on loopback: REST under /api/v10, the gateway at /gateway, and the stage on which people use it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp
+
+from channels.emulators.discord.api import Api, not_found
+from channels.emulators.discord.api_interactions import InteractionsApi
+from channels.emulators.discord.api_messages import MessagesApi
+from channels.emulators.discord.api_places import PlacesApi
+from channels.emulators.discord.buckets import Buckets
+from channels.emulators.discord.content import Mentions, mentions_in
+from channels.emulators.discord.gateway import Gateway
+from channels.emulators.discord.herald import Herald
+from channels.emulators.discord.interactions import Interactions
+from channels.emulators.discord.posting import Draft, Posting, rewritten
+from channels.emulators.discord.stagecraft import as_person, as_place, as_said
+from channels.emulators.discord.switches import Switches
+from channels.emulators.discord.world import Channel, ChannelKind, File, Message, User, World
+from channels.emulators.loopback import Audience, Severable
+from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
+
+PREFIX: Final = "/api/v10"
+_FALLBACK_APPLICATION_ID: Final = 1_100_000_000_000_000_000
+
+
+class DiscordEmulator:
+    """One bot's Discord: `app` speaks to the bot, the `Stage` methods to people.
+
+    Without `application_id` it is read from the token, whose first part is the id in base64, as for every bot
+    made today; the bot's user id is the same number unless `bot_user_id` says otherwise (old applications).
+
+    Counted faults hit what delivers something to people (messages, threads, interaction answers), not typing or
+    reads; `faults.other["any_request"] = 1` lets them hit everything. Further switches in `faults.other`:
+    `forbidden_code` (with `blocked`; 50013 to write and 50001 to read are the defaults), `no_via` (429 as from
+    Cloudflare's ban), `global_limit` (the counted 429 is global), `server_error_status` (502),
+    `ignore_heartbeats` (no acknowledgement). What is the vendor's to choose is in `switches`.
+    """
+
+    platform: Final = "discord"
+
+    def __init__(
+        self,
+        *,
+        token: str,
+        application_id: str | None = None,
+        bot_user_id: str | None = None,
+        bot_name: str = "Trivet",
+        guild_name: str = "Guild",
+        switches: Switches | None = None,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.faults = Faults()
+        self.switches = switches or Switches()
+        self.application_id = int(application_id or _id_in(token) or _FALLBACK_APPLICATION_ID)
+        bot = User(int(bot_user_id or self.application_id), bot_name, bot_name, is_bot=True)
+        self.world = World(bot=bot, clock_s=clock_s)
+        self.guild = self.world.new_guild(guild_name)
+        self._audience = Audience()
+        self.gateway = Gateway(
+            world=self.world,
+            token=token,
+            application_id=self.application_id,
+            switches=self.switches,
+            faults=self.faults,
+            clock_s=clock_s,
+        )
+        self._herald = Herald(
+            world=self.world,
+            gateway=self.gateway,
+            audience=self._audience,
+            switches=self.switches,
+            faults=self.faults,
+        )
+        self._posting = Posting(self.world, self._herald)
+        self.interactions = Interactions(
+            world=self.world, herald=self._herald, application_id=self.application_id, clock_s=clock_s
+        )
+        self.api = Api(token=token, world=self.world, buckets=Buckets(self.switches, clock_s), faults=self.faults)
+        self.app: ASGIApp = Severable(Starlette(routes=self._routes(clock_s), exception_handlers={404: not_found}))
+
+    def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
+        messages = MessagesApi(
+            world=self.world, posting=self._posting, herald=self._herald, switches=self.switches, clock_s=clock_s
+        )
+        places = PlacesApi(
+            world=self.world,
+            posting=self._posting,
+            herald=self._herald,
+            switches=self.switches,
+            application_id=self.application_id,
+        )
+        interactions = InteractionsApi(
+            world=self.world,
+            posting=self._posting,
+            interactions=self.interactions,
+            switches=self.switches,
+            application_id=self.application_id,
+        )
+        return [
+            *self.api.mount(PREFIX, [*places.routes(), *messages.routes(), *interactions.routes()]),
+            Route("/attachments/{channel_id:int}/{file_id:int}/{name}", self._download),
+            WebSocketRoute("/gateway", self.gateway.connection),
+            WebSocketRoute("/gateway/", self.gateway.connection),
+        ]
+
+    async def _download(self, request: Request) -> Response:
+        """A signed link: right until the hour in `ex`, then 404 as from the vendor's content network."""
+        expires = request.query_params.get("ex", "")
+        is_valid = re.fullmatch(r"[0-9a-f]{1,12}", expires) and int(expires, 16) * 1000 > self.world.now_ms()
+        channel = self.world.channels.get(request.path_params["channel_id"])
+        files = [f for m in channel.messages.values() for f in m.files] if channel else []
+        file = next((f for f in files if f.id == request.path_params["file_id"]), None)
+        if file is None or not is_valid:
+            return Response("This content is no longer available.", 404, media_type="text/plain")
+        return Response(file.content, headers={"Content-Type": file.content_type})
+
+    # --- the stage: who and where
+
+    def people(self) -> Sequence[Person]:
+        return [as_person(user) for user in self.world.users.values() if user.id != self.world.bot.id]
+
+    def places(self) -> Sequence[Place]:
+        return [as_place(channel) for channel in self.world.channels.values()]
+
+    def add_person(self, name: str) -> Person:
+        """A person in the guild, with a direct chat to the bot."""
+        person = self._join(name, is_bot=False)
+        self._herald.opened(self.world.dm_with(person))
+        return as_person(person)
+
+    def add_bot(self, name: str) -> Person:
+        """Another bot in the guild: its messages reach ours like everybody's."""
+        return as_person(self._join(name, is_bot=True))
+
+    def _join(self, name: str, *, is_bot: bool) -> User:
+        handle = re.sub(r"[^a-z0-9_.]+", "_", name.lower()).strip("_") or "user"
+        user = self.world.new_user(handle, name, is_bot=is_bot)
+        self.guild.member_ids.append(user.id)
+        self._herald.joined(user, self.guild.id)
+        return user
+
+    def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
+        """A text channel of the guild, or a thread in one (`parent_id`, else the first channel)."""
+        if kind is PlaceKind.GROUP:
+            name = re.sub(r"\s+", "-", title.strip().lower())
+            channel = self.world.new_channel(self.guild, name)
+            self._herald.opened(channel)
+            return as_place(channel)
+        if kind is PlaceKind.DM:
+            raise ValueError("A direct chat comes with its person: use add_person.")
+        parents = [self.world.channels[int(parent_id)]] if parent_id else self.world.channels_of(self.guild)
+        if not parents:
+            raise ValueError("A thread needs a channel: add a group first.")
+        owner = next((u for u in self.world.users.values() if not u.is_bot), self.world.bot)
+        return as_place(self._posting.thread_in(parents[0], owner, title, kind=ChannelKind.PUBLIC_THREAD))
+
+    def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
+        """A person starts a thread from a message: it gets that message's id."""
+        message = self._message(message_id, place_id)
+        return as_place(self._posting.thread_from(message, self.world.users[int(person_id)], title))
+
+    # --- the stage: what is said
+
+    async def say(
+        self,
+        person_id: str,
+        place_id: str,
+        text: str,
+        *,
+        mention_bot: bool = False,
+        reply_to: str | None = None,
+        mention_role: bool = False,
+        ping_reply: bool = True,
+        files: Sequence[tuple[str, bytes, str]] = (),
+    ) -> Said:
+        """As the stage has it; also a mention of the bot's managed role, a reply without a ping, and files
+        (name, bytes, content type)."""
+        author, channel = self.world.users[int(person_id)], self._channel(place_id)
+        front = f"<@{self.world.bot.id}> " if mention_bot else ""
+        front += f"<@&{self.guild.bot_role_id}> " if mention_role else ""
+        target = channel.messages.get(int(reply_to)) if reply_to else None
+        draft = Draft(
+            content=front + text,
+            mentions=_spoken(front + text, target if ping_reply else None),
+            reply_to=target,
+            files=tuple(File(self.world.new_id(), *file) for file in files),
+        )
+        return as_said(self.world, self._posting.post(channel, author, draft))
+
+    async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
+        """A webhook writes: `webhook_id` is set and there is no member."""
+        webhook_id = self.world.new_id()
+        author = User(webhook_id, name, name, is_bot=True, webhook_id=webhook_id)
+        message = self._posting.post(self._channel(place_id), author, Draft(text, mentions_in(text)))
+        return as_said(self.world, message)
+
+    async def edit(self, message_id: str, place_id: str, text: str) -> None:
+        message = self._message(message_id, place_id)
+        self._posting.edit(message, rewritten(message, text, _spoken(text, None)))
+
+    async def delete(self, message_id: str, place_id: str) -> None:
+        self._posting.delete(self._message(message_id, place_id))
+
+    def react(self, person_id: str, message_id: str, place_id: str, emoji: str) -> None:
+        """A person puts a reaction on a message."""
+        message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
+        message.reactions[emoji] = [*message.reactions.get(emoji, []), user.id]
+        self._herald.reacted(message, user, emoji, added=True)
+
+    def start_typing(self, person_id: str, place_id: str) -> None:
+        self._herald.typing(self._channel(place_id), self.world.users[int(person_id)])
+
+    def said(self, place_id: str) -> Sequence[Said]:
+        return [as_said(self.world, message) for message in self._channel(place_id).messages.values()]
+
+    def events(self) -> AsyncIterator[StageEvent]:
+        return self._audience.listen()
+
+    async def cut_connections(self) -> None:
+        self.gateway.cut()
+
+    def _channel(self, place_id: str) -> Channel:
+        return self.world.channels[int(place_id)]
+
+    def _message(self, message_id: str, place_id: str) -> Message:
+        return self._channel(place_id).messages[int(message_id)]
+
+
+def _spoken(text: str, target: Message | None) -> Mentions:
+    """What a person's message pings; Discord's own client adds the author of the message replied to."""
+    found = mentions_in(text)
+    users = found.users if target is None else tuple(dict.fromkeys((*found.users, target.author.id)))
+    return Mentions(users, found.roles, found.everyone)
+
+
+def _id_in(token: str) -> str | None:
+    """The application id at the front of a bot token."""
+    head = token.partition(".")[0]
+    try:
+        decoded = base64.b64decode(head + "=" * (-len(head) % 4), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return decoded if re.fullmatch(r"\d{17,20}", decoded) else None

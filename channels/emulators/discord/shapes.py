@@ -1,0 +1,299 @@
+"""World to wire: Discord's JSON objects, with every field that its own documents call required."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
+
+from channels.emulators.discord.world import (
+    Channel,
+    ChannelKind,
+    File,
+    Guild,
+    Message,
+    MessageFlag,
+    MessageKind,
+    User,
+    World,
+)
+from channels.emulators.loopback import Json
+
+EVERYTHING: Final = str((1 << 50) - 1)  # a permissions bit set with every named permission
+CDN_LIFE_S: Final = 24 * 3600  # signed attachment links die after about a day
+_CONTENT_FLAGS: Final = 1 << 18  # application flag GATEWAY_MESSAGE_CONTENT
+
+
+def timestamp(at_ms: int) -> str:
+    """ISO 8601 with microseconds and offset, as Discord writes it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="microseconds")
+
+
+def user(who: User) -> Json:
+    return {
+        "id": str(who.id),
+        "username": who.username,
+        "global_name": None if who.is_bot else who.shown_as,
+        "discriminator": "0000" if who.is_bot else "0",
+        "avatar": None,
+        "bot": who.is_bot,
+        "public_flags": 0,
+    }
+
+
+def own_user(world: World) -> Json:
+    return user(world.bot) | {"verified": True, "mfa_enabled": True, "flags": 0, "email": None, "locale": "en-US"}
+
+
+def member(world: World, guild: Guild, who: User) -> Json:
+    """A guild member without its user."""
+    return {
+        "nick": None,
+        "avatar": None,
+        "banner": None,
+        "roles": [str(guild.bot_role_id)] if who.id == world.bot.id else [],
+        "joined_at": timestamp(guild.joined_ms),
+        "premium_since": None,
+        "deaf": False,
+        "mute": False,
+        "flags": 0,
+        "pending": False,
+        "communication_disabled_until": None,
+    }
+
+
+def role(role_id: int, name: str, *, bot_id: int | None = None) -> Json:
+    shape: Json = {
+        "id": str(role_id),
+        "name": name,
+        "color": 0,
+        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
+        "hoist": False,
+        "icon": None,
+        "unicode_emoji": None,
+        "position": 0 if bot_id is None else 1,
+        "permissions": EVERYTHING,
+        "managed": bot_id is not None,
+        "mentionable": bot_id is not None,
+        "flags": 0,
+    }
+    return shape if bot_id is None else shape | {"tags": {"bot_id": str(bot_id)}}
+
+
+def roles(world: World, guild: Guild) -> list[Json]:
+    """@everyone, whose id is the guild's, and the bot's managed role, which shares the bot's name."""
+    return [role(guild.id, "@everyone"), role(guild.bot_role_id, world.bot.username, bot_id=world.bot.id)]
+
+
+def channel(world: World, place: Channel) -> Json:
+    last = str(max(place.messages)) if place.messages else None
+    if place.is_thread:
+        return _thread(world, place, last)
+    shape: Json = {"id": str(place.id), "type": place.kind.value, "last_message_id": last, "flags": 0}
+    if place.is_dm:
+        assert place.recipient_id is not None
+        return shape | {"recipients": [user(world.users[place.recipient_id])], "last_pin_timestamp": None}
+    shape |= {
+        "guild_id": str(place.guild_id),
+        "name": place.name,
+        "position": 0,
+        "parent_id": None,
+        "permission_overwrites": [],
+        "nsfw": False,
+        "topic": None,
+        "rate_limit_per_user": 0,
+        "default_auto_archive_duration": 1440,
+    }
+    return shape | {"available_tags": []} if place.kind is ChannelKind.FORUM else shape
+
+
+def _thread(world: World, place: Channel, last: str | None) -> Json:
+    count = len(place.messages)
+    shape: Json = {
+        "id": str(place.id),
+        "type": place.kind.value,
+        "guild_id": str(place.guild_id),
+        "parent_id": str(place.parent_id),
+        "owner_id": str(place.owner_id),
+        "name": place.name,
+        "last_message_id": last,
+        "message_count": count,
+        "total_message_sent": count,
+        "member_count": min(len(place.member_ids), 50),
+        "rate_limit_per_user": 0,
+        "flags": 0,
+        "thread_metadata": {
+            "archived": place.archived,
+            "locked": place.locked,
+            "auto_archive_duration": place.auto_archive_min,
+            "archive_timestamp": timestamp(place.created_ms),
+            "create_timestamp": timestamp(place.created_ms),
+        },
+    }
+    return shape | {"member": thread_member(place, world.bot.id)} if world.bot.id in place.member_ids else shape
+
+
+def thread_member(place: Channel, user_id: int) -> Json:
+    return {"id": str(place.id), "user_id": str(user_id), "join_timestamp": timestamp(place.created_ms), "flags": 0}
+
+
+def guild(world: World, place: Guild) -> Json:
+    """The guild as REST gives it."""
+    return {
+        "id": str(place.id),
+        "name": place.name,
+        "icon": None,
+        "splash": None,
+        "discovery_splash": None,
+        "description": None,
+        "banner": None,
+        "owner_id": str(place.owner_id),
+        "region": "deprecated",
+        "afk_channel_id": None,
+        "afk_timeout": 300,
+        "verification_level": 0,
+        "default_message_notifications": 0,
+        "explicit_content_filter": 0,
+        "roles": roles(world, place),
+        "emojis": [],
+        "stickers": [],
+        "features": [],
+        "mfa_level": 0,
+        "application_id": None,
+        "system_channel_id": None,
+        "system_channel_flags": 0,
+        "rules_channel_id": None,
+        "public_updates_channel_id": None,
+        "safety_alerts_channel_id": None,
+        "vanity_url_code": None,
+        "premium_tier": 0,
+        "premium_subscription_count": 0,
+        "premium_progress_bar_enabled": False,
+        "preferred_locale": "en-US",
+        "nsfw_level": 0,
+        "max_members": 500_000,
+        "incidents_data": None,
+    }
+
+
+def guild_create(world: World, place: Guild) -> Json:
+    """GUILD_CREATE: the guild with what is in it. Without the presence intent, of the members only the bot itself."""
+    return guild(world, place) | {
+        "unavailable": False,
+        "joined_at": timestamp(place.joined_ms),
+        "large": len(place.member_ids) > 250,
+        "member_count": len(place.member_ids),
+        "members": [member(world, place, world.bot) | {"user": user(world.bot)}],
+        "channels": [channel(world, c) for c in world.channels_of(place)],
+        "threads": [channel(world, c) for c in world.active_threads_of(place)],
+        "voice_states": [],
+        "presences": [],
+        "stage_instances": [],
+        "guild_scheduled_events": [],
+        "soundboard_sounds": [],
+    }
+
+
+def application(world: World, application_id: int, *, has_message_content: bool) -> Json:
+    owner = next((u for u in world.users.values() if not u.is_bot), world.bot)
+    return {
+        "id": str(application_id),
+        "name": world.bot.username,
+        "icon": None,
+        "description": "",
+        "bot_public": False,
+        "bot_require_code_grant": False,
+        "verify_key": hashlib.sha256(str(application_id).encode()).hexdigest(),
+        "owner": user(owner),
+        "flags": _CONTENT_FLAGS if has_message_content else 0,
+        "summary": "",
+        "team": None,
+        "bot": user(world.bot),
+        "approximate_guild_count": len(world.guilds),
+        "integration_types_config": {"0": {}},
+    }
+
+
+def attachment(world: World, channel_id: int, file: File) -> Json:
+    """A file with its signed link; `ex` is the hour it dies, in hexadecimal seconds."""
+    now_s = world.now_ms() // 1000
+    signed = f"ex={now_s + CDN_LIFE_S:x}&is={now_s:x}&hm={hashlib.sha256(str(file.id).encode()).hexdigest()}&"
+    url = f"{world.origin}/attachments/{channel_id}/{file.id}/{quote(file.name)}?{signed}"
+    shape: Json = {
+        "id": str(file.id),
+        "filename": file.name,
+        "size": len(file.content),
+        "url": url,
+        "proxy_url": url,
+        "content_type": file.content_type,
+        "content_scan_version": 0,
+    }
+    return shape if file.description is None else shape | {"description": file.description}
+
+
+def message(world: World, said: Message, *, reads_everything: bool) -> Json:
+    """A message as the bot gets it.
+
+    Without the message content intent (`reads_everything` false) a message that neither mentions the bot nor
+    stands in a direct chat nor is its own comes with its content, embeds, attachments and components emptied.
+    """
+    is_open = reads_everything or world.addresses_bot(said)
+    shape: Json = {
+        "id": str(said.id),
+        "channel_id": str(said.channel_id),
+        "type": said.kind.value,
+        "author": user(said.author),
+        "content": said.content if is_open else "",
+        "timestamp": timestamp(said.at_ms),
+        "edited_timestamp": None if said.edited_ms is None else timestamp(said.edited_ms),
+        "tts": said.tts,
+        "mention_everyone": said.mentions_everyone,
+        "mentions": [user(world.users[u]) for u in said.user_mentions if u in world.users],
+        "mention_roles": [str(r) for r in said.role_mentions],
+        "attachments": [attachment(world, said.channel_id, f) for f in said.files] if is_open else [],
+        "embeds": said.embeds if is_open and not said.flags & MessageFlag.SUPPRESS_EMBEDS else [],
+        "components": said.components if is_open else [],
+        "pinned": said.pinned,
+        "flags": said.flags,
+    }
+    shape |= _relations(world, said, reads_everything=reads_everything)
+    if said.reactions:
+        shape["reactions"] = [_reaction(world, emoji, users) for emoji, users in said.reactions.items()]
+    return shape
+
+
+def _relations(world: World, said: Message, *, reads_everything: bool) -> Json:
+    shape: Json = {}
+    if said.nonce is not None:
+        shape["nonce"] = said.nonce
+    if said.author.webhook_id is not None:
+        shape["webhook_id"] = str(said.author.webhook_id)
+    if said.interaction is not None:
+        shape["interaction_metadata"] = said.interaction
+    if said.reference is not None:
+        shape["message_reference"] = said.reference
+    if said.kind in (MessageKind.REPLY, MessageKind.THREAD_STARTER):
+        target = world.message(said.reference)
+        shape["referenced_message"] = target and message(world, target, reads_everything=reads_everything)
+    thread = world.thread_of(said)
+    if thread is not None:
+        shape["thread"] = channel(world, thread)
+    return shape
+
+
+def _reaction(world: World, emoji: str, users: list[int]) -> Json:
+    return {
+        "count": len(users),
+        "count_details": {"burst": 0, "normal": len(users)},
+        "me": world.bot.id in users,
+        "me_burst": False,
+        "burst_colors": [],
+        "emoji": partial_emoji(emoji),
+    }
+
+
+def partial_emoji(emoji: str) -> Json:
+    """A Unicode emoji, or a custom one written `name:id`."""
+    name, _, emoji_id = emoji.partition(":")
+    return {"id": emoji_id or None, "name": name}

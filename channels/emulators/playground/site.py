@@ -1,0 +1,257 @@
+"""The page and the control API next to it.
+
+Other processes may drive the stages by the same calls as the page. Every body and answer is JSON; a refusal is
+`{"error": "<one sentence>"}` with status 400 (bad input) or 404 (no such platform). `{p}` is a platform's name.
+
+    GET    /stage                     {"platforms": ["telegram", ...]}
+    GET    /stage/{p}/people          {"people": [Person]}
+    POST   /stage/{p}/people          {"name"}                                              -> Person
+    GET    /stage/{p}/places          {"places": [Place]}
+    POST   /stage/{p}/places          {"kind": "group"|"thread", "title", "parent_id"?}     -> Place
+    GET    /stage/{p}/messages?place= {"messages": [Said]}, oldest first
+    POST   /stage/{p}/say             {"person_id", "place_id", "text", "mention_bot"?, "reply_to"?} -> Said
+    PATCH  /stage/{p}/messages        {"place_id", "message_id", "text"}                    -> {}
+    DELETE /stage/{p}/messages        {"place_id", "message_id"}                            -> {}
+    GET    /stage/{p}/faults          Faults
+    PATCH  /stage/{p}/faults          any fields of Faults; `other` is merged               -> Faults
+    POST   /stage/{p}/cut             {}: drops every open long poll or websocket           -> {}
+    GET    /stage/{p}/events          server-sent events, each a StageEvent, from now on
+    GET    /stage/events              the same for all platforms, each with "platform"
+    GET    /sessions                  {"sessions": [...], "problem": ""}, from the admin API, without its token
+
+Person, Place, Said, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field by field.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from channels.emulators.playground.sessions import SessionSource, SessionsUnreachable
+from channels.emulators.stage import Faults, PlaceKind, Stage, StageEvent
+
+STATIC: Final = Path(__file__).parent / "static"
+BODY_BYTES_MAX: Final = 256 * 1024
+STILL_THERE_S: Final = 15.0  # a comment this often keeps proxies and browsers from closing a quiet stream
+POLICY: Final = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+_FAULTS: Final = {each.name for each in fields(Faults)}
+
+
+class Refused(Exception):
+    """A call of the control API was refused; the message is fit to be shown."""
+
+    def __init__(self, why: str, status: int = 400) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Playground:
+    """`stages` by platform name. The page is for this machine only: other hosts in a request are refused."""
+
+    def __init__(self, stages: Mapping[str, Stage], sessions: SessionSource | None = None) -> None:
+        self._stages = stages
+        self._sessions = sessions
+        self._closing = asyncio.Event()
+        self.app = Starlette(
+            routes=[
+                Route("/", self._page),
+                Mount("/static", StaticFiles(directory=STATIC)),
+                Route("/sessions", _answered(self._session_list)),
+                Route("/stage", _answered(self._platforms)),
+                Route("/stage/events", self._all_events),
+                Route("/stage/{platform}/people", _answered(self._people), methods=["GET", "POST"]),
+                Route("/stage/{platform}/places", _answered(self._places), methods=["GET", "POST"]),
+                Route("/stage/{platform}/messages", _answered(self._messages), methods=["GET", "PATCH", "DELETE"]),
+                Route("/stage/{platform}/say", _answered(self._say), methods=["POST"]),
+                Route("/stage/{platform}/faults", _answered(self._faults), methods=["GET", "PATCH"]),
+                Route("/stage/{platform}/cut", _answered(self._cut), methods=["POST"]),
+                Route("/stage/{platform}/events", self._events),
+            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost", "[::1]"])],
+        )
+
+    def close(self) -> None:
+        """End every stream of events, so that the server can stop."""
+        self._closing.set()
+
+    async def _page(self, request: Request) -> Response:
+        return FileResponse(STATIC / "index.html", headers={"Content-Security-Policy": POLICY})
+
+    async def _platforms(self, request: Request) -> object:
+        return {"platforms": list(self._stages)}
+
+    async def _people(self, request: Request) -> object:
+        stage = self._stage(request)
+        if request.method == "GET":
+            return {"people": [asdict(each) for each in stage.people()]}
+        given = await _body(request)
+        return asdict(stage.add_person(_text(given, "name")))
+
+    async def _places(self, request: Request) -> object:
+        stage = self._stage(request)
+        if request.method == "GET":
+            return {"places": [asdict(each) for each in stage.places()]}
+        given = await _body(request)
+        try:
+            kind = PlaceKind(_text(given, "kind"))
+        except ValueError:
+            raise Refused("kind must be 'group' or 'thread'") from None
+        return asdict(stage.add_place(kind, _text(given, "title"), parent_id=_optional(given, "parent_id")))
+
+    async def _messages(self, request: Request) -> object:
+        stage = self._stage(request)
+        if request.method == "GET":
+            return {"messages": [asdict(each) for each in stage.said(request.query_params.get("place", ""))]}
+        given = await _body(request)
+        message_id, place_id = _text(given, "message_id"), _text(given, "place_id")
+        if request.method == "PATCH":
+            await stage.edit(message_id, place_id, _text(given, "text"))
+        else:
+            await stage.delete(message_id, place_id)
+        return {}
+
+    async def _say(self, request: Request) -> object:
+        stage = self._stage(request)
+        given = await _body(request)
+        said = await stage.say(
+            _text(given, "person_id"),
+            _text(given, "place_id"),
+            _text(given, "text"),
+            mention_bot=given.get("mention_bot") is True,
+            reply_to=_optional(given, "reply_to"),
+        )
+        return asdict(said)
+
+    async def _faults(self, request: Request) -> object:
+        faults = self._stage(request).faults
+        if request.method == "PATCH":
+            _switch(faults, await _body(request))
+        return asdict(faults)
+
+    async def _cut(self, request: Request) -> object:
+        await self._stage(request).cut_connections()
+        return {}
+
+    async def _session_list(self, request: Request) -> object:
+        if self._sessions is None:
+            return {"sessions": [], "problem": "no admin API is known to this page"}
+        try:
+            return {"sessions": await self._sessions.sessions(), "problem": ""}
+        except SessionsUnreachable as problem:
+            return {"sessions": [], "problem": str(problem)}
+
+    async def _events(self, request: Request) -> Response:
+        platform = request.path_params["platform"]
+        if platform not in self._stages:
+            return JSONResponse({"error": f"no platform is called {platform!r}"}, 404)
+        return self._stream({platform: self._stages[platform]})
+
+    async def _all_events(self, request: Request) -> Response:
+        return self._stream(self._stages)
+
+    def _stream(self, stages: Mapping[str, Stage]) -> Response:
+        # Watching begins here, not at the first read: what happens in between must not be missed.
+        watched = {name: stage.events() for name, stage in stages.items()}
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(self._told(watched), media_type="text/event-stream", headers=headers)
+
+    async def _told(self, watched: Mapping[str, AsyncIterator[StageEvent]]) -> AsyncIterator[str]:
+        lines: asyncio.Queue[str] = asyncio.Queue()
+
+        async def follow(platform: str, events: AsyncIterator[StageEvent]) -> None:
+            async for event in events:
+                shape = asdict(event) | {"platform": platform}
+                lines.put_nowait(f"data: {json.dumps(shape)}\n\n")
+
+        closing = asyncio.ensure_future(self._closing.wait())
+        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(follow(*each)) for each in watched.items()]
+        try:
+            yield ": watching\n\n"
+            while not closing.done():
+                line = asyncio.ensure_future(lines.get())
+                tasks.append(line)
+                either: set[asyncio.Future[Any]] = {line, closing}
+                await asyncio.wait(either, timeout=STILL_THERE_S, return_when=asyncio.FIRST_COMPLETED)
+                tasks.remove(line)
+                yield line.result() if line.done() else ": still here\n\n"
+                line.cancel()
+        finally:
+            for task in (closing, *tasks):
+                task.cancel()
+
+    def _stage(self, request: Request) -> Stage:
+        platform = request.path_params["platform"]
+        stage = self._stages.get(platform)
+        if stage is None:
+            raise Refused(f"no platform is called {platform!r}", 404)
+        return stage
+
+
+def _answered(handler: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            return JSONResponse(await handler(request))
+        except Refused as refusal:
+            return JSONResponse({"error": str(refusal)}, refusal.status)
+        except (ValueError, KeyError) as refusal:  # how a stage says that it does not know an id or takes no such text
+            return JSONResponse({"error": str(refusal.args[0] if refusal.args else refusal)}, 400)
+
+    return endpoint
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The JSON object a request carries. A form cannot carry one, so no foreign page can send it."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise Refused("the body must be application/json")
+    body = await request.body()
+    if len(body) > BODY_BYTES_MAX:
+        raise Refused(f"the body is larger than {BODY_BYTES_MAX} bytes")
+    try:
+        given = json.loads(body or b"{}")
+    except ValueError:
+        raise Refused("the body is not JSON") from None
+    if not isinstance(given, dict):
+        raise Refused("the body must be a JSON object")
+    return given
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value:
+        raise Refused(f"{name} must be text")
+    return value
+
+
+def _optional(given: Mapping[str, Any], name: str) -> str | None:
+    return None if given.get(name) in (None, "") else _text(given, name)
+
+
+def _switch(faults: Faults, given: Mapping[str, Any]) -> None:
+    """Set the named fields, all or none of them."""
+    for name, value in given.items():
+        if name not in _FAULTS:
+            raise Refused(f"no fault is called {name!r}")
+        if name == "other":
+            if not isinstance(value, dict) or not all(isinstance(each, int | float) for each in value.values()):
+                raise Refused("other must map names to numbers")
+        elif not isinstance(value, type(getattr(faults, name))) and not (
+            isinstance(getattr(faults, name), float) and isinstance(value, int)
+        ):
+            raise Refused(f"{name} must be a {type(getattr(faults, name)).__name__}")
+    for name, value in given.items():
+        if name == "other":
+            faults.other.update(value)
+        else:
+            setattr(faults, name, value)

@@ -1,0 +1,50 @@
+// The whole page: a pane per platform, one for the sessions, and on a phone one of them at a time.
+
+import { call, watch } from "./api.js";
+import { Pane } from "./pane.js";
+import { Sessions } from "./sessions.js";
+
+const { platforms } = await call("GET", "/stage");
+const sessions = new Sessions();
+const panes = new Map(platforms.map((platform) => [platform, new Pane(platform, () => sessions.mark(panes.values()))]));
+const link = document.querySelector(".link");
+
+function showLink(state, text) {
+  link.dataset.state = state;
+  link.textContent = text;
+}
+
+function choose(id) {
+  for (const tab of document.querySelectorAll(".tabs button")) {
+    tab.setAttribute("aria-pressed", String(tab.dataset.pane === id));
+  }
+  for (const pane of document.querySelectorAll(".pane")) {
+    pane.dataset.chosen = pane.id === id;
+  }
+}
+
+for (const { element } of [...panes.values(), sessions]) {
+  document.getElementById("panes").append(element);
+  const tab = Object.assign(document.createElement("button"), {
+    type: "button",
+    textContent: element.getAttribute("aria-label"),
+  });
+  tab.dataset.pane = element.id;
+  tab.addEventListener("click", () => choose(element.id));
+  document.querySelector(".tabs").append(tab);
+}
+choose(`pane-${platforms[0]}`);
+
+watch(
+  (event) => {
+    panes.get(event.platform)?.see(event);
+    sessions.soon();
+  },
+  () => {
+    showLink("live", "live");
+    for (const pane of panes.values()) {
+      pane.refresh().catch(pane.report);
+    }
+  },
+  () => showLink("lost", "connection lost"),
+);

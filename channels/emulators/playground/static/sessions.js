@@ -1,0 +1,68 @@
+// What the bot keeps of the conversations: session key, title, status, number of messages.
+
+import { call } from "./api.js";
+
+const POLL_MS = 2000;
+const SOON_MS = 400;
+
+export class Sessions {
+  constructor() {
+    this.element = document.getElementById("sessions").content.firstElementChild.cloneNode(true);
+    this.element.id = "pane-sessions";
+    this.element.setAttribute("aria-label", "Sessions");
+    this.chosen = new Set();
+    this.rows = [];
+    this.refresh();
+    setInterval(() => document.hidden || this.refresh(), POLL_MS);
+  }
+
+  // The conversations that the chat panes show now; their sessions are marked.
+  mark(panes) {
+    this.chosen = new Set();
+    for (const { platform, person, place } of panes) {
+      if (person && place) {
+        this.chosen.add(place.kind === "dm" ? `${platform}:${person.id}` : `${platform}:${person.id}/${place.address}`);
+      }
+    }
+    this.#draw();
+  }
+
+  soon() {
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => this.refresh(), SOON_MS);
+  }
+
+  async refresh() {
+    const given = await call("GET", "/sessions").catch((problem) => ({ sessions: [], problem: problem.message }));
+    this.rows = given.sessions;
+    this.problem = given.problem;
+    this.#draw();
+  }
+
+  #draw() {
+    const note = this.element.querySelector(".note");
+    note.textContent = this.problem || (this.rows.length ? "" : "None yet. Write something.");
+    note.hidden = !note.textContent;
+    this.element.querySelector(".count").textContent = this.rows.length || "";
+    const drawn = JSON.stringify([this.rows, [...this.chosen]]);
+    if (drawn !== this.drawn) {
+      this.drawn = drawn;
+      this.element.querySelector(".list").replaceChildren(...this.rows.map((row) => this.#item(row)));
+    }
+  }
+
+  #item(row) {
+    const item = document.createElement("li");
+    const add = (tag, name, text) => item.append(Object.assign(document.createElement(tag), { className: name, textContent: text }));
+    item.dataset.chosen = this.chosen.has(row.key);
+    add("p", "title", row.title || "no title yet");
+    item.firstElementChild.dataset.empty = !row.title;
+    add("code", "key", row.key);
+    add("p", "facts", [row.status, count(row.message_count)].filter(Boolean).join(" · "));
+    return item;
+  }
+}
+
+function count(messages) {
+  return Number.isInteger(messages) ? `${messages} message${messages === 1 ? "" : "s"}` : "";
+}

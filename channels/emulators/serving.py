@@ -1,0 +1,147 @@
+"""Serves emulators and the playground on loopback, inside a running event loop.
+
+    async with serve({"telegram": TelegramEmulator(token=...)}, playground=True) as served:
+        served.url_of("telegram")    # http://127.0.0.1:<port>, where that vendor's API now lives
+        served.url_of("playground")
+
+Each emulator gets a server and port of its own, so that its paths are exactly the vendor's. Anything that has
+an ASGI `app` and the methods of `Stage` can be served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from channels.emulators.playground.sessions import SessionSource
+from channels.emulators.playground.site import Playground
+from channels.emulators.severing import EXTENSION
+from channels.emulators.stage import Stage
+
+LOOPBACK: Final = "127.0.0.1"
+PLAYGROUND: Final = "playground"
+SHUTDOWN_GRACE_S: Final = 1  # open long polls are ended first; what is left after this is cut
+
+
+class Emulator(Stage, Protocol):
+    """A stage whose vendor API can be served."""
+
+    @property
+    def app(self) -> ASGIApp: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is being served, by name, and where."""
+
+    stages: Mapping[str, Emulator]
+    ports: Mapping[str, int]
+
+    def url_of(self, name: str) -> str:
+        """The root URL of an emulator or of `playground`, without a trailing slash."""
+        return f"http://{LOOPBACK}:{self.ports[name]}"
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    stages: Mapping[str, Emulator],
+    *,
+    playground: bool = False,
+    playground_port: int = 0,
+    sessions: SessionSource | None = None,
+) -> AsyncIterator[Served]:
+    """Serve until the block ends; then every connection is closed and every port is free again.
+
+    Raises `OSError` when `playground_port` is taken; port 0 takes any free one.
+    """
+    site = Playground(stages, sessions)
+    apps: dict[str, ASGIApp] = {name: stage.app for name, stage in stages.items()}
+    if playground:
+        apps[PLAYGROUND] = site.app
+    async with contextlib.AsyncExitStack() as stack:
+        ports = {}
+        for name, app in apps.items():
+            port = playground_port if name == PLAYGROUND else 0
+            ports[name] = await stack.enter_async_context(listening(app, port))
+        try:
+            yield Served(stages, ports)
+        finally:
+            site.close()
+            for stage in stages.values():
+                await stage.cut_connections()
+
+
+@contextlib.asynccontextmanager
+async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
+    """Serve one application on loopback; the port it got."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, port))
+        server = _GuestServer(_config(app))
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        ready = asyncio.create_task(server.is_ready.wait())
+        try:
+            await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                await running
+            yield listener.getsockname()[1]
+        finally:
+            ready.cancel()
+            server.is_stopping.set()
+            await running
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_SeverableProtocol,
+        ws="websockets-sansio",
+        loop="none",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=SHUTDOWN_GRACE_S,
+    )
+
+
+class _GuestServer(uvicorn.Server):
+    """A server in somebody else's event loop: the signals of the process are not its business."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_ready = asyncio.Event()
+        self.is_stopping = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_ready.set()
+
+    async def main_loop(self) -> None:
+        await self.is_stopping.wait()
+
+
+class _SeverableProtocol(H11Protocol):
+    """uvicorn's HTTP protocol, plus the extension that lets an emulator cut its own connection."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        served: Any = self.app
+
+        async def severable(scope: Scope, receive: Receive, send: Send) -> None:
+            scope.setdefault("extensions", {})[EXTENSION] = self.transport.abort
+            await served(scope, receive, send)
+
+        self.app = severable

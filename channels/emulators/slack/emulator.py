@@ -1,0 +1,325 @@
+"""Slack on loopback: the Web API, Socket Mode or signed HTTP events, and the stage on which people use it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+from uuid import uuid4
+
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp
+
+from channels.emulators.loopback import Audience, Json, Severable
+from channels.emulators.slack import blocks as block_kit
+from channels.emulators.slack import shapes
+from channels.emulators.slack.chat_api import ChatApi
+from channels.emulators.slack.conversations_api import ConversationsApi
+from channels.emulators.slack.delivery import Delivery, Parcel
+from channels.emulators.slack.files_api import FilesApi
+from channels.emulators.slack.herald import Herald
+from channels.emulators.slack.http_events import HttpEvents
+from channels.emulators.slack.limits import Limits
+from channels.emulators.slack.mrkdwn import mentioned, plain, typed
+from channels.emulators.slack.people_api import PeopleApi
+from channels.emulators.slack.posting import Draft, Posting
+from channels.emulators.slack.responses import ResponseLinks
+from channels.emulators.slack.sockets import SocketMode
+from channels.emulators.slack.stagecraft import as_person, as_place, as_said, as_thread, split_id
+from channels.emulators.slack.streams_api import StreamsApi
+from channels.emulators.slack.switches import Switches
+from channels.emulators.slack.web_api import Lookup, Tokens, WebApi
+from channels.emulators.slack.world import Conversation, Message, User, World
+from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
+
+TEAM_ID: Final = "T0EMULATOR"
+APP_ID: Final = "A0EMULATOR"
+
+
+class SlackEmulator:
+    """One workspace with one app installed: `app` speaks to the app, the `Stage` methods to people.
+
+    Threads are places of the stage, named `C…/ts`. Counted faults hit what delivers something to people;
+    `faults.other["any_request"] = 1` lets them hit every method. Further switches in `faults.other`:
+    `server_error_status` (502) and `fatal_error` (that many calls answer `fatal_error` with nothing done).
+    What is the vendor's to choose is in `switches`.
+    """
+
+    platform: Final = "slack"
+
+    def __init__(
+        self,
+        *,
+        bot_token: str,
+        app_token: str,
+        signing_secret: str = "emulated-signing-secret",  # noqa: S107 - a stand-in, not a secret
+        bot_name: str = "Trivet",
+        switches: Switches | None = None,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.faults = Faults()
+        self.switches = switches or Switches()
+        self._signing_secret = signing_secret
+        self._clock_s = clock_s
+        self._audience = Audience()
+        bot = User("U0EMULATOR", bot_name.lower(), bot_name, bot_id="B0EMULATOR", team_id=TEAM_ID)
+        self.world = World(bot=bot, team_id=TEAM_ID, app_id=APP_ID, clock_s=clock_s)
+        self.sockets = SocketMode(app_id=APP_ID, switches=self.switches)
+        self.http_events: HttpEvents | None = None
+        self.delivery = Delivery(self.sockets, self.switches)
+        self._herald = Herald(
+            world=self.world,
+            delivery=self.delivery,
+            audience=self._audience,
+            switches=self.switches,
+            faults=self.faults,
+        )
+        self._posting = Posting(self.world, self._herald, self.switches)
+        self._responses = ResponseLinks(world=self.world, posting=self._posting, clock_s=clock_s)
+        self.web_api, files = self._methods(Tokens(bot_token, app_token))
+        self.app: ASGIApp = Severable(Starlette(routes=self._routes(files)))
+
+    def _methods(self, tokens: Tokens) -> tuple[WebApi, FilesApi]:
+        world, posting, herald, switches = self.world, self._posting, self._herald, self.switches
+        lookup = Lookup(world)
+        files = FilesApi(world=world, posting=posting, lookup=lookup, tokens=tokens, switches=switches)
+        self.people_api = PeopleApi(world=world, herald=herald, lookup=lookup, sockets=self.sockets)
+        self.streams_api = StreamsApi(world=world, posting=posting, herald=herald, lookup=lookup, switches=switches)
+        methods = (
+            ChatApi(world=world, posting=posting, lookup=lookup, switches=switches).methods()
+            | self.streams_api.methods()
+            | ConversationsApi(world=world, herald=herald, lookup=lookup, switches=switches).methods()
+            | self.people_api.methods()
+            | files.methods()
+        )
+        limits = Limits(switches, self._clock_s)
+        return WebApi(world, tokens, limits, switches, self.faults, methods), files
+
+    def _routes(self, files: FilesApi) -> list[BaseRoute]:
+        return [
+            Route("/api/{method}", self.web_api.endpoint, methods=["GET", "POST"]),
+            Route("/upload/v1/{file_id}", files.receive, methods=["POST"]),
+            Route("/files-pri/{team_file}/{name}", files.download),
+            Route("/files-pri/download/{team_file}/{name}", files.download),
+            Route("/commands/{team_id}/{token}", self._responses.endpoint, methods=["POST"]),
+            WebSocketRoute("/link/", self.sockets.connection),
+            WebSocketRoute("/link", self.sockets.connection),
+        ]
+
+    # --- the owner of the app
+
+    async def use_http(self, url: str) -> bool:
+        """Send events to the app's own address from now on; whether it answered the challenge."""
+        self.http_events = HttpEvents(
+            url=url, signing_secret=self._signing_secret, switches=self.switches, clock_s=self._clock_s
+        )
+        is_verified = await self.http_events.verify(self.world.app_id)
+        self.delivery.transport = self.http_events
+        return is_verified
+
+    def use_sockets(self) -> None:
+        self.delivery.transport = self.sockets
+
+    async def aclose(self) -> None:
+        """Stop redeliveries; the emulator cannot be used afterwards."""
+        await self.delivery.aclose()
+        if self.http_events is not None:
+            await self.http_events.aclose()
+
+    # --- the stage: who and where
+
+    def people(self) -> Sequence[Person]:
+        return [as_person(user) for user in self.world.users.values() if user.id != self.world.bot.id]
+
+    def places(self) -> Sequence[Place]:
+        """Conversations, and every thread that has a reply or was opened as a place."""
+        found: list[Place] = []
+        for place in self.world.conversations.values():
+            found.append(as_place(place))
+            roots = {m.thread_ts: None for m in place.messages.values() if m.thread_ts is not None}
+            found += [as_thread(place, place.messages[ts]) for ts in roots if ts in place.messages]
+        return found
+
+    def add_person(self, name: str) -> Person:
+        """A person in every channel, with a direct chat to the bot."""
+        user = self._join(name, is_bot=False)
+        self._herald.opened(self.world.dm_with(user))
+        return as_person(user)
+
+    def add_bot(self, name: str) -> Person:
+        """Another app's bot in every channel."""
+        return as_person(self._join(name, is_bot=True))
+
+    def _join(self, name: str, *, is_bot: bool) -> User:
+        handle = re.sub(r"[^a-z0-9._-]+", "", name.lower()) or "user"
+        user = self.world.new_user(handle, name, is_bot=is_bot)
+        for place in self.world.conversations.values():
+            if not place.is_im:
+                place.member_ids.append(user.id)
+        return user
+
+    def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
+        """A channel, or a thread under a first message that says its title."""
+        if kind is PlaceKind.DM:
+            raise ValueError("A direct chat comes with its person: use add_person.")
+        if kind is PlaceKind.GROUP:
+            place = self.world.new_channel(re.sub(r"[^\w-]+", "-", title.strip().lower()))
+            self._herald.opened(place)
+            return as_place(place)
+        channels = [c for c in self.world.conversations.values() if not c.is_im]
+        parent = self.world.conversations[parent_id] if parent_id else next(iter(channels), None)
+        if parent is None:
+            raise ValueError("A thread needs a channel: add a group first.")
+        author = next((u for u in self.world.users.values() if u.bot_id is None), self.world.bot)
+        root = self._posting.post(parent, author, Draft(typed(title), client_msg_id=str(uuid4())))
+        root.thread_ts = root.ts
+        self._herald.thread_opened(parent, root.ts)
+        return as_thread(parent, root)
+
+    def remove_bot(self, place_id: str) -> None:
+        """The bot is put out of a channel: it hears nothing more and gets `not_in_channel`."""
+        place = self.world.conversations[place_id]
+        self._herald.membership(place, self.world.bot, joined=False)
+        place.member_ids.remove(self.world.bot.id)
+
+    # --- the stage: what is said
+
+    async def say(
+        self,
+        person_id: str,
+        place_id: str,
+        text: str,
+        *,
+        mention_bot: bool = False,
+        reply_to: str | None = None,
+        files: Sequence[tuple[str, bytes, str]] = (),
+    ) -> Said:
+        """As the stage has it: `reply_to` answers in the thread of that message. `files`: name, bytes, type."""
+        place, thread_ts = self._place(place_id)
+        author = self.world.users[person_id]
+        spoken = typed(f"<@{self.world.bot.id}> {text}" if mention_bot else text)
+        attached = tuple(self.world.new_file(*file, author.id) for file in files)
+        draft = Draft(
+            text=spoken,
+            blocks=block_kit.rich_text(plain(spoken), mentioned(spoken)),
+            thread_ts=reply_to or thread_ts,
+            subtype="file_share" if attached else None,
+            client_msg_id=None if attached or author.bot_id else str(uuid4()),
+            files=attached,
+        )
+        return as_said(self.world, self._posting.post(place, author, draft))
+
+    async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
+        """An incoming webhook: subtype `bot_message`, a bot id and no user."""
+        place, thread_ts = self._place(place_id)
+        author = User("", name.lower(), name, bot_id=self.world.new_id("B"), is_user=False)
+        draft = Draft(typed(text), thread_ts=thread_ts, subtype="bot_message", username=name)
+        return as_said(self.world, self._posting.post(place, author, draft))
+
+    async def edit(self, message_id: str, place_id: str, text: str) -> None:
+        message = self._message(message_id, place_id)
+        spoken = typed(text)
+        self._posting.change(message, text=spoken, blocks=block_kit.rich_text(plain(spoken), mentioned(spoken)))
+
+    async def delete(self, message_id: str, place_id: str) -> None:
+        self._posting.delete(self._message(message_id, place_id))
+
+    def react(self, person_id: str, message_id: str, place_id: str, name: str) -> None:
+        """A person puts a reaction on a message; `name` without colons."""
+        message, user = self._message(message_id, place_id), self.world.users[person_id]
+        message.reactions[name] = [*message.reactions.get(name, []), user.id]
+        self._herald.reacted(message, user, name, added=True)
+
+    def said(self, place_id: str) -> Sequence[Said]:
+        """A channel shows what stands in it; a thread its root and the replies."""
+        place, root_ts = self._place(place_id)
+        if root_ts is None:
+            shown = [m for m in place.messages.values() if not m.is_reply or m.is_broadcast]
+        else:
+            shown = [m for m in place.messages.values() if root_ts in (m.ts, m.thread_ts)]
+        return [as_said(self.world, message, place_id) for message in shown]
+
+    def status(self, place_id: str) -> str:
+        """The bot's "is thinking" line in a thread, empty when there is none."""
+        return self._herald.status_of(place_id)
+
+    def events(self) -> AsyncIterator[StageEvent]:
+        return self._audience.listen()
+
+    async def cut_connections(self) -> None:
+        self.sockets.cut()
+
+    # --- the stage: commands, buttons, the home tab
+
+    def run_command(self, person_id: str, place_id: str, command: str, text: str = "") -> Parcel:
+        """A slash command: not in threads, and possible where the bot is no member."""
+        place, user = self.world.conversations[place_id], self.world.users[person_id]
+        payload: Json = {
+            "token": "emulated",
+            "team_id": TEAM_ID,
+            "team_domain": "emulator",
+            "channel_id": place.id,
+            "channel_name": "directmessage" if place.is_im else place.name,
+            "user_id": user.id,
+            "user_name": user.handle,
+            "command": command,
+            "text": text,
+            "api_app_id": APP_ID,
+            "is_enterprise_install": "false",
+            "response_url": self._responses.new_url(place, user),
+            "trigger_id": f"{secrets.randbelow(10**12)}.{secrets.token_hex(8)}",
+        }
+        return self._ask("slash_commands", payload, place, user, None)
+
+    def press(self, person_id: str, message_id: str, place_id: str, action_id: str, value: str = "") -> Parcel:
+        """A press on a button of a message."""
+        message, user = self._message(message_id, place_id), self.world.users[person_id]
+        place = self.world.conversations[message.channel_id]
+        action: Json = {"type": "button", "action_id": action_id, "value": value, "action_ts": self.world.new_ts(place)}
+        payload: Json = {
+            "type": "block_actions",
+            "user": {"id": user.id, "username": user.handle, "name": user.handle, "team_id": TEAM_ID},
+            "api_app_id": APP_ID,
+            "token": "emulated",
+            "container": {"type": "message", "message_ts": message.ts, "channel_id": place.id, "is_ephemeral": False},
+            "trigger_id": f"{secrets.randbelow(10**12)}.{secrets.token_hex(8)}",
+            "team": {"id": TEAM_ID, "domain": "emulator"},
+            "enterprise": None,
+            "is_enterprise_install": False,
+            "channel": {"id": place.id, "name": place.name},
+            "message": shapes.message(self.world, message),
+            "state": {"values": {}},
+            "response_url": self._responses.new_url(place, user, message),
+            "actions": [action],
+        }
+        return self._ask("interactive", payload, place, user, message)
+
+    def _ask(self, kind: str, payload: Json, place: Conversation, user: User, source: Message | None) -> Parcel:
+        def respond(body: Json) -> None:
+            self._responses.respond(place, user, body, source)
+
+        parcel = Parcel(kind, payload, accepts_response=True, on_response=respond)
+        self.delivery.send(parcel)
+        return parcel
+
+    def open_home(self, person_id: str, tab: str = "home") -> None:
+        self._herald.home_opened(self.world.users[person_id], tab)
+
+    def open_assistant(self, person_id: str) -> Place:
+        """A person opens the assistant: a thread in their direct chat, in which all goes on."""
+        user = self.world.users[person_id]
+        place = self.world.dm_with(user)
+        root = self._posting.post(place, self.world.bot, Draft("New Assistant Thread", subtype="assistant_app_thread"))
+        root.thread_ts = root.ts
+        self._herald.assistant_opened(user, root)
+        return as_thread(place, root)
+
+    def _place(self, place_id: str) -> tuple[Conversation, str | None]:
+        channel_id, root_ts = split_id(place_id)
+        return self.world.conversations[channel_id], root_ts
+
+    def _message(self, message_id: str, place_id: str) -> Message:
+        return self._place(place_id)[0].messages[message_id]

@@ -1,0 +1,171 @@
+"""World to wire: Slack's JSON objects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from channels.emulators.loopback import Json
+from channels.emulators.slack.world import Conversation, File, Message, User, World, ts_key
+
+_NO_ICONS: Final[Json] = {"image_36": "", "image_48": "", "image_72": ""}
+
+
+def user(world: World, who: User) -> Json:
+    return {
+        "id": who.id,
+        "team_id": who.team_id,
+        "name": who.handle,
+        "deleted": False,
+        "color": "9f69e7",
+        "real_name": who.real_name,
+        "tz": "Europe/London",
+        "tz_label": "Greenwich Mean Time",
+        "tz_offset": 0,
+        "profile": {
+            "real_name": who.real_name,
+            "display_name": who.handle,
+            "real_name_normalized": who.real_name,
+            "display_name_normalized": who.handle,
+            "team": who.team_id,
+        }
+        | ({"api_app_id": world.app_id, "bot_id": who.bot_id} if who.bot_id else {}),
+        "is_admin": False,
+        "is_owner": False,
+        "is_restricted": False,
+        "is_ultra_restricted": False,
+        "is_bot": who.bot_id is not None,
+        "is_app_user": False,
+        "updated": 1_700_000_000,
+    }
+
+
+def bot_profile(world: World, who: User) -> Json:
+    return {
+        "id": who.bot_id,
+        "app_id": world.app_id if who.id == world.bot.id else "A0OTHERAPP",
+        "user_id": who.id,
+        "name": who.real_name,
+        "icons": _NO_ICONS,
+        "deleted": False,
+        "updated": 1_700_000_000,
+        "team_id": who.team_id,
+    }
+
+
+def conversation(world: World, place: Conversation) -> Json:
+    common: Json = {
+        "id": place.id,
+        "created": place.created_s,
+        "is_archived": place.is_archived,
+        "is_im": place.is_im,
+        "is_org_shared": False,
+        "context_team_id": world.team_id,
+        "updated": place.created_s * 1000,
+    }
+    if place.is_im:
+        return common | {"user": place.person_id, "is_user_deleted": False, "priority": 0}
+    return common | {
+        "name": place.name,
+        "name_normalized": place.name,
+        "is_channel": not place.is_private,
+        "is_group": False,
+        "is_mpim": False,
+        "is_private": place.is_private,
+        "is_general": False,
+        "is_shared": place.is_shared,
+        "is_ext_shared": place.is_shared,
+        "is_member": world.bot.id in place.member_ids,
+        "num_members": len(place.member_ids),
+        "creator": place.member_ids[0] if place.member_ids else "",
+        "unlinked": 0,
+        "shared_team_ids": [world.team_id],
+        "pending_shared": [],
+        "topic": {"value": "", "creator": "", "last_set": 0},
+        "purpose": {"value": "", "creator": "", "last_set": 0},
+        "previous_names": [],
+    }
+
+
+def file(world: World, item: File) -> Json:
+    link = f"{world.origin}/files-pri/{world.team_id}-{item.id}/{item.name}"
+    return {
+        "id": item.id,
+        "created": int(world.now_s()),
+        "timestamp": int(world.now_s()),
+        "name": item.name,
+        "title": item.title or item.name,
+        "mimetype": item.mimetype,
+        "filetype": item.name.rpartition(".")[2].lower() or "text",
+        "pretty_type": "File",
+        "user": item.user_id,
+        "user_team": world.team_id,
+        "editable": False,
+        "size": len(item.content),
+        "mode": "hosted",
+        "is_external": False,
+        "is_public": True,
+        "url_private": link,
+        "url_private_download": link.replace("/files-pri/", "/files-pri/download/"),
+        "permalink": f"{world.origin}/files/{item.user_id}/{item.id}/{item.name}",
+        "has_rich_preview": False,
+        "file_access": "visible",
+    }
+
+
+def shares(item: File) -> Json:
+    """Where a file was posted, as files.info shows it."""
+    public: Json = {}
+    for channel_id, ts in item.shares:
+        public.setdefault(channel_id, []).append({"ts": ts})
+    return {"public": public, "private": {}}
+
+
+def message(world: World, said: Message, *, with_metadata: bool = False) -> Json:
+    """A message as history, answers and events carry it, without channel and event fields.
+
+    `metadata` comes only to who asks for it (`include_all_metadata`); others never learn that there is some.
+    """
+    who = said.author
+    shape: Json = {"type": "message", "ts": said.ts, "text": said.text}
+    if who.is_user:
+        shape |= {"user": who.id, "team": who.team_id}
+    if who.bot_id is not None:
+        shape["bot_id"] = who.bot_id
+        if who.is_user:
+            profile = bot_profile(world, who)
+            shape |= {"app_id": profile["app_id"], "bot_profile": profile}
+    optional: Json = {
+        "subtype": said.subtype,
+        "username": said.username,
+        "client_msg_id": said.client_msg_id,
+        "thread_ts": said.thread_ts,
+        "blocks": said.blocks or None,
+        "files": [file(world, item) for item in said.files] or None,
+        "edited": {"user": who.id, "ts": said.edited_ts} if said.edited_ts else None,
+        "metadata": said.metadata if with_metadata else None,
+        "streaming_state": "in_progress" if said.streams_until_s is not None else None,
+        "reactions": [{"name": n, "users": u, "count": len(u)} for n, u in said.reactions.items()] or None,
+    }
+    if said.files:
+        shape["upload"] = False
+    return shape | {key: value for key, value in optional.items() if value is not None} | _thread(world, said)
+
+
+def _thread(world: World, said: Message) -> Json:
+    place = world.conversations[said.channel_id]
+    if said.is_reply:
+        root = place.messages.get(said.thread_ts or "")
+        return {"parent_user_id": root.author.id} if root is not None and root.author.is_user else {}
+    replies = place.replies_to(said.ts)
+    if not replies:
+        return {}
+    users = list(dict.fromkeys(reply.author.id for reply in replies))
+    return {
+        "thread_ts": said.ts,
+        "reply_count": len(replies),
+        "reply_users_count": len(users),
+        "latest_reply": max((reply.ts for reply in replies), key=ts_key),
+        "reply_users": users[:5],
+        "is_locked": False,
+        "subscribed": world.bot.id in users or said.author.id == world.bot.id,
+    }

@@ -1,0 +1,89 @@
+"""The workspace as a person in front of Slack sees it: its conversations and threads in the stage's words."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from channels.emulators.slack import markup
+from channels.emulators.slack.mrkdwn import plain
+from channels.emulators.slack.world import Conversation, Message, User, World, ts_key
+from channels.emulators.stage import Person, Place, PlaceKind, Said
+
+TITLE_CHARS_MAX: Final = 60
+_CONTROL: Final = re.compile(r"<([@#!]?)([^<>|\n]+)(?:\|([^<>\n]*))?>")
+
+
+def as_person(user: User) -> Person:
+    return Person(user.id, user.real_name, user.handle, user.bot_id is not None)
+
+
+def as_place(place: Conversation) -> Place:
+    kind = PlaceKind.DM if place.is_im else PlaceKind.GROUP
+    return Place(place.id, kind, place.name, place.id, person_id=place.person_id)
+
+
+def as_thread(place: Conversation, root: Message) -> Place:
+    title = plain(root.text).strip().partition("\n")[0][:TITLE_CHARS_MAX] or "Thread"
+    return Place(thread_id(place.id, root.ts), PlaceKind.THREAD, title, f"{place.id} {root.ts}", parent_id=place.id)
+
+
+def thread_id(channel_id: str, root_ts: str) -> str:
+    """The stage's name of a thread: a thread of Slack is no conversation of its own."""
+    return f"{channel_id}/{root_ts}"
+
+
+def split_id(place_id: str) -> tuple[str, str | None]:
+    """Conversation, and the thread's root in it."""
+    channel_id, _, root_ts = place_id.partition("/")
+    return channel_id, root_ts or None
+
+
+def place_of(message: Message) -> str:
+    """Where people see the message: a reply stands in its thread."""
+    if message.is_reply and not message.is_broadcast:
+        return thread_id(message.channel_id, message.thread_ts or "")
+    return message.channel_id
+
+
+def as_said(world: World, message: Message, place_id: str | None = None) -> Said:
+    seconds, micros = ts_key(message.ts)
+    return Said(
+        id=message.ts,
+        place_id=place_id or place_of(message),
+        author=as_person(message.author),
+        text=shown_text(world, message),
+        html=_html(world, message),
+        at_ms=seconds * 1000 + micros // 1000,
+        edited=message.edited_ts is not None,
+        reply_to=message.thread_ts if message.is_reply else None,
+        files=tuple(file.name for file in message.files),
+    )
+
+
+def name_in(world: World, some_id: str) -> str | None:
+    if some_id in world.users:
+        return world.users[some_id].real_name
+    place = world.conversations.get(some_id)
+    return place.name if place else None
+
+
+def shown_text(world: World, message: Message) -> str:
+    def shown(found: re.Match[str]) -> str:
+        sign, target, label = found.groups()
+        if sign == "!":
+            return label or "@" + target.partition("^")[0]
+        if sign:
+            return sign + (name_in(world, target) or label or target)
+        return label or target
+
+    return plain(_CONTROL.sub(shown, message.text))
+
+
+def _html(world: World, message: Message) -> str:
+    def name_of(some_id: str) -> str | None:
+        return name_in(world, some_id)
+
+    if message.blocks:
+        return markup.blocks_html(message.blocks, name_of)
+    return markup.mrkdwn_html(message.text, name_of)

@@ -1,0 +1,88 @@
+"""Where Slack's documents are unsure, or leave a choice to the workspace: both behaviours, one switch each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+EVERY_SCOPE: Final = frozenset(
+    {
+        "app_mentions:read",
+        "channels:history",
+        "channels:join",
+        "channels:manage",
+        "channels:read",
+        "chat:write",
+        "chat:write.public",
+        "commands",
+        "files:read",
+        "files:write",
+        "groups:history",
+        "groups:read",
+        "im:history",
+        "im:read",
+        "im:write",
+        "mpim:history",
+        "mpim:read",
+        "reactions:read",
+        "reactions:write",
+        "users:read",
+        "assistant:write",
+    }
+)
+EVERY_EVENT: Final = frozenset(
+    {
+        "app_mention",
+        "message.channels",
+        "message.groups",
+        "message.im",
+        "message.mpim",
+        "reaction_added",
+        "reaction_removed",
+        "member_joined_channel",
+        "member_left_channel",
+        "app_home_opened",
+        "assistant_thread_started",
+        "file_shared",
+    }
+)
+
+
+@dataclass(slots=True)
+class Switches:
+    """May be changed at any time; each is read where it matters.
+
+    - `scopes` and `subscriptions` as granted at installation.
+    - `is_rate_limited`; `posts_per_s` and `posts_burst` are what one channel takes of chat.postMessage.
+    - `splits_long_text`: a `text` over 4040 characters becomes several messages of about 4000, of which the answer
+      names one, the last if `split_names_last`.
+    - `knows_markdown`: this workspace takes `markdown` blocks and `markdown_text`.
+    - `stream_life_s`: measured by third parties, about five minutes whatever the appends do.
+    - `status_anywhere`: setStatus works in every thread, not only in assistant threads.
+    - `history_page_max`: 15 for commercial apps outside the marketplace.
+    - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
+    - `echoes_streams`: every append of a stream comes back as `message_changed`, not only its end.
+    - `ack_within_s`, `retry_after_s`: redelivery of events that nobody acknowledged; scale them down in tests.
+    - `connection_life_s`: after so long, minus `warning_s`, a socket is warned, then asked to refresh. 0: never.
+    """
+
+    scopes: frozenset[str] = EVERY_SCOPE
+    subscriptions: frozenset[str] = EVERY_EVENT
+    is_rate_limited: bool = True
+    posts_per_s: float = 1.0
+    posts_burst: int = 5
+    splits_long_text: bool = True
+    split_names_last: bool = True
+    knows_markdown: bool = True
+    stream_life_s: float = 300.0
+    status_anywhere: bool = True
+    history_page_max: int = 999
+    dedupes_client_msg_id: bool = False
+    echoes_streams: bool = True
+    unfurls_links: bool = False
+    ack_within_s: float = 3.0
+    retry_after_s: tuple[float, ...] = (0.0, 60.0, 300.0)
+    connection_life_s: float = 0.0
+    warning_s: float = 10.0
+    sockets_max: int = 10
+    tier_per_minute: dict[str, int] = field(default_factory=lambda: {"1": 30, "2": 20, "3": 50, "4": 100, "5": 300})

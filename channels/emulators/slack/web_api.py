@@ -1,0 +1,228 @@
+"""Slack's Web API door: `POST /api/{method}` as JSON or form, token in header or form, one guard for all methods."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from channels.emulators.loopback import Json, sever
+from channels.emulators.slack.errors import RateLimited, Refused, invalid_blocks, missing_argument
+from channels.emulators.slack.limits import Limits
+from channels.emulators.slack.switches import Switches
+from channels.emulators.slack.world import Conversation, Message, World
+from channels.emulators.stage import Faults
+
+_BAD_GATEWAY: Final = "<html><head><title>502 Bad Gateway</title></head><body>upstream connect error</body></html>"
+_JSON_ARGUMENTS: Final = frozenset({"blocks", "attachments", "metadata", "chunks", "files", "prompts", "view", "users"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, read. Form values are text; what Slack's forms carry as JSON is parsed."""
+
+    method: str
+    arguments: Json
+    host: str = ""
+
+    def text(self, name: str) -> str:
+        value = self.arguments.get(name)
+        return "" if value is None else str(value)
+
+    def required(self, name: str) -> str:
+        """Raises `Refused` (`invalid_arguments`)."""
+        value = self.text(name)
+        if not value:
+            raise missing_argument(name)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Forms say `1` or `true`, JSON says true."""
+        return self.text(name).lower() in ("1", "true")
+
+    def number(self, name: str, default: int) -> int:
+        value = self.text(name) or str(default)
+        if not value.lstrip("-").isdigit():
+            raise Refused("invalid_arguments", response_metadata={"messages": [f"[ERROR] must be an integer: {name}"]})
+        return int(value)
+
+
+Handler = Callable[[Call], Awaitable[Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`scopes`: one of them suffices. `delivers`: people see the outcome; counted faults hit these."""
+
+    handler: Handler
+    scopes: tuple[str, ...] = ()
+    delivers: bool = False
+    is_app_level: bool = False
+
+
+@dataclass(slots=True)
+class Tokens:
+    bot: str
+    app: str
+
+
+@dataclass(slots=True)
+class WebApi:
+    world: World
+    tokens: Tokens
+    limits: Limits
+    switches: Switches
+    faults: Faults
+    methods: Mapping[str, Method]
+    calls: list[str] = field(default_factory=list)  # every method called, for tests
+
+    async def endpoint(self, request: Request) -> Response:
+        name = request.path_params["method"]
+        self.calls.append(name)
+        self.world.origin = f"http://{request.headers.get('host', '127.0.0.1')}"
+        if self.faults.delay_s:
+            await asyncio.sleep(self.faults.delay_s)
+        method = self.methods.get(name)
+        try:
+            fault = await self._fault_before(request, method)
+            if fault is not None:
+                return fault
+            call = await read(request, name)
+            if method is None:
+                raise Refused("unknown_method", req_method=name)
+            self._authorize(request, call, method)
+            self._refuse_format(call, method)
+            self.limits.take(name, call.text("channel"))
+            self._refuse_if_blocked(call, method)
+            body = {"ok": True} | await method.handler(call)
+        except Refused as refused:
+            body = refused.body()
+        except RateLimited as limited:
+            return answer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(limited.retry_after_s)})
+        if method is not None and method.delivers and self.faults.drop_after > 0:
+            self.faults.drop_after -= 1
+            await sever(request.scope, request.receive)
+        return answer(body, 200, {"X-OAuth-Scopes": ",".join(sorted(self.switches.scopes))})
+
+    async def _fault_before(self, request: Request, method: Method | None) -> Response | None:
+        if method is None or not (method.delivers or self.faults.other.get("any_request")):
+            return None
+        if self.faults.drop_before > 0:
+            self.faults.drop_before -= 1
+            await sever(request.scope, request.receive)
+        if self.faults.server_error > 0:
+            self.faults.server_error -= 1
+            return HTMLResponse(_BAD_GATEWAY, int(self.faults.other.get("server_error_status", 502)))
+        if self.faults.rate_limit > 0:
+            self.faults.rate_limit -= 1
+            raise RateLimited(max(1, round(self.faults.retry_after_s)))
+        if self.faults.other.get("fatal_error", 0) > 0:
+            self.faults.other["fatal_error"] -= 1
+            raise Refused("fatal_error")
+        return None
+
+    def _authorize(self, request: Request, call: Call, method: Method) -> None:
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        token = bearer if scheme == "Bearer" else call.text("token")
+        if not token:
+            raise Refused("not_authed")
+        if token not in (self.tokens.bot, self.tokens.app):
+            raise Refused("invalid_auth")
+        if (token == self.tokens.app) != method.is_app_level and call.method != "auth.test":
+            raise Refused("not_allowed_token_type")
+        if method.scopes and not self.switches.scopes.intersection(method.scopes):
+            provided = ",".join(sorted(self.switches.scopes))
+            raise Refused("missing_scope", needed=method.scopes[0], provided=provided)
+
+    def _refuse_format(self, call: Call, method: Method) -> None:
+        """The counted refusal of a format; plain `text` has none that could be refused."""
+        is_formatted = any(call.arguments.get(name) for name in ("blocks", "markdown_text", "chunks"))
+        if method.delivers and is_formatted and self.faults.refuse_format > 0:
+            self.faults.refuse_format -= 1
+            raise invalid_blocks("invalid additional property [json-pointer:/blocks/0]")
+
+    def _refuse_if_blocked(self, call: Call, method: Method) -> None:
+        channel_id = call.text("channel") or call.text("channel_id")
+        if self.faults.blocked and method.delivers and channel_id:
+            raise Refused("channel_not_found" if channel_id.startswith(("D", "U")) else "not_in_channel")
+
+
+def answer(body: Json, status: int, headers: dict[str, str]) -> Response:
+    return Response(json.dumps(body), status, headers, media_type="application/json; charset=utf-8")
+
+
+async def read(request: Request, method: str) -> Call:
+    """Raises `Refused`: `invalid_json`, `json_not_object`."""
+    host = request.headers.get("host", "")
+    arguments: Json = dict(request.query_params)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind == "application/json":
+        raw = await request.body()
+        try:
+            body = json.loads(raw) if raw else {}
+        except ValueError:
+            raise Refused("invalid_json") from None
+        if not isinstance(body, dict):
+            raise Refused("json_not_object")
+        return Call(method, arguments | body, host)
+    async with request.form() as form:
+        arguments |= {key: str(value) for key, value in form.items()}
+    for name in _JSON_ARGUMENTS & arguments.keys():
+        arguments[name] = _unpacked(arguments[name])
+    return Call(method, arguments, host)
+
+
+def _unpacked(value: str) -> object:
+    """JSON in a form value; a plain list of ids stays text."""
+    if not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+class Lookup:
+    """Finds what a call names, or refuses with the vendor's word."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def conversation(self, channel_id: str) -> Conversation:
+        """By id, or `#name`. Raises `channel_not_found`."""
+        if not channel_id:
+            raise missing_argument("channel")
+        place = self._world.conversations.get(channel_id)
+        if place is None and not channel_id.startswith("D"):
+            name = channel_id.removeprefix("#")
+            place = next((c for c in self._world.conversations.values() if c.name == name and not c.is_im), None)
+        if place is None:
+            raise Refused("channel_not_found")
+        return place
+
+    def postable(self, channel_id: str) -> Conversation:
+        """Where the bot may post: a user's id opens the direct chat. Raises also `is_archived`, `not_in_channel`."""
+        user = self._world.users.get(channel_id)
+        place = self._world.dm_with(user) if user is not None else self.conversation(channel_id)
+        if place.is_archived:
+            raise Refused("is_archived")
+        self.member(place)
+        return place
+
+    def member(self, place: Conversation) -> None:
+        if self._world.bot.id not in place.member_ids:
+            raise Refused("channel_not_found" if place.is_private else "not_in_channel")
+
+    def own_message(self, place: Conversation, ts: str, refusal: str) -> Message:
+        """Raises `message_not_found`, or `refusal` for somebody else's."""
+        message = place.messages.get(ts)
+        if message is None or message.only_for is not None:
+            raise Refused("message_not_found")
+        if message.author.id != self._world.bot.id:
+            raise Refused(refusal)
+        return message

@@ -1,0 +1,190 @@
+"""What every method of the API may touch, and the checks they share, in the order the real server makes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from channels.emulators.audience import Audience
+from channels.emulators.stage import EventKind, Faults, StageEvent
+from channels.emulators.telegram.call import Call
+from channels.emulators.telegram.errors import ApiError, bad_request, forbidden, upgraded
+from channels.emulators.telegram.people import GENERAL_TOPIC, Chat, ChatType, Json, Message
+from channels.emulators.telegram.quotas import Quotas
+from channels.emulators.telegram.text.entities import FormattedText
+from channels.emulators.telegram.updates import UpdateQueue
+from channels.emulators.telegram.webhook import WebhookSender
+from channels.emulators.telegram.world import World
+
+CALLBACK_DATA_BYTES_MAX: Final = 64
+MESSAGE_UPDATES: Final = frozenset({"message", "edited_message"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where in a chat a message of the bot goes."""
+
+    thread_id: int | None = None
+    reply_to: int | None = None
+
+
+@dataclass(slots=True)
+class Backstage:
+    world: World
+    updates: UpdateQueue
+    webhook: WebhookSender
+    quotas: Quotas
+    audience: Audience
+    faults: Faults
+    commands: dict[str, list[object]] = field(default_factory=dict)
+    callbacks: dict[str, float] = field(default_factory=dict)  # query id -> when it was pressed
+
+    def switch(self, name: str) -> float:
+        """One of the vendor switches; 0 is off."""
+        return self.faults.other.get(name, 0.0)
+
+    def take(self, name: str) -> bool:
+        """Use up one of a counted vendor switch."""
+        left = self.switch(name)
+        if left > 0:
+            self.faults.other[name] = left - 1
+        return left > 0
+
+    # --- what is seen
+
+    def show(self, kind: EventKind, chat: Chat, message: Message) -> None:
+        """Let the audience see a message that is new, changed or gone. Service messages stay unseen."""
+        place_id = self.world.place_id(chat.id, message.topic_id)
+        if not place_id or message.service:
+            return
+        said = None if kind is EventKind.DELETED else self.world.said(chat, message, place_id)
+        self.audience.show(StageEvent(kind, place_id, said, str(message.id)))
+
+    def show_status(self, chat: Chat, thread_id: int | None, status: str) -> None:
+        if place_id := self.world.place_id(chat.id, thread_id):
+            self.audience.show(StageEvent(EventKind.TYPING, place_id, status=status))
+
+    def tell_bot(self, kind: str, chat: Chat, message: Message) -> None:
+        """Queue the update for a message, and what the fault switches add to it."""
+        if self.faults.poison > 0:
+            self.faults.poison -= 1
+            self.updates.put(kind, {"message_id": "poison", "date": "never", "chat": "nowhere"}, lane=chat.id)
+        times = 1
+        if self.faults.duplicate > 0:
+            self.faults.duplicate -= 1
+            times = 2
+        date = message.edited_at or message.date
+        payload = chat.message_json(message, self.world.users)
+        self.updates.put(kind, payload, lane=chat.id, date=date, times=times)
+
+    # --- what is checked
+
+    def chat_of(self, call: Call) -> Chat:
+        """The chat a call names, if the bot may write there. Raises 400, 403, or 400 with the new chat id."""
+        given = call.text("chat_id").strip()
+        if not given:
+            raise bad_request("chat_id is empty")
+        chat = self.world.chats.get(int(given)) if given.lstrip("-").isdecimal() else None
+        if chat is None:
+            raise bad_request("chat not found")
+        if chat.type is ChatType.GROUP and chat.migrated_to is None and self.take("migrate"):
+            self.upgrade(chat)
+        if chat.migrated_to is not None:
+            raise upgraded(chat.migrated_to)
+        if self.faults.blocked or chat.is_lost:
+            raise self._lost(chat)
+        return chat
+
+    def _lost(self, chat: Chat) -> ApiError:
+        if chat.user is not None:
+            return forbidden("bot was blocked by the user")
+        return forbidden(f"bot was kicked from the {chat.type.value} chat")
+
+    def thread_of(self, call: Call, chat: Chat) -> int | None:
+        """The topic a call names. The General topic has none, and naming it is refused."""
+        thread_id = call.number("message_thread_id")
+        if not thread_id:
+            return None
+        if thread_id == GENERAL_TOPIC and chat.is_forum and self.switch("general_topic_is_1"):
+            return None
+        if thread_id not in chat.topics:
+            raise bad_request("message thread not found")
+        return thread_id
+
+    def target_of(self, call: Call, chat: Chat) -> Target:
+        """Topic and quoted message. Raises 400 for a quoted message that is gone, unless the call allows it."""
+        thread_id = self.thread_of(call, chat)
+        given = call.table("reply_parameters") or {
+            "message_id": call.number("reply_to_message_id"),
+            "allow_sending_without_reply": call.flag("allow_sending_without_reply"),
+        }
+        quoted = Call(call.method, given)
+        reply_to = quoted.number("message_id")
+        if not reply_to:
+            return Target(thread_id)
+        message = chat.messages.get(reply_to)
+        if message is None:
+            if quoted.flag("allow_sending_without_reply"):
+                return Target(thread_id)
+            raise bad_request("message to be replied not found")
+        if quoted.text("quote") and quoted.text("quote") not in message.content.text:
+            raise bad_request("QUOTE_TEXT_INVALID")
+        if thread_id is None and message.is_topic_message:
+            thread_id = message.thread_id
+        return Target(thread_id, reply_to)
+
+    def keyboard_of(self, call: Call) -> Json | None:
+        """The inline keyboard of a call; other keyboards leave no trace in a message."""
+        markup = call.table("reply_markup")
+        rows = markup.get("inline_keyboard") if markup else None
+        if rows is None:
+            return None
+        if not isinstance(rows, list):
+            raise bad_request('field "inline_keyboard" of the InlineKeyboardMarkup must be of type Array')
+        for row in rows:
+            for button in row if isinstance(row, list) else []:
+                data = button.get("callback_data") if isinstance(button, dict) else None
+                if data is not None and not 1 <= len(str(data).encode()) <= CALLBACK_DATA_BYTES_MAX:
+                    raise bad_request("BUTTON_DATA_INVALID")
+        return {"inline_keyboard": rows}
+
+    def spend(self, chat: Chat) -> None:
+        """One message's worth of the chat's allowance. Raises 429."""
+        if not self.switch("unlimited"):
+            self.quotas.spend(chat.id)
+
+    # --- what is done
+
+    def post(
+        self,
+        chat: Chat,
+        target: Target,
+        content: FormattedText,
+        *,
+        keyboard: Json | None = None,
+        media: Json | None = None,
+        files: tuple[str, ...] = (),
+    ) -> Json:
+        """A message of the bot; its Message. The bot gets no update for what it sends itself."""
+        message = self.world.add_message(
+            chat,
+            self.world.bot,
+            content,
+            thread_id=target.thread_id,
+            reply_to=target.reply_to,
+            media=media,
+            files=files,
+        )
+        message.reply_markup = keyboard
+        self.show(EventKind.SAID, chat, message)
+        return chat.message_json(message, self.world.users)
+
+    def upgrade(self, chat: Chat) -> Chat:
+        """A basic group becomes a supergroup; each of the two chats says so in a service message."""
+        by = next((user for user in self.world.users.values() if not user.is_bot), self.world.bot)
+        new = self.world.migrate(chat)
+        farewell = self.world.add_message(chat, by, service={"migrate_to_chat_id": new.id})
+        welcome = self.world.add_message(new, by, service={"migrate_from_chat_id": chat.id})
+        self.tell_bot("message", chat, farewell)
+        self.tell_bot("message", new, welcome)
+        return new

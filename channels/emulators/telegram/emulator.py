@@ -1,0 +1,347 @@
+"""Telegram as two sides see it: the Bot API on `app`, and the stage in front of the people.
+
+Vendor switches in `faults.other` (0 or absent is off):
+
+- `conflict` n: the next n polls end with 409, as if a second process polled the same bot;
+- `poll_errors` n: the next n polls get a 502;
+- `migrate` n: the next send into a basic group finds that it has become a supergroup (400 with the new id);
+- `basic_groups` 1: new groups are basic groups instead of supergroups;
+- `clock_offset_s` s: the server's clock runs ahead, so that updates older than 24 hours are gone;
+- `privacy` 1: privacy mode, a group shows the bot only commands and replies to it;
+- `privacy_shows_mentions` 1: and mentions of it as well, which the documentation does not promise;
+- `text_mention` 1: people mention the bot by its name (an entity with the user) instead of `@username`;
+- `bot_to_bot` 1: the bot sees what other bots write;
+- `utf16_length` 1: message length counts UTF-16 units instead of code points;
+- `general_topic_is_1` 1: sending with `message_thread_id=1` works;
+- `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
+- `unlimited` 1: no token buckets, so no 429 but those of `faults.rate_limit`;
+- `faults_everywhere` 1: the counted faults strike all methods, not only those that write;
+- `webhook_retry_s` s: pause before the first retry of a webhook call, 1 when absent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from starlette.types import ASGIApp
+
+from channels.emulators.audience import Audience, Watcher
+from channels.emulators.stage import EventKind, Faults, Person, Place, PlaceKind, Said, StageEvent
+from channels.emulators.telegram.backstage import Backstage
+from channels.emulators.telegram.methods.files import media_shape
+from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
+from channels.emulators.telegram.quotas import Quotas
+from channels.emulators.telegram.text.entities import Entity, FormattedText, utf16_length
+from channels.emulators.telegram.text.found import with_found
+from channels.emulators.telegram.text.tidy import tidy
+from channels.emulators.telegram.updates import PollCut, UpdateQueue
+from channels.emulators.telegram.webhook import WebhookSender
+from channels.emulators.telegram.wire import Wire
+from channels.emulators.telegram.world import Spot, World, person
+
+PERSON_TEXT_MAX: Final = 4096  # a client cuts what is longer into several messages
+FIRST_RETRY_S: Final = 1.0
+UPDATE_IDS_APART: Final = 700_000_000  # so that nobody takes an update id for a message id and gets away with it
+
+
+class TelegramEmulator:
+    """One bot on a Telegram of its own. `now` gives Unix seconds; `token` is `<bot id>:<secret>`."""
+
+    platform = "telegram"
+
+    def __init__(
+        self,
+        *,
+        token: str,
+        bot_username: str = "trivet_demo_bot",
+        bot_name: str = "Trivet",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        bot_id, colon, secret = token.partition(":")
+        if not bot_id.isdecimal() or not colon or not secret:
+            raise ValueError("a bot token is '<bot id>:<secret>', such as '123456:ABC-DEF'")
+        self.token = token
+        self.faults = Faults()
+        self._audience = Audience()
+        self._world = World(User(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s())
+        self._updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
+        webhook = WebhookSender(self._updates, self._world.now, self._webhook_retry_s)
+        self._backstage = Backstage(self._world, self._updates, webhook, Quotas(now), self._audience, self.faults)
+        self._wire = Wire(token, self._backstage)
+
+    def _ahead_s(self) -> float:
+        return self.faults.other.get("clock_offset_s", 0.0)
+
+    def _webhook_retry_s(self) -> float:
+        return self.faults.other.get("webhook_retry_s", FIRST_RETRY_S)
+
+    @property
+    def app(self) -> ASGIApp:
+        return self._wire.app
+
+    # --- the stage
+
+    def people(self) -> Sequence[Person]:
+        return [person(user) for user in self._world.users.values() if user.id != self._world.bot.id]
+
+    def places(self) -> Sequence[Place]:
+        return [self._place(place_id, spot) for place_id, spot in self._world.spots.items()]
+
+    def add_person(self, name: str) -> Person:
+        return person(self._add_user(name))
+
+    def add_bot(self, name: str) -> Person:
+        """Another bot, a member of every group."""
+        return person(self._add_user(name, is_bot=True))
+
+    def _add_user(self, name: str, *, is_bot: bool = False) -> User:
+        if not name.strip():
+            raise ValueError("a person needs a name")
+        user = self._world.add_user(name.strip(), is_bot=is_bot)
+        for chat in self._world.groups():
+            joined = self._world.add_message(chat, user, service={"new_chat_members": [user.as_json()]})
+            self._backstage.tell_bot("message", chat, joined)
+        if not is_bot:
+            chat = self._world.add_private_chat(user)
+            self._audience.show(StageEvent(EventKind.PLACE, self._world.place_id(chat.id)))
+        return user
+
+    def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
+        """A group; or a topic in the group `parent_id`, which becomes a forum supergroup if it is none."""
+        if not title.strip():
+            raise ValueError("a place needs a title")
+        if kind is PlaceKind.DM:
+            raise ValueError("a direct chat comes with its person")
+        place_id = self._add_topic(title.strip(), parent_id) if kind is PlaceKind.THREAD else self._add_group(title)
+        self._audience.show(StageEvent(EventKind.PLACE, place_id))
+        return self._place(place_id, self._world.spots[place_id])
+
+    def _add_group(self, title: str) -> str:
+        kind = ChatType.GROUP if self.faults.other.get("basic_groups") else ChatType.SUPERGROUP
+        chat = self._world.add_group(title.strip(), kind)
+        by, bot = self._somebody(), self._world.bot
+        joined = self._world.add_message(chat, by, service={"new_chat_members": [bot.as_json()]})
+        self._tell_membership(chat, by, before="left", after="member")
+        self._backstage.tell_bot("message", chat, joined)
+        return self._world.add_spot(PlaceKind.GROUP, chat)
+
+    def _add_topic(self, title: str, parent_id: str | None) -> str:
+        spot = self._world.spots.get(parent_id or "")
+        if spot is None or spot.kind is not PlaceKind.GROUP:
+            raise ValueError("a topic needs the group it is in")
+        chat = self._world.chats[spot.chat_id]
+        if chat.type is ChatType.GROUP:
+            chat = self._backstage.upgrade(chat)
+        topic, created = self._world.add_topic(chat, title, self._somebody())
+        self._backstage.tell_bot("message", chat, created)
+        return self._world.add_spot(PlaceKind.THREAD, chat, topic.id)
+
+    async def say(
+        self,
+        person_id: str,
+        place_id: str,
+        text: str,
+        *,
+        mention_bot: bool = False,
+        reply_to: str | None = None,
+    ) -> Said:
+        """Longer text than one message holds is cut into several, as a client would; the first is returned."""
+        user, spot = self._user(person_id), self._spot(place_id)
+        content = tidy(self._mentioning(text) if mention_bot else FormattedText(text))
+        if not content.text:
+            raise ValueError("an empty message cannot be sent")
+        parts = [content]
+        if len(content.text) > PERSON_TEXT_MAX:
+            starts = range(0, len(content.text), PERSON_TEXT_MAX)
+            parts = [FormattedText(content.text[start : start + PERSON_TEXT_MAX]) for start in starts]
+        said = [self._speak(user, place_id, spot, with_found(part), reply_to=reply_to) for part in parts]
+        return said[0]
+
+    async def say_with_file(
+        self,
+        person_id: str,
+        place_id: str,
+        *,
+        kind: str,
+        name: str,
+        mime_type: str,
+        content: bytes,
+        caption: str = "",
+    ) -> Said:
+        """Send a file as a person; `kind` is document, photo, voice, audio, video or animation."""
+        stored = self._world.add_file(name, mime_type, content)
+        said = with_found(tidy(FormattedText(caption)))
+        media = media_shape(kind, stored)
+        return self._speak(self._user(person_id), place_id, self._spot(place_id), said, media=media, files=(name,))
+
+    def _speak(
+        self,
+        user: User,
+        place_id: str,
+        spot: Spot,
+        content: FormattedText,
+        *,
+        reply_to: str | None = None,
+        media: Json | None = None,
+        files: tuple[str, ...] = (),
+    ) -> Said:
+        chat = self._world.chats[spot.chat_id]
+        if chat.user is not None and chat.user.id != user.id:
+            raise ValueError("this direct chat is somebody else's")
+        if reply_to is not None and (not reply_to.isdecimal() or int(reply_to) not in chat.messages):
+            raise ValueError("the message to reply to is not in this chat")
+        message = self._world.add_message(
+            chat,
+            user,
+            content,
+            thread_id=spot.thread_id,
+            reply_to=int(reply_to) if reply_to else None,
+            media=media,
+            files=files,
+        )
+        self._backstage.show(EventKind.SAID, chat, message)
+        if self._is_seen_by_bot(chat, message):
+            self._backstage.tell_bot("message", chat, message)
+        return self._world.said(chat, message, place_id)
+
+    async def edit(self, message_id: str, place_id: str, text: str) -> None:
+        chat, message = self._message(message_id, place_id)
+        content = with_found(tidy(FormattedText(text)))
+        if not content.text:
+            raise ValueError("an empty message cannot be sent")
+        message.content, message.edited_at = content, int(self._world.now())
+        self._backstage.show(EventKind.EDITED, chat, message)
+        if message.sender.id != self._world.bot.id and self._is_seen_by_bot(chat, message):
+            self._backstage.tell_bot("edited_message", chat, message)
+
+    async def delete(self, message_id: str, place_id: str) -> None:
+        """The bot hears nothing of it: Telegram has no update for deletions."""
+        chat, message = self._message(message_id, place_id)
+        del chat.messages[message.id]
+        self._backstage.show(EventKind.DELETED, chat, message)
+
+    def said(self, place_id: str) -> Sequence[Said]:
+        spot = self._spot(place_id)
+        chat = self._world.chats[spot.chat_id]
+        return [
+            self._world.said(chat, message, place_id)
+            for message in chat.messages.values()
+            if not message.service and message.topic_id == spot.thread_id
+        ]
+
+    def events(self) -> Watcher:
+        return self._audience.watch()
+
+    async def cut_connections(self) -> None:
+        self._updates.end_polls(PollCut())
+
+    # --- what only Telegram has
+
+    async def polled(self) -> None:
+        """Return when a long poll of the bot is waiting."""
+        await self._updates.polled()
+
+    def upgrade_group(self, place_id: str) -> Place:
+        """A basic group becomes a supergroup: new chat id, two service messages, errors for the old id."""
+        chat = self._world.chats[self._spot(place_id).chat_id]
+        if chat.type is not ChatType.GROUP:
+            raise ValueError("only a basic group can become a supergroup")
+        self._backstage.upgrade(chat)
+        return self._place(place_id, self._world.spots[place_id])
+
+    def block(self, place_id: str, *, is_blocked: bool = True) -> None:
+        """The person blocks the bot, or the group removes it; the bot is told in `my_chat_member`."""
+        chat = self._world.chats[self._spot(place_id).chat_id]
+        chat.is_lost = is_blocked
+        before, after = ("member", "kicked") if is_blocked else ("kicked", "member")
+        self._tell_membership(chat, chat.user or self._somebody(), before=before, after=after)
+
+    def press(self, person_id: str, place_id: str, message_id: str, data: str) -> str:
+        """Press an inline button; the id of the callback query."""
+        user = self._user(person_id)
+        chat, message = self._message(message_id, place_id)
+        query_id = f"{user.id}{len(self._backstage.callbacks) + 1:08d}"
+        self._backstage.callbacks[query_id] = self._world.now()
+        payload = {
+            "id": query_id,
+            "from": user.as_json(),
+            "message": chat.message_json(message, self._world.users),
+            "chat_instance": str(chat.id),
+            "data": data,
+        }
+        self._updates.put("callback_query", payload, lane=user.id)
+        return query_id
+
+    # --- leaves
+
+    def _mentioning(self, text: str) -> FormattedText:
+        bot = self._world.bot
+        if not self.faults.other.get("text_mention"):
+            return FormattedText(f"@{bot.username} {text}")
+        length = utf16_length(bot.first_name)
+        return FormattedText(f"{bot.first_name} {text}", (Entity("text_mention", 0, length, user_id=bot.id),))
+
+    def _is_seen_by_bot(self, chat: Chat, message: Message) -> bool:
+        if chat.is_lost or (message.sender.is_bot and not self.faults.other.get("bot_to_bot")):
+            return False
+        if chat.user is not None or not self.faults.other.get("privacy"):
+            return True
+        bot, text = self._world.bot, message.content.text
+        target = chat.messages.get(message.reply_to) if message.reply_to else None
+        if target is not None and target.sender.id == bot.id:
+            return True
+        kinds = {entity.type for entity in message.content.entities}
+        if "bot_command" in kinds:
+            return f"@{bot.username}".lower() in text.lower() or ("@" not in text and chat.last_bot_id == bot.id)
+        is_mentioned = f"@{bot.username}".lower() in text.lower() or "text_mention" in kinds
+        return is_mentioned and bool(self.faults.other.get("privacy_shows_mentions"))
+
+    def _tell_membership(self, chat: Chat, by: User, *, before: str, after: str) -> None:
+        bot = self._world.bot.as_json()
+        payload = {
+            "chat": chat.as_json(),
+            "from": by.as_json(),
+            "date": int(self._world.now()),
+            "old_chat_member": _membership(bot, before),
+            "new_chat_member": _membership(bot, after),
+        }
+        self._updates.put("my_chat_member", payload, lane=chat.id)
+
+    def _somebody(self) -> User:
+        """The one who sets up groups: the first person there is."""
+        return next((user for user in self._world.users.values() if not user.is_bot), self._world.bot)
+
+    def _user(self, person_id: str) -> User:
+        user = self._world.users.get(int(person_id)) if person_id.isdecimal() else None
+        if user is None or user.id == self._world.bot.id:
+            raise ValueError("there is no such person")
+        return user
+
+    def _spot(self, place_id: str) -> Spot:
+        spot = self._world.spots.get(place_id)
+        if spot is None:
+            raise ValueError("there is no such place")
+        return spot
+
+    def _message(self, message_id: str, place_id: str) -> tuple[Chat, Message]:
+        chat = self._world.chats[self._spot(place_id).chat_id]
+        message = chat.messages.get(int(message_id)) if message_id.isdecimal() else None
+        if message is None:
+            raise ValueError("there is no such message")
+        return chat, message
+
+    def _place(self, place_id: str, spot: Spot) -> Place:
+        chat = self._world.chats[spot.chat_id]
+        if chat.user is not None:
+            return Place(place_id, spot.kind, chat.user.first_name, str(chat.id), person_id=str(chat.user.id))
+        if spot.thread_id is None:
+            return Place(place_id, spot.kind, chat.title, str(chat.id))
+        title, address = chat.topics[spot.thread_id].name, f"{chat.id}/{spot.thread_id}"
+        return Place(place_id, spot.kind, title, address, parent_id=self._world.place_id(chat.id))
+
+
+def _membership(bot: Json, status: str) -> Json:
+    shape: Json = {"status": status, "user": bot}
+    return shape | {"until_date": 0} if status == "kicked" else shape

@@ -1,0 +1,92 @@
+"""Chats and who is in them. Everybody is in every group; the bot is an ordinary member."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from channels.emulators.stage import EventKind, PlaceKind, StageEvent
+from channels.emulators.telegram.backstage import Backstage
+from channels.emulators.telegram.call import Call
+from channels.emulators.telegram.errors import bad_request
+from channels.emulators.telegram.methods.method import Method
+from channels.emulators.telegram.people import Json, User
+
+REACTIONS_PER_MESSAGE: Final = 11
+_NO_GIFTS: Final = {
+    "unlimited_gifts": False,
+    "limited_gifts": False,
+    "unique_gifts": False,
+    "premium_subscription": False,
+    "gifts_from_channels": False,
+}
+
+
+async def get_chat(backstage: Backstage, call: Call) -> Json:
+    return backstage.chat_of(call).as_json() | {
+        "accent_color_id": 0,
+        "max_reaction_count": REACTIONS_PER_MESSAGE,
+        "accepted_gift_types": dict(_NO_GIFTS),
+    }
+
+
+async def get_chat_member(backstage: Backstage, call: Call) -> Json:
+    backstage.chat_of(call)
+    user = backstage.world.users.get(call.number("user_id"))
+    if user is None:
+        raise bad_request("PARTICIPANT_ID_INVALID")
+    return _member(user)
+
+
+async def get_chat_member_count(backstage: Backstage, call: Call) -> int:
+    chat = backstage.chat_of(call)
+    return 2 if chat.user is not None else len(backstage.world.users)
+
+
+async def get_chat_administrators(backstage: Backstage, call: Call) -> list[Json]:
+    chat = backstage.chat_of(call)
+    if chat.user is not None:
+        raise bad_request("there are no administrators in the private chat")
+    first = next((user for user in backstage.world.users.values() if not user.is_bot), None)
+    return [] if first is None else [{"status": "creator", "user": first.as_json(), "is_anonymous": False}]
+
+
+async def leave_chat(backstage: Backstage, call: Call) -> bool:
+    chat = backstage.chat_of(call)
+    if chat.user is not None:
+        raise bad_request("chat member status can't be changed in private chats")
+    chat.is_lost = True
+    return True
+
+
+async def create_forum_topic(backstage: Backstage, call: Call) -> Json:
+    chat = backstage.chat_of(call)
+    if not chat.is_forum:
+        raise bad_request("the chat is not a forum")
+    if not call.text("name"):
+        raise bad_request("TOPIC_TITLE_EMPTY")
+    topic, _ = backstage.world.add_topic(chat, call.text("name"), backstage.world.bot)
+    place_id = backstage.world.add_spot(PlaceKind.THREAD, chat, topic.id)
+    backstage.audience.show(StageEvent(EventKind.PLACE, place_id))
+    return {"message_thread_id": topic.id, "name": topic.name, "icon_color": 7322096}
+
+
+async def agree(backstage: Backstage, call: Call) -> bool:
+    """For what this stage does not show, such as pins; the chat must exist."""
+    backstage.chat_of(call)
+    return True
+
+
+def _member(user: User) -> Json:
+    return {"status": "member", "user": user.as_json()}
+
+
+METHODS: Final = (
+    Method("getChat", get_chat),
+    Method("getChatMember", get_chat_member),
+    Method("getChatMemberCount", get_chat_member_count),
+    Method("getChatAdministrators", get_chat_administrators),
+    Method("leaveChat", leave_chat, is_write=True),
+    Method("createForumTopic", create_forum_topic, is_write=True),
+    Method("pinChatMessage", agree),
+    Method("unpinChatMessage", agree),
+)

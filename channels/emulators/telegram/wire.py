@@ -1,0 +1,115 @@
+"""The HTTP face: `/bot{token}/{method}` and `/file/bot{token}/{path}`, answers in the API's envelope.
+
+The HTTP status of a refusal equals its `error_code`, as clients rely on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from channels.emulators.severing import sever
+from channels.emulators.telegram.backstage import Backstage
+from channels.emulators.telegram.call import read_call
+from channels.emulators.telegram.errors import ApiError, method_not_found, too_many_requests, unauthorized
+from channels.emulators.telegram.methods import METHODS
+from channels.emulators.telegram.methods.method import Method
+from channels.emulators.telegram.updates import PollCut
+
+BAD_GATEWAY = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>502 Bad Gateway</body>\r\n</html>\r\n"
+
+
+class Cut(Exception):
+    """The connection is to be cut instead of answered."""
+
+
+class Wire:
+    """One bot's Bot API as an ASGI application."""
+
+    def __init__(self, token: str, backstage: Backstage) -> None:
+        self._token = token
+        self._backstage = backstage
+        self.app = Starlette(
+            routes=[
+                Route("/bot{token}/{method}", self._enveloped(self._call), methods=["GET", "POST"]),
+                Route("/file/bot{token}/{path:path}", self._enveloped(self._download), methods=["GET"]),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        await self._backstage.webhook.close()
+
+    def _enveloped(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                if not hmac.compare_digest(request.path_params["token"].encode(), self._token.encode()):
+                    raise unauthorized()
+                return await handler(request)
+            except ApiError as refusal:
+                return _refusal(refusal)
+            except (Cut, PollCut):
+                await sever(request)
+                return Response(status_code=499)
+
+        return endpoint
+
+    async def _call(self, request: Request) -> Response:
+        method = METHODS.get(request.path_params["method"].lower())
+        if method is None:
+            raise method_not_found()
+        call = await read_call(request, method.name)
+        if method.name != "getUpdates" and self._backstage.faults.delay_s > 0:
+            await asyncio.sleep(self._backstage.faults.delay_s)
+        if (spoiled := self._spoiled(method)) is not None:
+            return spoiled
+        result = await method.run(self._backstage, call)
+        if method.is_write and _take(self._backstage, "drop_after"):
+            raise Cut
+        return JSONResponse({"ok": True, "result": result})
+
+    def _spoiled(self, method: Method) -> Response | None:
+        """What a fault switch answers instead of doing anything; None when none is on."""
+        backstage = self._backstage
+        if method.name == "getUpdates" and backstage.take("poll_errors"):
+            return Response(BAD_GATEWAY, 502, media_type="text/html")
+        if not method.is_write and not backstage.switch("faults_everywhere"):
+            return None
+        if _take(backstage, "drop_before"):
+            raise Cut
+        if _take(backstage, "server_error"):
+            return Response(BAD_GATEWAY, 502, media_type="text/html")
+        if _take(backstage, "rate_limit"):
+            raise too_many_requests(max(1, math.ceil(backstage.faults.retry_after_s)))
+        return None
+
+    async def _download(self, request: Request) -> Response:
+        wanted = request.path_params["path"]
+        for stored in self._backstage.world.files.values():
+            if stored.path == wanted:
+                return Response(stored.content, media_type="application/octet-stream")
+        raise ApiError(404, "Not Found")
+
+
+def _take(backstage: Backstage, counter: str) -> bool:
+    left: int = getattr(backstage.faults, counter)
+    if left > 0:
+        setattr(backstage.faults, counter, left - 1)
+    return left > 0
+
+
+def _refusal(refusal: ApiError) -> JSONResponse:
+    body: dict[str, object] = {"ok": False, "error_code": refusal.status, "description": refusal.description}
+    if refusal.parameters:
+        body["parameters"] = dict(refusal.parameters)
+    return JSONResponse(body, refusal.status)

@@ -1,0 +1,137 @@
+"""Typing indicators: shown from acceptance to the answer, owned by the turn, so they always stop.
+
+The agent announces a running turn every few seconds with how long the announcement holds; a turn that
+dies stops announcing, and its indicator goes out by itself. What a platform shows for five seconds is
+shown again before it fades.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+from channels.adapter import ChannelAdapter, SupportsTyping
+from channels.backoff import Backoff
+from gateway.contracts.errors import BusUnavailable, DeliveryError
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import Activity, Reply
+from gateway.contracts.ports import Clock, DeliveryBus
+
+log = logging.getLogger(__name__)
+
+STATUS: Final = "is thinking…"
+ACCEPTED_FOR_S: Final = 8.0  # until the agent's first announcement; longer only when all workers are busy
+SHOWN_MAX: Final = 500  # lanes with an indicator at once: each costs a request every few seconds
+ENDED_KEPT: Final = 2_000  # announcements are lossy and late; one of an answered turn must not light up again
+
+
+@dataclass(slots=True)
+class _Shown:
+    """One lane's indicator and the turns that want it, each until when."""
+
+    address: ReplyAddress
+    until_s: dict[str, float] = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
+
+
+class Indicators:
+    """The indicators of one channel. A platform without them costs nothing."""
+
+    def __init__(self, adapter: ChannelAdapter, bus: DeliveryBus, clock: Clock) -> None:
+        self._name = adapter.name
+        self._typing = adapter if isinstance(adapter, SupportsTyping) else None
+        self._bus = bus
+        self._clock = clock
+        self._shown: dict[str, _Shown] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    async def run(self) -> None:
+        """Follow the announcements until cancelled."""
+        backoff = Backoff(0.5, 10.0)
+        try:
+            while True:
+                try:
+                    async for activity in self._bus.activities(self._name):
+                        backoff.reset()
+                        self.follow(activity)
+                except BusUnavailable:
+                    log.debug("%s: no indicators while the bus is away", self._name)
+                await asyncio.sleep(backoff.next_s())
+        finally:
+            await self._all_out()
+
+    def accepted(self, address: ReplyAddress) -> None:
+        """A message is on the bus: show it before any worker has claimed it."""
+        self._show(address, "", ACCEPTED_FOR_S)
+
+    def follow(self, activity: Activity) -> None:
+        """A turn runs, or ended."""
+        if activity.ended:
+            self._end(activity.address, activity.turn_id)
+        elif activity.turn_id not in self._ended:
+            self._show(activity.address, activity.turn_id, activity.for_s)
+
+    def answering(self, reply: Reply) -> None:
+        """The answer leaves now: whatever is shown for its turn would only outlive it."""
+        self._end(reply.address, reply.turn_id)
+
+    def _show(self, address: ReplyAddress, turn_id: str, for_s: float) -> None:
+        if self._typing is None:
+            return
+        shown = self._shown.get(address.lane)
+        if shown is None:
+            if len(self._shown) >= SHOWN_MAX:
+                return
+            shown = self._shown[address.lane] = _Shown(address)
+            shown.task = asyncio.create_task(self._keep(shown, self._typing), name=f"{self._name}-typing")
+        shown.address = address
+        if turn_id:
+            shown.until_s.pop("", None)
+        shown.until_s[turn_id] = self._clock.monotonic_s() + for_s
+
+    def _end(self, address: ReplyAddress, turn_id: str) -> None:
+        if turn_id:
+            self._ended[turn_id] = None
+            while len(self._ended) > ENDED_KEPT:
+                self._ended.popitem(last=False)
+        shown = self._shown.get(address.lane)
+        if shown is None:
+            return
+        shown.until_s.pop("", None)
+        shown.until_s.pop(turn_id, None)
+        if not shown.until_s:
+            self._out(shown)
+
+    def _out(self, shown: _Shown) -> None:
+        del self._shown[shown.address.lane]
+        if shown.task is not None:
+            shown.task.cancel()
+
+    async def _keep(self, shown: _Shown, typing: SupportsTyping) -> None:
+        """Show, wait, show again, until the last turn's time is up."""
+        try:
+            while True:
+                await typing.show_typing(shown.address, STATUS)
+                now_s = self._clock.monotonic_s()
+                left_s = max(shown.until_s.values(), default=now_s) - now_s
+                if left_s <= 0:
+                    break
+                await asyncio.sleep(min(typing.typing_period_s, left_s))
+                if max(shown.until_s.values(), default=0.0) <= self._clock.monotonic_s():
+                    break
+            await typing.show_typing(shown.address, "")
+        except DeliveryError as error:
+            log.debug("%s: no indicator: %s", self._name, error)
+        except Exception:  # named boundary, adapter callback: an indicator is never worth a failure
+            log.exception("%s: the indicator failed", self._name)
+        if self._shown.get(shown.address.lane) is shown:
+            del self._shown[shown.address.lane]
+
+    async def _all_out(self) -> None:
+        tasks = [shown.task for shown in self._shown.values() if shown.task is not None]
+        for shown in tuple(self._shown.values()):
+            self._out(shown)
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,169 @@
+"""One path for all platforms from a normalized message to the bus: admit, scrub, bound, enqueue.
+
+`Intake.accept` returns only after the bus has the message, so that the adapter may then tell the platform
+"received"; while the bus is away it raises, and the platform keeps the message. The bus itself knows what
+it has seen. Whoever is turned away is told so, in the place where he spoke, at most once a minute.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from channels import notices
+from channels.adapter import Outcome, QueueFull
+from channels.admission import AccessPolicy, Admittance, admit
+from channels.bounding import fit
+from channels.commands import control_kind
+from channels.normalized import FoundFile, Incoming
+from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
+from gateway.contracts.messages import (
+    Attachment,
+    CleanText,
+    ControlKind,
+    ControlRequest,
+    InboundMessage,
+    RemovedSecrets,
+    Reply,
+    ReplyKind,
+)
+from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, Scrubber, Verdict
+from gateway.limits import AUTHOR_NAME_CHARS_MAX, PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S
+
+log = logging.getLogger(__name__)
+
+NOTICE_EVERY_MS: Final = 60_000
+FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
+
+
+class Intake:
+    """The door of one channel."""
+
+    def __init__(
+        self,
+        bus: IntakeBus,
+        access: AccessBus,
+        outbound: DeliveryBus,
+        scrubber: Scrubber,
+        clock: Clock,
+        policy: AccessPolicy,
+        *,
+        scope: SessionScope,
+        settle_ms: int = 0,
+        accepted: Callable[[ReplyAddress], None] = lambda address: None,
+    ) -> None:
+        """`accepted` is told of each message that waits for a turn now."""
+        self._bus = bus
+        self._access = access
+        self._outbound = outbound
+        self._scrubber = scrubber
+        self._clock = clock
+        self._policy = policy
+        self._scope = scope
+        self._settle_ms = settle_ms
+        self._accepted = accepted
+        self._is_closed = False
+
+    def close(self) -> None:
+        """The process stops: from now on nothing is taken, so the platform keeps it for the next process."""
+        self._is_closed = True
+
+    async def accept(self, incoming: Incoming) -> Outcome:
+        """Bring a message to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not acknowledge then."""
+        if self._is_closed:
+            raise QueueFull("Trivet is stopping")
+        owner = SessionKey(incoming.channel, incoming.user)
+        admittance = admit(owner, await self._access.role_of(owner), self._policy)
+        if admittance is not Admittance.ADMITTED:
+            await self._turn_away(incoming, owner, admittance)
+            return Outcome.REFUSED
+        message = self._message(incoming)
+        kind = control_kind(message.text)
+        return await (self._enqueue(message, incoming) if kind is None else self._control(message, kind))
+
+    async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
+        admission = await self._bus.enqueue(message, settle_ms=max(self._settle_ms, incoming.settle_ms))
+        match admission.verdict:
+            case Verdict.ACCEPTED:
+                self._accepted(message.address)
+                return Outcome.QUEUED
+            case Verdict.DUPLICATE:
+                return Outcome.DUPLICATE
+            case Verdict.LANE_FULL:
+                await self._tell(incoming, message.key, "lane-full", notices.LANE_FULL)
+                return Outcome.TURNED_AWAY
+            case Verdict.QUEUE_FULL:
+                raise QueueFull("the queue is full; messages stay with their platform until there is room")
+
+    async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
+        is_new = await self._bus.request_control(ControlRequest(kind, message))
+        return Outcome.CONTROL if is_new else Outcome.DUPLICATE
+
+    async def _turn_away(self, incoming: Incoming, owner: SessionKey, admittance: Admittance) -> None:
+        """Silence for the blocked; a sentence for a stranger, who in a group has addressed us."""
+        if admittance is Admittance.BLOCKED:
+            log.info("%s: a message of a blocked user was ignored", incoming.channel)
+        elif admittance is Admittance.CLOSED:
+            await self._tell(incoming, owner, "closed", notices.CLOSED)
+        elif incoming.is_private:
+            await self._tell(incoming, owner, "pairing", await self._pairing_sentence(owner))
+        else:
+            await self._tell(incoming, owner, "stranger", notices.STRANGER_IN_GROUP)
+
+    async def _pairing_sentence(self, owner: SessionKey) -> str:
+        code = await self._access.pairing_code(
+            owner,
+            new_code=self._clock.code(PAIRING_CODE_CHARS),
+            ttl_s=PAIRING_TTL_S,
+            pending_max=PAIRING_PENDING_MAX,
+        )
+        return notices.TOO_MANY_STRANGERS if code is None else notices.pairing(code)
+
+    async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
+        """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once."""
+        minute = incoming.sent_at_ms // NOTICE_EVERY_MS
+        await self._outbound.publish_notice(
+            Reply(
+                id=f"notice:{topic}:{key}:{incoming.address.lane}:{minute}",
+                turn_id="",
+                key=key,
+                address=incoming.address,
+                text=self._scrubber.scrub(sentence),
+                kind=ReplyKind.NOTICE,
+                created_at_ms=self._clock.now_ms(),
+            )
+        )
+
+    def _message(self, incoming: Incoming) -> InboundMessage:
+        text = self._scrubber.scrub(incoming.text)
+        bounded = fit(text)
+        return InboundMessage(
+            id=incoming.id,
+            key=SessionKey.scoped(incoming.channel, incoming.user, incoming.place, self._scope),
+            address=incoming.address,
+            text=text if bounded == text else self._scrubber.scrub(bounded),
+            author_id=incoming.user,
+            author_name=self._scrubber.scrub(incoming.author_name[:AUTHOR_NAME_CHARS_MAX]),
+            is_private=incoming.is_private,
+            sent_at_ms=incoming.sent_at_ms,
+            received_at_ms=self._clock.now_ms(),
+            attachments=tuple(self._attachment(found) for found in incoming.attachments),
+            removed=self._removed(incoming.text, text),
+        )
+
+    def _attachment(self, found: FoundFile) -> Attachment:
+        return Attachment(
+            kind=found.kind,
+            reference=found.reference,
+            name=self._scrubber.scrub(found.name[:FILE_NAME_CHARS_MAX]),
+            media_type=found.media_type,
+            size_bytes=found.size_bytes,
+        )
+
+    def _removed(self, raw: str, clean: CleanText) -> tuple[RemovedSecrets, ...]:
+        if raw == clean:
+            return ()
+        counts = Counter(finding.rule for finding in self._scrubber.findings(raw))
+        return tuple(RemovedSecrets(rule, count) for rule, count in sorted(counts.items()))

@@ -1,0 +1,127 @@
+"""One enabled channel at work: its adapter, its door, its deliveries, its indicators, its reports.
+
+The parts are supervised one by one: what fails for no foreseen reason is started again, and only a
+platform that rejects our credentials ends the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from channels.adapter import ChannelAdapter
+from channels.admission import AccessPolicy
+from channels.backoff import Backoff
+from channels.courier import Courier
+from channels.delivery import Delivery
+from channels.indicators import Indicators
+from channels.intake import Intake
+from channels.together import first_to_end
+from gateway.contracts.errors import BusUnavailable, CredentialsRejected
+from gateway.contracts.ids import SessionScope
+from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, OperatorBus, Scrubber
+from gateway.limits import CHANNEL_REPORT_TTL_S
+
+log = logging.getLogger(__name__)
+
+REPORT_EVERY_S: Final = CHANNEL_REPORT_TTL_S / 4
+LOOK_EVERY_S: Final = 0.25  # a change of state is reported at once
+RESTART_FIRST_S: Final = 0.5
+RESTART_CAP_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """The rooms of the bus that the channels role uses, and what else every line needs."""
+
+    intake: IntakeBus
+    access: AccessBus
+    deliveries: DeliveryBus
+    operator: OperatorBus
+    scrubber: Scrubber
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The part of the configuration that every line obeys."""
+
+    access: AccessPolicy
+    scope: SessionScope
+    settle_ms: int = 0
+
+
+class Line:
+    """One channel. Run it once."""
+
+    def __init__(self, adapter: ChannelAdapter, rooms: Rooms, rules: Rules, *, consumer: str) -> None:
+        self._adapter = adapter
+        self._operator = rooms.operator
+        self._clock = rooms.clock
+        self._rejection: str | None = None
+        self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
+        self._intake = Intake(
+            rooms.intake,
+            rooms.access,
+            rooms.deliveries,
+            rooms.scrubber,
+            rooms.clock,
+            rules.access,
+            scope=rules.scope,
+            settle_ms=rules.settle_ms,
+            accepted=self._indicators.accepted,
+        )
+        courier = Courier(adapter, rooms.deliveries, rooms.clock, answering=self._indicators.answering)
+        self._delivery = Delivery(adapter, rooms.deliveries, courier, consumer=consumer)
+
+    @property
+    def state(self) -> str:
+        """`connected`, or a plain reason."""
+        return self._rejection or self._adapter.state
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises `CredentialsRejected`."""
+        try:
+            await first_to_end(
+                self._kept_up("adapter", lambda: self._adapter.run(self._intake)),
+                self._kept_up("delivery", self._delivery.run),
+                self._kept_up("indicators", self._indicators.run),
+                self.report(),
+            )
+        except CredentialsRejected as error:
+            self._rejection = str(error)
+            raise
+
+    async def report(self) -> None:
+        """Tell the operator's side how this channel is, every few seconds and at every change."""
+        told, due_s = "", 0.0
+        while True:
+            state, now_s = self.state, self._clock.monotonic_s()
+            if state != told or now_s >= due_s:
+                try:
+                    await self._operator.report_channel(self._adapter.name, state, ttl_s=CHANNEL_REPORT_TTL_S)
+                    told, due_s = state, now_s + REPORT_EVERY_S
+                except BusUnavailable:
+                    log.debug("%s: nobody can be told how it is", self._adapter.name)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Take nothing more in, let the sends in flight arrive; then `run` may be cancelled."""
+        self._intake.close()
+        await self._delivery.drain(grace_s=grace_s)
+
+    async def _kept_up(self, part: str, run: Callable[[], Awaitable[None]]) -> None:
+        backoff = Backoff(RESTART_FIRST_S, RESTART_CAP_S)
+        while True:
+            try:
+                await run()
+                if self._delivery.is_draining:
+                    await asyncio.Event().wait()  # the end of the line is for `stop` to say
+            except CredentialsRejected:
+                raise
+            except Exception:  # named boundary, supervisor child: whatever it was, the channel goes on
+                log.exception("%s: the %s failed and starts again", self._adapter.name, part)
+            await asyncio.sleep(backoff.next_s())

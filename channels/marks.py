@@ -1,0 +1,89 @@
+"""How far a channel has listened: the last message of each place that is on the bus, kept on the bus itself.
+
+Platforms that keep no queue for us (Discord, and Slack after a few minutes) are read back from these
+marks after a restart or a lost connection. Marks may lag: what is read twice, the bus knows by its id.
+All marks of an account are one JSON value, written at most every few seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from gateway.contracts.ports import IntakeBus
+
+PLACES_MAX: Final = 1_000  # the most recent ones; a place that fell out is read from the account's mark
+_NEWEST: Final = "newest"
+_PLACES: Final = "places"
+
+
+class Marks:
+    """The marks of one account. `order` makes two message ids comparable."""
+
+    def __init__(self, positions: IntakeBus, name: str, order: Callable[[str], Any]) -> None:
+        self._positions = positions
+        self._name = name
+        self._order = order
+        self._places: OrderedDict[str, str] = OrderedDict()
+        self._newest = ""
+        self._ahead = ""
+        self._is_dirty = False
+
+    async def load(self) -> bool:
+        """Read them; False when this account has never listened before. Raises `BusUnavailable`."""
+        text = await self._positions.position(self._name)
+        if not text:
+            return False
+        kept = json.loads(text)
+        self._newest = self._ahead = str(kept[_NEWEST])
+        self._places = OrderedDict((str(place), str(last)) for place, last in kept[_PLACES])
+        return True
+
+    async def save(self) -> None:
+        """Write them if they moved. Raises `BusUnavailable`."""
+        if not self._is_dirty:
+            return
+        self._is_dirty = False
+        text = json.dumps({_NEWEST: self._newest, _PLACES: list(self._places.items())}, separators=(",", ":"))
+        try:
+            await self._positions.set_position(self._name, text)
+        except BaseException:
+            self._is_dirty = True
+            raise
+
+    @property
+    def newest(self) -> str:
+        """The newest message seen anywhere: where a place without a mark of its own begins."""
+        return self._newest
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Places with a mark, the most recent last."""
+        return tuple(self._places)
+
+    def of(self, place: str) -> str:
+        """The last message of a place that is on the bus, or the account's newest."""
+        return self._places.get(place, self._newest)
+
+    def reach(self, place: str, message_id: str) -> None:
+        """The message is on the bus, or is none of ours. Marks never go back."""
+        if place in self._places and self._order(message_id) <= self._order(self._places[place]):
+            return
+        self._places[place] = message_id
+        self._places.move_to_end(place)
+        while len(self._places) > PLACES_MAX:
+            self._places.popitem(last=False)
+        if not self._ahead or self._order(message_id) > self._order(self._ahead):
+            self._ahead = message_id
+        self._is_dirty = True
+
+    def settle(self) -> None:
+        """No place lags behind any more, so the account's mark may follow the newest message reached."""
+        self._newest = self._ahead
+
+    def begin(self, message_id: str) -> None:
+        """Nothing before this message concerns us: the very first start."""
+        self._newest = self._ahead = message_id
+        self._is_dirty = True

@@ -1,0 +1,27 @@
+"""The sentences that the channels role says by itself, without a turn. CommonMark, without filler. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.limits import LANE_MESSAGES_MAX, PAIRING_TTL_S
+
+LANE_FULL: Final = (
+    f"You have {LANE_MESSAGES_MAX} messages waiting for an answer, so I did not take this one. "
+    "Please send it again when I have caught up, or say /stop to drop what waits."
+)
+STRANGER_IN_GROUP: Final = (
+    "I do not know you yet. Write me a direct message, and I will tell you how an admin can let you in."
+)
+TOO_MANY_STRANGERS: Final = (
+    "I do not know you yet, and too many people are waiting to be let in. Please try again later."
+)
+CLOSED: Final = "I only talk to people whom an admin has let in."
+
+
+def pairing(code: str) -> str:
+    """What a stranger is told in a direct message."""
+    return (
+        f"I do not know you yet. Give this code to an admin, who can let you in with it: **{code}** "
+        f"(valid for {PAIRING_TTL_S // 3600} hour)."
+    )

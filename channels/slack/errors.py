@@ -1,0 +1,92 @@
+"""What Slack's refusals mean for a delivery.
+
+Slack answers 200 with `ok: false` and a word; a hung call is a plain `TimeoutError`, a cut one an error
+of aiohttp, and both may have been carried out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+
+from gateway.contracts.errors import (
+    AddressDead,
+    CredentialsRejected,
+    DeliveryError,
+    FormatRefused,
+    OutcomeUnknown,
+    RateLimited,
+    SendFailed,
+)
+
+_GONE: Final = frozenset({
+    "channel_not_found", "not_in_channel", "is_archived", "user_disabled", "user_not_found", "cannot_dm_bot",
+    "restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel",
+    "restricted_action_non_threadable_channel", "restricted_action_thread_locked", "messages_tab_disabled",
+    "thread_not_found", "message_not_found", "team_access_not_granted", "ekm_access_denied",
+})  # fmt: skip
+_CREDENTIALS: Final = frozenset({
+    "invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive", "missing_scope",
+    "no_permission", "org_login_required", "not_allowed_token_type", "access_denied",
+})  # fmt: skip
+_SAFE: Final = frozenset({"service_unavailable", "request_timeout", "accesslimited", "team_added_to_org"})
+_UNSURE: Final = frozenset({"fatal_error", "internal_error"})
+"""Documented as "some aspect of the operation may have succeeded before the error was raised"."""
+
+_NEVER_LEFT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+RETRY_AFTER_DEFAULT_S: Final = 30.0
+
+
+def delivery_error(error: Exception) -> DeliveryError:
+    """The branch of our tree for whatever a call of the SDK raised."""
+    if isinstance(error, SlackApiError):
+        return _api_error(error)
+    if isinstance(error, _NEVER_LEFT):
+        return SendFailed(f"no connection to Slack ({type(error).__name__})")
+    return OutcomeUnknown(f"cut before Slack answered ({type(error).__name__})")
+
+
+def api_word(error: SlackApiError) -> str:
+    """Slack's own word for what went wrong, empty when the answer was no JSON."""
+    data = getattr(error.response, "data", None)
+    return str(data.get("error", "")) if isinstance(data, dict) else ""
+
+
+def rejected(word: str) -> CredentialsRejected:
+    """The sentence for a token that Slack does not take."""
+    return CredentialsRejected(
+        f"Slack answers {word!r}; check channels.slack.bot_token and channels.slack.app_token and reinstall the app"
+    )
+
+
+def is_rejection(word: str) -> bool:
+    """True when only the operator can help."""
+    return word in _CREDENTIALS
+
+
+def _api_error(error: SlackApiError) -> DeliveryError:
+    word = api_word(error)
+    status = getattr(error.response, "status_code", None) or getattr(error.response, "status", 0)
+    if word == "ratelimited" or status == 429:
+        return RateLimited(_retry_after_s(error))
+    if word in _CREDENTIALS:
+        return rejected(word)
+    if word in _GONE:
+        return AddressDead(f"Slack answers {word!r}")
+    if word in _UNSURE:
+        return OutcomeUnknown(f"Slack answers {word!r}")
+    if word in _SAFE or (not word and status == 503):
+        return SendFailed(f"Slack answers {word or status!r}")
+    if not word:
+        return OutcomeUnknown(f"Slack answers {status} without a reason")
+    return FormatRefused(f"Slack answers {word!r}")
+
+
+def _retry_after_s(error: SlackApiError) -> float:
+    headers = getattr(error.response, "headers", None) or {}
+    try:
+        return max(0.0, float(headers.get("Retry-After", RETRY_AFTER_DEFAULT_S)))
+    except ValueError:
+        return RETRY_AFTER_DEFAULT_S

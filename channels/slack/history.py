@@ -1,0 +1,168 @@
+"""What was said while nobody listened: Slack's own history, from the marks on.
+
+Replies in threads are not part of a channel's history, so every thread that moved is read by itself:
+those whose root is on the newest page, and those we have listened in before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from channels.listening import Heard, HistoryUnavailable
+from channels.marks import Marks
+from channels.slack import limits
+from channels.slack.errors import api_word, delivery_error
+from gateway.contracts.errors import RateLimited
+from gateway.contracts.ports import Clock
+
+log = logging.getLogger(__name__)
+
+_TYPES: Final = "im,mpim,public_channel,private_channel"
+_SKIPPED: Final = frozenset({"channel_not_found", "not_in_channel", "thread_not_found", "is_archived", "missing_scope"})
+"""Answers that concern one place, or a permission we were not given: the others are read all the same."""
+
+Json = dict[str, Any]
+
+
+def ts_order(ts: str) -> tuple[int, int]:
+    """A `ts` as something to compare; as a float it would lose digits."""
+    whole, _, fraction = ts.partition(".")
+    return int(whole), int(fraction or 0)
+
+
+def place_of(channel_id: str, event: Json) -> str:
+    """The place a message belongs to: its thread if it is a reply, else the channel."""
+    thread_ts = str(event.get("thread_ts") or "")
+    return f"{channel_id}/{thread_ts}" if thread_ts and thread_ts != event.get("ts") else channel_id
+
+
+class History:
+    """Reads back one workspace."""
+
+    def __init__(self, client: AsyncWebClient, marks: Marks, clock: Clock) -> None:
+        self._client = client
+        self._marks = marks
+        self._clock = clock
+
+    async def missed(self) -> AsyncIterator[Heard]:
+        """Messages after the marks, a channel at a time, oldest first. Raises `HistoryUnavailable`."""
+        for channel_id, channel_type in await self._channels():
+            for event in sorted(await self._since(channel_id), key=lambda event: ts_order(event["ts"])):
+                whole = {**event, "type": "message", "channel": channel_id, "channel_type": channel_type}
+                yield Heard(place_of(channel_id, event), event["ts"], whole)
+
+    async def _channels(self) -> list[tuple[str, str]]:
+        """Where we are a member, those with the most recent marks first."""
+        recent = [place.partition("/")[0] for place in reversed(self._marks.places)]
+        rank = {channel_id: place for place, channel_id in reversed(list(enumerate(recent)))}
+        found: dict[str, str] = {}
+        cursor = ""
+        for _ in range(limits.HISTORY_PAGES_MAX):
+            page = await self._call(
+                self._client.users_conversations, types=_TYPES, exclude_archived=True, limit=200, cursor=cursor or None
+            )
+            found |= {channel["id"]: _type_of(channel) for channel in page.get("channels", ())}
+            cursor = _next_cursor(page)
+            if not cursor:
+                break
+        ranked = sorted(found.items(), key=lambda item: rank.get(item[0], len(rank)))
+        if len(ranked) > limits.HISTORY_PLACES_MAX:
+            log.warning(
+                "slack: of %d channels the %d most recent are read back", len(ranked), limits.HISTORY_PLACES_MAX
+            )
+        return ranked[: limits.HISTORY_PLACES_MAX]
+
+    async def _since(self, channel_id: str) -> list[Json]:
+        mark = self._mark(channel_id)
+        fresh: list[Json] = []
+        moved: set[str] = set(self._threads_heard(channel_id))
+        latest = ""
+        for _ in range(limits.HISTORY_PAGES_MAX):
+            page = await self._call(
+                self._client.conversations_history,
+                channel=channel_id,
+                limit=limits.HISTORY_PAGE,
+                latest=latest or None,
+            )
+            messages = page.get("messages", ())
+            news = [message for message in messages if ts_order(message["ts"]) > mark]
+            fresh += news
+            moved |= {message["ts"] for message in messages if self._has_moved(channel_id, message)}
+            if not page.get("has_more") or not messages or len(news) < len(messages):
+                break
+            latest = messages[-1]["ts"]
+        for thread_ts in sorted(moved, key=ts_order)[-limits.HISTORY_THREADS_MAX :]:
+            fresh += await self._replies(channel_id, thread_ts)
+        return _unique(fresh)
+
+    async def _replies(self, channel_id: str, thread_ts: str) -> list[Json]:
+        mark = self._mark(f"{channel_id}/{thread_ts}")
+        page = await self._call(
+            self._client.conversations_replies,
+            channel=channel_id,
+            ts=thread_ts,
+            oldest=_text(mark),
+            limit=limits.HISTORY_PAGE,
+        )
+        messages: Iterable[Json] = page.get("messages", ())
+        return [message for message in messages if message["ts"] != thread_ts and ts_order(message["ts"]) > mark]
+
+    def _threads_heard(self, channel_id: str) -> Iterable[str]:
+        for place in self._marks.places:
+            channel, slash, thread_ts = place.partition("/")
+            if slash and channel == channel_id and ts_order(self._marks.of(place)) >= self._oldest():
+                yield thread_ts
+
+    def _has_moved(self, channel_id: str, message: Json) -> bool:
+        latest_reply = message.get("latest_reply")
+        return bool(latest_reply) and ts_order(str(latest_reply)) > self._mark(f"{channel_id}/{message['ts']}")
+
+    def _mark(self, place: str) -> tuple[int, int]:
+        return max(ts_order(self._marks.of(place) or "0"), self._oldest())
+
+    def _oldest(self) -> tuple[int, int]:
+        return self._clock.now_ms() // 1000 - limits.HISTORY_AGE_MAX_S, 0
+
+    async def _call(self, call: Callable[..., Awaitable[AsyncSlackResponse]], **arguments: Any) -> Json:
+        """The answer's fields; nothing for a place that cannot be read."""
+        for _ in range(limits.HISTORY_RATE_LIMITS_MAX):
+            try:
+                answer = await call(**arguments)
+                return answer.data if isinstance(answer.data, dict) else {}
+            except Exception as error:
+                if isinstance(error, SlackApiError) and api_word(error) in _SKIPPED:
+                    log.warning("slack: a place is not read back: %s", api_word(error))
+                    return {}
+                refusal = delivery_error(error)
+                if not isinstance(refusal, RateLimited):
+                    raise HistoryUnavailable(str(refusal)) from error
+                await asyncio.sleep(refusal.retry_after_s)
+        raise HistoryUnavailable("rate limited again and again")
+
+
+def _type_of(channel: Json) -> str:
+    if channel.get("is_im"):
+        return "im"
+    if channel.get("is_mpim"):
+        return "mpim"
+    return "group" if channel.get("is_private") else "channel"
+
+
+def _next_cursor(page: Json) -> str:
+    return str((page.get("response_metadata") or {}).get("next_cursor") or "")
+
+
+def _unique(messages: list[Json]) -> list[Json]:
+    """A broadcast reply stands in the channel and in its thread."""
+    return list({message["ts"]: message for message in messages}.values())
+
+
+def _text(order: tuple[int, int]) -> str:
+    return f"{order[0]}.{order[1]:06d}"

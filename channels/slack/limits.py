@@ -1,0 +1,32 @@
+"""Slack's limits and ours, each with its source (docs.slack.dev unless another is named)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CHANNEL_PER_S: Final = 1.0  # chat.postMessage: "one message per second per channel", short bursts pass
+CHANNEL_BURST: Final = 3
+WORKSPACE_PER_S: Final = 5.0  # "several hundred messages per minute" for a workspace
+WORKSPACE_BURST: Final = 20
+
+STATUS_PERIOD_S: Final = 60.0  # assistant.threads.setStatus fades after two minutes
+
+CALL_TIMEOUT_S: Final = 30.0
+CONNECT_TIMEOUT_S: Final = 20.0
+PING_EVERY_S: Final = 5.0
+WATCH_EVERY_S: Final = 1.0
+DEAD_AFTER_S: Final = 12.0  # the SDK looks every ping; what it has not mended by then we build anew
+HELLO_WITHIN_S: Final = 10.0
+RETRY_FIRST_S: Final = 1.0
+RETRY_CAP_S: Final = 60.0
+
+HISTORY_PAGE: Final = 100
+HISTORY_PAGES_MAX: Final = 5
+HISTORY_PLACES_MAX: Final = 40  # Tier 3 allows some 50 calls a minute, and live messages wait meanwhile
+HISTORY_THREADS_MAX: Final = 20  # in one channel
+HISTORY_RATE_LIMITS_MAX: Final = 3
+HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over
+LOOKUP_PAGES_MAX: Final = 3
+LOOKUP_MARGIN_S: Final = 60  # between our clock and Slack's
+
+THREADS_KNOWN_MAX: Final = 5_000  # threads remembered in memory; the durable set is on the bus

@@ -1,0 +1,99 @@
+"""What Telegram's refusals mean for a delivery. Pure but for reading the SDK's exception types.
+
+`BadRequest` is a subclass of `NetworkError` in python-telegram-bot, so the order of the cases matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+import httpx
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    RetryAfter,
+    TelegramError,
+    TimedOut,
+)
+
+from gateway.contracts.errors import (
+    AddressDead,
+    AddressMoved,
+    CredentialsRejected,
+    DeliveryError,
+    FormatRefused,
+    OutcomeUnknown,
+    RateLimited,
+    SendFailed,
+)
+from gateway.contracts.ids import ReplyAddress
+
+_GONE: Final = (
+    "chat not found",
+    "user not found",
+    "peer_id_invalid",
+    "group chat was deactivated",
+    "user is deactivated",
+    "bot was kicked",
+    "bot was blocked",
+    "not enough rights",
+    "have no rights",
+    "need administrator rights",
+    "chat_write_forbidden",
+    "chat_restricted",
+    "chat_send_plain_forbidden",
+    "topic_closed",
+    "topic_deleted",
+    "message thread not found",
+)
+"""Descriptions of a 400 that say "not here, not any more"."""
+
+_NEVER_LEFT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+"""Transport errors that happen before the request is written."""
+
+REJECTED: Final = "Telegram does not accept the bot token; set channels.telegram.token to the one that @BotFather shows"
+
+
+def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -> DeliveryError:
+    """The branch of our tree for `error`. `moved` gives the address in the chat with a new id."""
+    match error:
+        case RetryAfter():
+            return RateLimited(seconds(error.retry_after))
+        case ChatMigrated():
+            return AddressMoved(moved(error.new_chat_id))
+        case BadRequest():
+            return _bad_request(error)
+        case Forbidden():
+            return AddressDead(error.message)
+        case InvalidToken():
+            return CredentialsRejected(REJECTED)
+        case TimedOut() | NetworkError():
+            return _network_error(error)
+        case _:
+            return OutcomeUnknown(type(error).__name__)
+
+
+def seconds(delay: float | timedelta) -> float:
+    """The library hands out whole seconds or a timedelta, as its environment says."""
+    return delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
+
+
+def _bad_request(error: BadRequest) -> DeliveryError:
+    said = error.message.lower()
+    if any(sign in said for sign in _GONE):
+        return AddressDead(error.message)
+    return FormatRefused(error.message)
+
+
+def _network_error(error: NetworkError) -> DeliveryError:
+    cause = error.__cause__
+    if isinstance(cause, _NEVER_LEFT):
+        return SendFailed(f"no connection ({type(cause).__name__})")
+    if cause is None or isinstance(cause, TelegramError):  # an answer came, with a 5xx status or a body of no use
+        return SendFailed("Telegram's server has trouble")
+    return OutcomeUnknown(f"cut before an answer came ({type(cause).__name__})")

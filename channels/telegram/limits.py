@@ -1,0 +1,30 @@
+"""Telegram's limits and ours, each with its source (the Bot API documentation unless another is named)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CHAT_PER_S: Final = 1.0  # "avoid sending more than one message per second" in one chat; short bursts pass
+CHAT_BURST: Final = 3
+GROUP_PER_S: Final = 20 / 60  # "not more than 20 messages per minute" in one group
+GROUP_BURST: Final = 5
+BOT_PER_S: Final = 25.0  # "about 30 messages per second" over all chats, less a margin for typing and polling
+BOT_BURST: Final = 25
+
+TYPING_PERIOD_S: Final = 4.0  # a chat action is shown for 5 seconds or less
+
+POLL_TIMEOUT_S: Final = 50  # the server clamps getUpdates' timeout to 50
+POLL_READ_MARGIN_S: Final = 10.0
+POLL_BATCH_MAX: Final = 100
+POLL_RETRY_FIRST_S: Final = 0.5
+POLL_RETRY_CAP_S: Final = 30.0
+CONFLICT_FIRST_S: Final = 5.0  # two pollers end each other's requests: quarrelling fast helps nobody
+CONFLICT_CAP_S: Final = 60.0
+
+SEND_READ_TIMEOUT_S: Final = 45.0  # a busy server finishes late; giving up early makes the outcome unknown
+CALL_TIMEOUT_S: Final = 15.0
+CONNECT_TIMEOUT_S: Final = 10.0
+CONNECTIONS_MAX: Final = 64
+
+ALLOWED_UPDATES: Final = ("message",)
+"""Always sent: the server remembers the list of whoever asked last."""

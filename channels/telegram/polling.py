@@ -1,0 +1,80 @@
+"""Updates by long poll, confirmed only after the bus has every message of the batch.
+
+Telegram forgets an update when the next `getUpdates` asks for a higher offset, so the offset moves after
+the last message of a batch is on the bus and never before; a batch that was interrupted comes again, and
+the bus knows what it has. The raw JSON is read: an update that nobody can parse must not stop the others.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from telegram import Bot
+
+from channels.adapter import Door
+from channels.normalized import Ignored
+from channels.telegram import limits
+from channels.telegram.normalize import Me, normalize
+from gateway.contracts.ports import IntakeBus
+
+log = logging.getLogger(__name__)
+
+_POLL_S: Final = limits.POLL_TIMEOUT_S
+
+
+class Poller:
+    """The update stream of one bot."""
+
+    def __init__(self, bot: Bot, me: Me, positions: IntakeBus, *, poll_s: int = _POLL_S) -> None:
+        self._bot = bot
+        self._me = me
+        self._positions = positions
+        self._position = f"telegram:{me.id}"
+        self._poll_s = poll_s
+        self.poisoned = 0
+        """Updates that could not be understood, since the start."""
+
+    async def next_batch(self, door: Door) -> int:
+        """One long poll; everything in it goes through the door, then the offset moves. Returns its size.
+
+        Raises `BusUnavailable` or the SDK's `TelegramError`; the offset then stays.
+        """
+        offset = int(await self._positions.position(self._position) or 0)
+        updates = await self._get_updates(offset)
+        for update in updates:
+            await self._hand_in(update, door)
+        newest = max((update_id for update in updates if (update_id := _update_id(update)) is not None), default=None)
+        if newest is not None:
+            await self._positions.set_position(self._position, str(newest + 1))
+        return len(updates)
+
+    async def _get_updates(self, offset: int) -> list[Any]:
+        answer = await self._bot.do_api_request(
+            "getUpdates",
+            api_kwargs={
+                "offset": offset,
+                "timeout": self._poll_s,
+                "limit": limits.POLL_BATCH_MAX,
+                "allowed_updates": list(limits.ALLOWED_UPDATES),
+            },
+            read_timeout=self._poll_s + limits.POLL_READ_MARGIN_S,
+        )
+        return answer if isinstance(answer, list) else []
+
+    async def _hand_in(self, update: Any, door: Door) -> None:
+        try:
+            incoming = normalize(update, self._me)
+        except Exception:  # named boundary, adapter callback: one poisonous update must not hold up the others
+            self.poisoned += 1
+            log.exception("telegram: update %s is skipped: it cannot be understood", _update_id(update))
+            return
+        if isinstance(incoming, Ignored):
+            log.debug("telegram: update %s ignored: %s", _update_id(update), incoming.reason)
+            return
+        await door.accept(incoming)
+
+
+def _update_id(update: Any) -> int | None:
+    value = update.get("update_id") if isinstance(update, dict) else None
+    return value if isinstance(value, int) else None

@@ -1,0 +1,67 @@
+"""The composition root of `trivet chat`: one line on the terminal, until the input ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+
+from gateway.telemetry.logs import configure_logs
+
+from channels.admission import AccessPolicy, StrangerRule
+from channels.line import Line, Rooms, Rules
+from channels.terminal.adapter import KEY, TerminalAdapter
+from gateway.bus.bus import open_bus
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.clock import SystemClock
+from gateway.config import Settings, load
+from gateway.contracts.ports import Scrubber
+from gateway.exits import run_to_exit
+from gateway.scrub import new_scrubber
+
+STOP_GRACE_S = 2.0
+
+
+def main() -> None:
+    """Talk until the end of the input."""
+    loaded = load()
+    scrubber = new_scrubber(loaded.secrets)
+    configure_logs(scrubber, level="warning", as_json=loaded.settings.log.as_json)
+    asyncio.run(_chat(loaded.settings, scrubber))
+
+
+async def _chat(settings: Settings, scrubber: Scrubber) -> None:
+    bus = await open_bus(settings.redis.url or EmbeddedValkey(settings.data_dir).url)
+    try:
+        clock = SystemClock()
+        adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)
+        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock)
+        rules = Rules(AccessPolicy(StrangerRule.CLOSED, frozenset({KEY})), settings.session.scope)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)
+        if not (await bus.operator.figures()).workers_alive:
+            sys.stderr.write(
+                "trivet: no agent is running, so nobody answers yet: start `trivet up` or `trivet agent`\n"
+            )
+        await _run(Line(adapter, rooms, rules, consumer=socket.gethostname()), adapter)
+    finally:
+        await bus.close()
+
+
+async def _run(line: Line, adapter: TerminalAdapter) -> None:
+    working = asyncio.create_task(line.run())
+    finished = asyncio.create_task(adapter.finished.wait())
+    try:
+        await asyncio.wait((working, finished), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+        await line.stop(grace_s=STOP_GRACE_S)
+    finally:
+        for task in (working, finished):
+            task.cancel()
+        await asyncio.gather(working, finished, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    run_to_exit(main)

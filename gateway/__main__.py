@@ -1,0 +1,58 @@
+"""The `trivet` command line."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed_version
+from typing import Annotated, NoReturn
+
+import typer
+
+from gateway.cli import roles, settings, upkeep
+from gateway.exits import run_to_exit
+
+app = typer.Typer(
+    name="trivet",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Trivet: one agent in Telegram, Discord and Slack.",
+)
+for command in (
+    roles.up,
+    roles.channels,
+    roles.agent,
+    roles.admin,
+    roles.chat,
+    upkeep.demo,
+    upkeep.doctor,
+    upkeep.migrate,
+    upkeep.pair,
+    upkeep.scrub,
+):
+    app.command()(command)
+app.add_typer(settings.app, name="config")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"trivet {installed_version('trivet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def trivet(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Trivet: one agent in Telegram, Discord and Slack."""
+
+
+def main() -> NoReturn:
+    """Run the command line; every error of ours ends in one sentence and an exit code."""
+    run_to_exit(app)
+
+
+if __name__ == "__main__":
+    main()

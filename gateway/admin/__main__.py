@@ -1,0 +1,90 @@
+"""The composition root of the admin role: settings, bus, store, scrubber, HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+
+import uvicorn
+
+from gateway.admin.app import Parts, create_app
+from gateway.admin.operator_channel import take_replies
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import embedded_url
+from gateway.clock import SystemClock
+from gateway.config import Loaded, Settings, admin_token, database_url, load
+from gateway.exits import run_to_exit
+from gateway.preflight import cannot_listen
+from gateway.scrub import Scrubber
+from gateway.store import SqlStore, open_store
+from gateway.telemetry.logs import configure_logs
+
+_GRACE_S = 2
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    asyncio.run(_serve(load()))
+
+
+async def _serve(loaded: Loaded) -> None:
+    settings = loaded.settings
+    token = admin_token(settings)
+    scrubber = Scrubber(known_values=(*loaded.secrets, token))
+    configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
+    clock = SystemClock()
+    with _listener(settings) as listener:
+        async with _bus(settings) as bus, _store(settings, clock) as store:
+            parts = Parts(
+                store=store,
+                figures=bus.operator,
+                intake=bus.intake,
+                scrubber=scrubber,
+                clock=clock,
+                channels=settings.channels.enabled_names,
+                version=version("trivet"),
+            )
+            config = uvicorn.Config(
+                create_app(parts, token), log_config=None, access_log=False, timeout_graceful_shutdown=_GRACE_S
+            )
+            taking = asyncio.create_task(take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock))
+            try:
+                await uvicorn.Server(config).serve(sockets=[listener])
+            finally:
+                taking.cancel()
+                await asyncio.gather(taking, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def _bus(settings: Settings) -> AsyncIterator[RedisBus]:
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+@contextlib.asynccontextmanager
+async def _store(settings: Settings, clock: SystemClock) -> AsyncIterator[SqlStore]:
+    store = open_store(database_url(settings), clock)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _listener(settings: Settings) -> socket.socket:
+    """The listening socket. Raises `ConfigError` when somebody else has the port."""
+    http = settings.http
+    family = socket.AF_INET6 if ":" in http.host else socket.AF_INET
+    try:
+        return socket.create_server((http.host, http.port), family=family)
+    except OSError as error:
+        raise cannot_listen(http.host, http.port, "http.port", error) from error
+
+
+if __name__ == "__main__":
+    run_to_exit(main)

@@ -1,0 +1,193 @@
+"""The operator's HTTP API: health, metrics, sessions. Every answer is JSON; every refusal says why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette import status
+
+from gateway.admin.auth import AdminToken
+from gateway.admin.operator_channel import compact_order
+from gateway.admin.readiness import reasons
+from gateway.admin.views import (
+    Accepted,
+    CompactOrder,
+    MessageView,
+    Readiness,
+    SessionView,
+    message_view,
+    session_view,
+)
+from gateway.contracts.entries import Session
+from gateway.contracts.errors import BadSessionKey, BusError, StoreError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Clock, IntakeBus, OperatorBus, QueueFigures, Scrubber, Store, Verdict
+from gateway.telemetry.metrics import CONTENT_TYPE, exposition
+
+PAGE_MAX: Final = 500  # rows of one answer: a dashboard shows fewer, an export pages on
+PAGE_DEFAULT: Final = 50
+_PAGES: Final = Path(__file__).parent / "pages"
+
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the API is made of. `channels` are those that shall be connected."""
+
+    store: Store
+    figures: OperatorBus
+    intake: IntakeBus
+    scrubber: Scrubber
+    clock: Clock
+    channels: Sequence[str]
+    version: str
+
+
+def create_app(parts: Parts, token: str) -> FastAPI:
+    """The whole application. Raises `ConfigError` for an empty token."""
+    admin = AdminToken(token)
+    app = FastAPI(
+        title="Trivet",
+        version=parts.version,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        separate_input_output_schemas=False,
+    )
+    app.add_exception_handler(BusError, _unavailable)
+    app.add_exception_handler(StoreError, _unavailable)
+    app.include_router(_health(parts))
+    app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
+    app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
+    app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])
+    return app
+
+
+def _health(parts: Parts) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """This process answers."""
+        return {"status": "ok"}
+
+    @router.get("/readyz", responses={503: {"model": Readiness}})
+    async def readyz(response: Response) -> Readiness:
+        """Every configured channel is connected, an agent is alive, the database is ours; else 503 and why."""
+        figures, problem = await _figures(parts), await _database_problem(parts)
+        found = list(reasons(figures, channels=parts.channels, database_problem=problem))
+        if found:
+            response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+        return Readiness(ready=not found, reasons=found)
+
+    return router
+
+
+def _metrics(parts: Parts) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/metrics", response_class=Response)
+    async def metrics() -> Response:
+        """The figures of bus and database as Prometheus text."""
+        figures, problem = await _figures(parts), await _database_problem(parts)
+        text = exposition(figures, channels=parts.channels, database_up=not problem, version=parts.version)
+        return Response(text, media_type=CONTENT_TYPE)
+
+    return router
+
+
+def _sessions(parts: Parts) -> APIRouter:
+    router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+
+    @router.get("")
+    async def sessions(
+        limit: Limit = PAGE_DEFAULT, offset: Annotated[int, Query(ge=0)] = 0, key: str | None = None
+    ) -> list[SessionView]:
+        """Newest first; `key` shows those of one session key."""
+        found = await parts.store.sessions(key=_key(key) if key else None, limit=limit, offset=offset)
+        return [session_view(session) for session in found]
+
+    @router.get("/{session_id}")
+    async def session(session_id: str) -> SessionView:
+        """One conversation."""
+        return session_view(await _wanted(parts, session_id))
+
+    @router.get("/{session_id}/messages")
+    async def messages(
+        session_id: str,
+        after_seq: Annotated[int, Query(ge=0)] = 0,
+        limit: Limit = PAGE_DEFAULT,
+    ) -> list[MessageView]:
+        """Everything ever said in it, oldest first; ask again with the last `seq` for what follows."""
+        session = await _wanted(parts, session_id)
+        entries = await parts.store.transcript(session.id, after_seq=after_seq, limit=limit)
+        return [message_view(entry) for entry in entries]
+
+    @router.post("/{session_id}/compact", status_code=status.HTTP_202_ACCEPTED)
+    async def compact(session_id: str, order: CompactOrder | None = None) -> Accepted:
+        """Summarize the conversation so far, as `/compact` in its chat would; the chat hears nothing of it."""
+        session = await _wanted(parts, session_id)
+        if not session.is_current:
+            raise HTTPException(status.HTTP_409_CONFLICT, "only the current session of a key can be compacted")
+        message = compact_order(session.key, order.focus if order else "", scrubber=parts.scrubber, clock=parts.clock)
+        admission = await parts.intake.enqueue(message)
+        if admission.verdict in {Verdict.LANE_FULL, Verdict.QUEUE_FULL}:
+            raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, "too many messages wait: try again later")
+        return Accepted(message_id=message.id)
+
+    return router
+
+
+def _documentation(app: FastAPI) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+    pages = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
+
+    @router.get("/api/openapi.json")
+    async def openapi() -> JSONResponse:
+        return JSONResponse(app.openapi())
+
+    @router.get("/api/docs")
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(pages.get_template("docs.html").render(api=app.openapi()))
+
+    return router
+
+
+async def _wanted(parts: Parts, session_id: str) -> Session:
+    session = await parts.store.session(session_id)
+    if session is None:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
+    return session
+
+
+async def _figures(parts: Parts) -> QueueFigures | None:
+    try:
+        return await parts.figures.figures()
+    except BusError:
+        return None
+
+
+async def _database_problem(parts: Parts) -> str:
+    try:
+        await parts.store.check_schema()
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, status.HTTP_503_SERVICE_UNAVAILABLE)
+
+
+def _key(text: str) -> SessionKey:
+    try:
+        return SessionKey.parse(text)
+    except BadSessionKey as error:
+        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error

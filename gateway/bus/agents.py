@@ -1,0 +1,86 @@
+"""The bus as the agent role sees it: lanes, leases and the side door in one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from gateway.bus import subscriptions
+from gateway.bus.control import ControlLane
+from gateway.bus.holdings import Holdings
+from gateway.bus.keys import ShardKeys
+from gateway.bus.lanes import Lanes
+from gateway.bus.leases import Leases
+from gateway.bus.line import Line
+from gateway.bus.outbound import Publisher
+from gateway.bus.pool import Pool
+from gateway.contracts.envelope import encode
+from gateway.contracts.messages import Activity, ControlRequest, InboundMessage, Receipt, Reply
+from gateway.contracts.ports import Claim, ClaimBatch
+
+
+class AgentBus:
+    """`gateway.contracts.ports.LaneBus`; each promise is kept in the room its method leads to."""
+
+    def __init__(self, line: Line, pool: Pool, keys: ShardKeys) -> None:
+        self._line = line
+        self._pool = pool
+        self._keys = keys
+        self._holdings = Holdings()
+        self._lanes = Lanes(line, pool, keys, self._holdings)
+        self._control = ControlLane(line, pool, keys)
+        self._publisher = Publisher(line, keys)
+        self.leases = Leases(line, keys, self._holdings)
+
+    async def register(self, worker: str, *, lease_ttl_s: float) -> None:
+        await self.leases.register(worker, lease_ttl_s=lease_ttl_s)
+
+    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[str, ...] | None:
+        return await self.leases.beat(worker, lease_ttl_s=lease_ttl_s)
+
+    async def reap(self) -> int:
+        return await self.leases.reap()
+
+    async def drain(self, worker: str, claims: Sequence[Claim]) -> None:
+        """Hand back all lanes of `worker`, named in `claims` or not: who leaves keeps none."""
+        await self.leases.drain(worker)
+
+    async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
+        return await self._lanes.claim(
+            worker, lanes_max=lanes_max, messages_max=messages_max, attempts_max=attempts_max
+        )
+
+    async def wait_for_work(self, *, timeout_s: float) -> None:
+        await self._lanes.wait_for_work(timeout_s=timeout_s)
+
+    async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
+        return await self._lanes.commit(claim, handled=handled, replies=replies)
+
+    async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
+        return await self._lanes.retry_later(claim, delay_s=delay_s, error=error)
+
+    async def extend(self, claim: Claim) -> tuple[InboundMessage, ...]:
+        return await self._lanes.extend(claim)
+
+    async def cancellations(self, worker: str) -> AsyncIterator[str]:
+        """Lanes whose running turn was stopped, each once, whether this or the beat hears of it first."""
+        async for cancel in subscriptions.messages(self._pool, self._keys.cancel_channel(worker)):
+            for lane in self._holdings.cancelled(worker, [cancel.decode()]):
+                yield lane
+
+    async def republish(self, replies: Sequence[Reply]) -> None:
+        await self._publisher.publish(replies)
+
+    async def show_activity(self, activity: Activity) -> None:
+        await self._line.call("PUBLISH", self._keys.activity_channel(activity.address.channel), encode(activity))
+
+    def control_requests(self, worker: str) -> AsyncIterator[tuple[str, ControlRequest]]:
+        return self._control.requests(worker)
+
+    async def finish_control(self, receipt: str, reply: Reply) -> None:
+        await self._control.finish(receipt, reply)
+
+    async def receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
+        return await self._control.receipts(worker, count=count, wait_s=wait_s)
+
+    async def finish_receipts(self, ids: Sequence[str]) -> None:
+        await self._control.finish_receipts(ids)

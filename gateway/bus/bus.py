@@ -1,0 +1,85 @@
+"""The bus of one role: open it once, hand its rooms to whoever needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from gateway.bus.access import Access
+from gateway.bus.agents import AgentBus
+from gateway.bus.connection import Server, check_server, close_client, translated
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.figures import Operator
+from gateway.bus.heartbeat import Heartbeat
+from gateway.bus.intake import Intake
+from gateway.bus.keys import SHARDS, ShardKeys
+from gateway.bus.line import Line
+from gateway.bus.pool import Pool
+from gateway.bus.processes import ProcessName
+from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX
+
+
+async def open_bus(
+    url: str,
+    *,
+    lane_messages_max: int = LANE_MESSAGES_MAX,
+    queue_messages_max: int = QUEUE_MESSAGES_MAX,
+) -> RedisBus:
+    """Connect to the Redis at `url` and see that it can serve us.
+
+    Raises `ConfigError` for a wrong URL, password, server version or layout, `BusUnavailable` when nobody
+    answers. Intake and everything else have a connection each: a long list of replies to publish never
+    stands in front of a message.
+    """
+    server = Server.at(url)
+    client = server.pool_client()
+    try:
+        await check_server(client, server.where, shards=SHARDS)
+    except (RedisError, OSError) as error:
+        await close_client(client)
+        raise translated(error, server.where) from None
+    except BaseException:
+        await close_client(client)
+        raise
+    return RedisBus(server, client, lane_messages_max=lane_messages_max, queue_messages_max=queue_messages_max)
+
+
+class RedisBus:
+    """The rooms of the bus, one per port: `intake`, `access`, `lanes`, `deliveries`, `operator`."""
+
+    def __init__(self, server: Server, client: Redis, *, lane_messages_max: int, queue_messages_max: int) -> None:
+        keys, where = ShardKeys(0), server.where
+        self._url = server.url
+        self._keys = keys
+        self._pool = pool = Pool(client, where)
+        self._intake_line = Line(server.line_client(), where)
+        self._line = Line(server.line_client(), where)
+        self.intake = Intake(
+            self._intake_line,
+            keys,
+            lane_messages_max=lane_messages_max,
+            queue_messages_max=queue_messages_max,
+        )
+        self.access = Access(self._line, pool, keys)
+        self.lanes = AgentBus(self._line, pool, keys)
+        self.deliveries = Deliveries(self._line, pool, keys, ProcessName.of_this_process())
+        self.operator = Operator(self._line, keys)
+
+    def heartbeat(
+        self,
+        worker: str,
+        *,
+        on_cancel: Callable[[str], None],
+        on_lost: Callable[[], None],
+    ) -> Heartbeat:
+        """The pulse of a registered worker, for `async with`."""
+        return Heartbeat(self._url, self._keys, self.lanes.leases, worker, on_cancel=on_cancel, on_lost=on_lost)
+
+    async def close(self) -> None:
+        """Leave the channels, finish what was sent, hang up."""
+        await self.deliveries.close()
+        await self._intake_line.close()
+        await self._line.close()
+        await self._pool.close()

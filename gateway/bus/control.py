@@ -1,0 +1,125 @@
+"""The side door of the agent role: control commands and receipts, each to one worker, never behind work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from gateway.bus.groups import GroupReader, StreamEntry
+from gateway.bus.keys import ShardKeys
+from gateway.bus.line import Line
+from gateway.bus.outbound import reply_arguments
+from gateway.bus.pool import Pool
+from gateway.bus.scripts import script
+from gateway.contracts.envelope import decode
+from gateway.contracts.errors import BadEnvelope, BusUnavailable
+from gateway.contracts.messages import ControlRequest, Receipt, Reply
+
+AGENT_GROUP: Final = "agents"
+_CONTROL_BATCH: Final = 16
+_CONTROL_WAIT_S: Final = 1.0  # also how often a dead worker's commands are looked for
+_PAUSE_S: Final = 0.2
+
+
+class ControlLane:
+    """Two streams with one consumer per worker; what a dead worker left goes to the living."""
+
+    def __init__(self, line: Line, pool: Pool, keys: ShardKeys) -> None:
+        self._line = line
+        self._pool = pool
+        self._keys = keys
+        self._commands: dict[str, GroupReader] = {}
+        self._receipts: dict[str, GroupReader] = {}
+
+    async def requests(self, worker: str) -> AsyncIterator[tuple[str, ControlRequest]]:
+        """Control commands for `worker`, with the receipt to acknowledge them by.
+
+        Waits by itself while Redis is away. A command that was handed out and not finished is handed out
+        again when the worker asks anew.
+        """
+        reader = self._commands[worker] = self._reader(self._keys.control, worker)
+        while True:
+            try:
+                entries = await reader.read(count=_CONTROL_BATCH, wait_s=_CONTROL_WAIT_S)
+                for entry in entries:
+                    request = await self._command(reader, entry)
+                    if request is not None:
+                        yield entry.id, request
+            except BusUnavailable:
+                await asyncio.sleep(_PAUSE_S)
+
+    async def finish(self, receipt: str, reply: Reply) -> None:
+        """Publish the answer and acknowledge the command, atomically."""
+        channel, identity, envelope = reply_arguments(reply)
+        await self._line.run(
+            script("finish_control"),
+            (self._keys.control, self._keys.outbound(reply.address.channel), self._keys.outbound_channels),
+            (AGENT_GROUP, receipt, channel, self._keys.published(""), identity, envelope),
+        )
+        for reader in self._commands.values():
+            reader.finished(receipt)
+
+    async def receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
+        """Ends of deliveries, each to one worker until it is finished."""
+        reader = self._receipts.get(worker)
+        if reader is None:
+            reader = self._receipts[worker] = self._reader(self._keys.receipts, worker)
+        found: list[tuple[str, Receipt]] = []
+        for entry in await reader.read(count=count, wait_s=wait_s):
+            try:
+                receipt = decode(entry.fields[b"e"])
+                if not isinstance(receipt, Receipt):
+                    raise BadEnvelope(f"expected a receipt, found {type(receipt).__name__}")
+            except BadEnvelope as error:
+                await self._bury(reader, self._keys.receipts, entry, error)
+            else:
+                found.append((entry.id, receipt))
+        return found
+
+    async def finish_receipts(self, ids: Sequence[str]) -> None:
+        """The receipts are in SQL."""
+        if not ids:
+            return
+        await self._line.run(script("drop_entries"), (self._keys.receipts,), (AGENT_GROUP, *ids))
+        for reader in self._receipts.values():
+            for entry_id in ids:
+                reader.finished(entry_id)
+
+    async def _command(self, reader: GroupReader, entry: StreamEntry) -> ControlRequest | None:
+        try:
+            request = decode(entry.fields[b"e"])
+            if not isinstance(request, ControlRequest):
+                raise BadEnvelope(f"expected a control request, found {type(request).__name__}")
+        except BadEnvelope as error:
+            await self._bury(reader, self._keys.control, entry, error)
+            return None
+        return replace(
+            request,
+            dropped=int(entry.fields[b"dropped"]),
+            was_running=entry.fields[b"running"] == b"1",
+        )
+
+    async def _bury(self, reader: GroupReader, stream: str, entry: StreamEntry, error: BadEnvelope) -> None:
+        await self._line.run(
+            script("bury_entry"),
+            (stream, self._keys.dead_letters),
+            (AGENT_GROUP, entry.id, entry.fields[b"e"], str(error)),
+        )
+        reader.finished(entry.id)
+
+    def _reader(self, stream: str, worker: str) -> GroupReader:
+        return GroupReader(
+            self._line,
+            self._pool,
+            stream=stream,
+            group=AGENT_GROUP,
+            consumer=worker,
+            left_behind=self._dead_workers,
+        )
+
+    async def _dead_workers(self, consumers: Sequence[str]) -> Sequence[str]:
+        """Consumers without a lease: whoever is reaped or drained is gone for good under that name."""
+        alive = {name.decode() for name in await self._line.call("ZRANGE", self._keys.workers, 0, -1)}
+        return [name for name in consumers if name not in alive]

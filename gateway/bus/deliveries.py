@@ -1,0 +1,144 @@
+"""The outbound stream and the delivery ledger of a channel, as the channels role uses them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from gateway.bus import ledger, subscriptions
+from gateway.bus.groups import GroupReader, StreamEntry
+from gateway.bus.keys import ShardKeys
+from gateway.bus.line import Line
+from gateway.bus.outbound import CHANNEL_GROUP, Publisher
+from gateway.bus.pacing import Buckets, Holds
+from gateway.bus.pool import Pool
+from gateway.bus.presence import Presence
+from gateway.bus.processes import ProcessName
+from gateway.bus.scripts import script
+from gateway.bus.wire import bounded
+from gateway.contracts.envelope import decode, decode_reply
+from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.messages import Activity, DeliveryRecord, Receipt, Reply
+from gateway.contracts.ports import PendingReply
+
+
+class _Channel:
+    """What this process needs to read one channel's replies."""
+
+    def __init__(self, consumer: str, presence: Presence, reader: GroupReader) -> None:
+        self.consumer = consumer
+        self.presence = presence
+        self.reader = reader
+
+
+class Deliveries:
+    """`gateway.contracts.ports.DeliveryBus`."""
+
+    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, process: ProcessName) -> None:
+        self._line = line
+        self._pool = pool
+        self._keys = keys
+        self._process = process
+        self._holds = Holds(line, keys, process)
+        self._buckets = Buckets(line, keys)
+        self._publisher = Publisher(line, keys)
+        self._channels: dict[str, _Channel] = {}
+
+    async def close(self) -> None:
+        """Leave every channel, so that others need not wait for our leases to end."""
+        for channel in self._channels.values():
+            await channel.presence.end()
+        self._channels.clear()
+
+    async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
+        """Up to `count` replies, waiting `wait_s` (at most BUS_WAIT_MAX_S) for the first.
+
+        First come those that a dead process of this machine or an earlier consumer name of ours left
+        behind, then, after DELIVERY_TAKEOVER_S, those of consumers elsewhere that vanished. A reply is
+        handed out once per process until it is finished. Look at its record: SENDING means that nobody
+        knows whether the platform got it, SENT that only the entry is left to finish.
+        """
+        reader = await self._reader(channel, consumer)
+        readable: list[tuple[str, Reply]] = []
+        for entry in await reader.read(count=count, wait_s=wait_s):
+            reply = await self._readable(channel, reader, entry)
+            if reply is not None:
+                readable.append((entry.id, reply))
+        rows = await self._line.call_all([("HGETALL", self._keys.ledger(reply.id)) for _, reply in readable])
+        return [
+            PendingReply(entry_id, reply, ledger.from_fields(reply.id, row))
+            for (entry_id, reply), row in zip(readable, rows, strict=True)
+        ]
+
+    async def record(self, record: DeliveryRecord) -> None:
+        """Write the ledger row; it lives for LEDGER_TTL_S."""
+        await self._line.run(script("write_ledger"), (self._keys.ledger(record.reply_id),), ledger.to_fields(record))
+
+    async def finish(self, channel: str, entry_id: str, receipt: Receipt) -> None:
+        """Write the last state, hand the receipt over and drop the stream entry, atomically and once."""
+        keys = self._keys
+        await self._line.run(
+            script("finish_delivery"),
+            (keys.outbound(channel), keys.ledger(receipt.record.reply_id), keys.receipts),
+            (CHANNEL_GROUP, entry_id, bounded(receipt), *ledger.to_fields(receipt.record)),
+        )
+        if channel in self._channels:
+            self._channels[channel].reader.finished(entry_id)
+
+    async def activities(self, channel: str) -> AsyncIterator[Activity]:
+        """Running turns of this channel's addresses, as they are announced; silent while Redis is away."""
+        async for envelope in subscriptions.messages(self._pool, self._keys.activity_channel(channel)):
+            try:
+                activity = decode(envelope)
+            except BadEnvelope:  # lossy on purpose: of a version we do not read
+                continue
+            if isinstance(activity, Activity):
+                yield activity
+
+    async def publish_notice(self, reply: Reply) -> None:
+        """A reply that no turn made; deduplicated by its id."""
+        await self._publisher.publish([reply])
+
+    async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
+        return await self._holds.hold(name, holder, ttl_s=ttl_s)
+
+    async def release(self, name: str, holder: str) -> None:
+        await self._holds.release(name, holder)
+
+    async def take_send_token(self, bucket: str, *, per_s: float, burst: int) -> float:
+        return await self._buckets.take_send_token(bucket, per_s=per_s, burst=burst)
+
+    async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
+        await self._buckets.pause_bucket(bucket, for_s=for_s)
+
+    async def _reader(self, channel: str, consumer: str) -> GroupReader:
+        known = self._channels.get(channel)
+        if known is not None and known.consumer == consumer:
+            return known.reader
+        if known is not None:
+            await known.presence.end()
+        signed = self._process.sign(consumer)
+        presence = Presence(self._line, self._keys, self._process, channel, signed)
+        await presence.begin()
+        reader = GroupReader(
+            self._line,
+            self._pool,
+            stream=self._keys.outbound(channel),
+            group=CHANNEL_GROUP,
+            consumer=signed,
+            left_behind=presence.gone,
+        )
+        self._channels[channel] = _Channel(consumer, presence, reader)
+        return reader
+
+    async def _readable(self, channel: str, reader: GroupReader, entry: StreamEntry) -> Reply | None:
+        envelope = entry.fields[b"e"]
+        try:
+            return decode_reply(envelope)
+        except BadEnvelope as error:
+            await self._line.run(
+                script("bury_entry"),
+                (self._keys.outbound(channel), self._keys.dead_letters),
+                (CHANNEL_GROUP, entry.id, envelope, str(error)),
+            )
+            reader.finished(entry.id)
+            return None

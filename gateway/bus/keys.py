@@ -1,0 +1,229 @@
+"""Every key of the bus, spelled once: how it is named, what it holds, how long it lives, who owns it.
+
+All keys of a shard carry its tag `{qN}`, so that on a Cluster one script may touch them together.
+`DECLARED` says the same as data: a test fails on any key in the server that it does not describe.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gateway.contracts.ids import SessionKey
+from gateway.limits import DEDUPE_BUCKET_H, DEDUPE_WINDOW_H
+
+SHARDS: Final = 1
+"""A single server is one shard. The number is stored in `meta`: another one would scatter the lanes."""
+
+HANDLE_SEPARATOR: Final = "\x1f"
+DEDUPE_BUCKETS: Final = -(-DEDUPE_WINDOW_H // DEDUPE_BUCKET_H) + 1
+"""How many buckets a look-up visits: those the window spans, and the one it begins in."""
+
+
+def shard_number(key: SessionKey, shards: int = SHARDS) -> int:
+    """The shard of a lane. It follows the owner, so that all lanes of one user lie together."""
+    return zlib.crc32(str(key.owner).encode()) % shards
+
+
+def lane_handle(key: SessionKey) -> str:
+    """What the ready list holds: the lane and its owner."""
+    return f"{key}{HANDLE_SEPARATOR}{key.owner}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardKeys:
+    """The names of one shard. A property is one key, a method a family of keys."""
+
+    number: int
+
+    def _named(self, name: str) -> str:
+        return f"{{q{self.number}}}:{name}"
+
+    # --- lanes
+
+    def mailbox(self, lane: str) -> str:
+        return self._named(f"mb:{lane}")
+
+    @property
+    def ready(self) -> str:
+        return self._named("ready")
+
+    @property
+    def delay(self) -> str:
+        return self._named("delay")
+
+    @property
+    def own(self) -> str:
+        return self._named("own")
+
+    @property
+    def attempts(self) -> str:
+        return self._named("att")
+
+    @property
+    def total(self) -> str:
+        return self._named("tot")
+
+    @property
+    def fence(self) -> str:
+        return self._named("fence")
+
+    @property
+    def wake(self) -> str:
+        return self._named("wake")
+
+    @property
+    def dead_letters(self) -> str:
+        return self._named("dlq")
+
+    def seen(self, bucket: str) -> str:
+        return self._named(f"dd:{bucket}")
+
+    # --- workers
+
+    @property
+    def workers(self) -> str:
+        return self._named("wk")
+
+    def worker_lanes(self, worker: str) -> str:
+        return self._named(f"wl:{worker}")
+
+    def cancels(self, worker: str) -> str:
+        return self._named(f"ctl:{worker}")
+
+    # --- control, deliveries
+
+    @property
+    def control(self) -> str:
+        return self._named("control")
+
+    @property
+    def receipts(self) -> str:
+        return self._named("rcpt")
+
+    @property
+    def outbound_channels(self) -> str:
+        return self._named("outs")
+
+    def outbound(self, channel: str) -> str:
+        return self._named(f"out:{channel}")
+
+    def published(self, bucket: str) -> str:
+        return self._named(f"ddo:{bucket}")
+
+    def ledger(self, reply_id: str) -> str:
+        return self._named(f"dlv:{reply_id}")
+
+    def consumers(self, channel: str) -> str:
+        return self._named(f"con:{channel}")
+
+    def hold(self, name: str) -> str:
+        return self._named(f"hold:{name}")
+
+    def tokens(self, bucket: str) -> str:
+        return self._named(f"tb:{bucket}")
+
+    # --- what intake and the operator read
+
+    @property
+    def positions(self) -> str:
+        return self._named("pos")
+
+    @property
+    def grants(self) -> str:
+        return self._named("grants")
+
+    def pairing_code(self, code: str) -> str:
+        return self._named(f"pair:code:{code}")
+
+    def pairing_of(self, owner: str) -> str:
+        return self._named(f"pair:of:{owner}")
+
+    def pairing_pending(self, channel: str) -> str:
+        return self._named(f"pair:pending:{channel}")
+
+    @property
+    def channel_reports(self) -> str:
+        return self._named("chan")
+
+    @property
+    def meta(self) -> str:
+        return self._named("meta")
+
+    # --- pub/sub: names of channels, not of keys
+
+    def cancel_channel(self, worker: str) -> str:
+        return self._named(f"cancel:{worker}")
+
+    def activity_channel(self, channel: str) -> str:
+        return self._named(f"activity:{channel}")
+
+
+class Lifetime(StrEnum):
+    """How a key ends."""
+
+    PERMANENT = "permanent"
+    """Bounded by its own script or by what exists; never expires."""
+    EXPIRES = "expires"
+    """Always carries a TTL."""
+    DRAINS = "drains"
+    """Deleted when its last element is taken; an idle bus has none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyKind:
+    """One row of the key table. `name` is a pattern of the part behind the shard tag."""
+
+    name: str
+    type: str
+    lifetime: Lifetime
+    owner: str
+    holds: str
+
+
+_PERMANENT, _EXPIRES, _DRAINS = Lifetime.PERMANENT, Lifetime.EXPIRES, Lifetime.DRAINS
+
+DECLARED: Final = (
+    KeyKind("mb:.+", "list", _DRAINS, "lanes", "arrival time and envelope of each message, oldest first"),
+    KeyKind("ready", "list", _DRAINS, "lanes", "handles of lanes that wait for a worker, round robin"),
+    KeyKind("delay", "zset", _DRAINS, "lanes", "handles of lanes that settle or back off, by due time in ms"),
+    KeyKind("own", "hash", _DRAINS, "lanes", "lane -> worker|fence|messages, while a turn runs"),
+    KeyKind("att", "hash", _DRAINS, "lanes", "lane -> failed runs|last error, absent at zero"),
+    KeyKind("tot", "string", _PERMANENT, "lanes", "messages in all mailboxes, for back-pressure"),
+    KeyKind("fence", "string", _PERMANENT, "lanes", "the last fencing token; only grows"),
+    KeyKind("wake", "list", _DRAINS, "lanes", "at most one token that wakes one idle worker"),
+    KeyKind("dlq", "stream", _PERMANENT, "lanes", "dead letters with reason, newest DEAD_LETTERS_MAX"),
+    KeyKind(r"dd:\d+", "set", _EXPIRES, "intake", "digests of accepted message ids, per DEDUPE_BUCKET_H"),
+    KeyKind("wk", "zset", _DRAINS, "leases", "worker -> end of its lease in ms"),
+    KeyKind("wl:.+", "zset", _DRAINS, "leases", "handles of the lanes a worker owns, by fence"),
+    KeyKind("ctl:.+", "list", _EXPIRES, "control", "lane and fence of turns to cancel, read by the next beat"),
+    KeyKind("control", "stream", _PERMANENT, "control", "control requests, group `agents`"),
+    KeyKind("rcpt", "stream", _PERMANENT, "deliveries", "ends of deliveries, group `agents`"),
+    KeyKind("outs", "set", _PERMANENT, "deliveries", "channels that ever had a reply"),
+    KeyKind("out:.+", "stream", _PERMANENT, "deliveries", "replies to send, group `channel`, emptied by finish"),
+    KeyKind(r"ddo:\d+", "set", _EXPIRES, "deliveries", "digests of published reply ids"),
+    KeyKind("dlv:.+", "hash", _EXPIRES, "deliveries", "ledger row of one reply, LEDGER_TTL_S"),
+    KeyKind("con:.+", "zset", _EXPIRES, "deliveries", "consumer of a channel -> end of its presence in ms"),
+    KeyKind("hold:.+", "string", _EXPIRES, "deliveries", "holder of a named lease"),
+    KeyKind("tb:.+", "hash", _EXPIRES, "pacing", "tokens of a send bucket; absent when full"),
+    KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
+    KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
+    KeyKind("pair:code:.+", "string", _EXPIRES, "access", "the stranger a code was given to"),
+    KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger"),
+    KeyKind("pair:pending:.+", "zset", _EXPIRES, "access", "strangers of a channel with a pending code, by end"),
+    KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
+    KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout"),
+)
+
+_TAGGED: Final = re.compile(r"\{q\d+\}:(.+)", re.DOTALL)
+
+
+def kind_of(key: str) -> KeyKind | None:
+    """The row that describes a key found in the server, None for a key nobody declared."""
+    match = _TAGGED.fullmatch(key)
+    if match is None:
+        return None
+    return next((kind for kind in DECLARED if re.fullmatch(kind.name, match[1], re.DOTALL)), None)

@@ -1,0 +1,106 @@
+"""`trivet migrate|doctor|pair|scrub|demo`: what an operator runs once in a while."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from typing import Annotated
+
+import typer
+
+from gateway.cli.options import ConfigOption, become, loaded_and_warned
+from gateway.clock import SystemClock
+from gateway.config import Settings, database_url, masked_url, process_environment
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.errors import BusUnavailable, TrivetError
+from gateway.contracts.ids import SessionKey
+from gateway.exits import EXIT_FAILED
+
+
+class NoSuchCode(TrivetError):
+    """The pairing code was never given out, is too old, or was used."""
+
+
+def migrate(
+    config: ConfigOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing when all is well.")] = False,
+) -> None:
+    """Bring the database up to date. Safe to run again, and while Trivet runs."""
+    from gateway.store.migrations import migrate as migrated  # noqa: PLC0415 - start-up: only this needs Alembic
+
+    url = database_url(loaded_and_warned(config).settings)
+    applied = asyncio.run(migrated(url))
+    if not quiet:
+        typer.echo(f"{masked_url(url)}: {', '.join(applied) if applied else 'nothing to do'}")
+
+
+def doctor(config: ConfigOption = None) -> None:
+    """Find what is wrong and say how to mend it. The exit code is 1 when something is."""
+    from gateway.doctor.examine import examine  # noqa: PLC0415 - start-up: only this needs every client
+    from gateway.doctor.findings import as_table, is_healthy  # noqa: PLC0415 - as above
+
+    found = asyncio.run(examine(loaded_and_warned(config), process_environment()))
+    typer.echo(as_table(found))
+    if not is_healthy(found):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def pair(
+    code: Annotated[str, typer.Argument(help="The code that the bot gave to the person.")],
+    role: Annotated[GrantRole, typer.Option(help="What the person may be.")] = GrantRole.MEMBER,
+    config: ConfigOption = None,
+) -> None:
+    """Let in the person who was given CODE."""
+    owner = asyncio.run(_paired(loaded_and_warned(config).settings, code.strip().upper(), role))
+    typer.echo(f"{owner} is {role.value} now.")
+
+
+def scrub(
+    report: Annotated[bool, typer.Option("--report", help="Print how many secrets of each kind were found.")] = False,
+) -> None:
+    """Copy standard input to standard output without the secrets in it."""
+    from gateway.scrub import report as counted  # noqa: PLC0415 - start-up: compiles every rule
+    from gateway.scrub import scrub as scrubbed  # noqa: PLC0415 - as above
+
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    if not report:
+        sys.stdout.buffer.write(scrubbed(text).encode())
+        return
+    counts = counted(text)
+    for kind, count in counts.items():
+        typer.echo(f"{count:>6}  {kind}")
+    typer.echo(f"{sum(counts.values()):>6}  in all")
+
+
+def demo(
+    headless: Annotated[
+        bool, typer.Option("--headless", help="Play scripted conversations, print them, check every reply.")
+    ] = False,
+) -> None:
+    """Try everything on emulated platforms: no account, no key, no network."""
+    become("gateway.demo", *(("--headless",) if headless else ()))
+
+
+async def _paired(settings: Settings, code: str, role: GrantRole) -> SessionKey:
+    """Redeem the code, write the grant, show it to intake."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
+    from gateway.store import open_store  # noqa: PLC0415 - start-up
+
+    clock = SystemClock()
+    async with contextlib.AsyncExitStack() as stack:
+        store = open_store(database_url(settings), clock)
+        stack.push_async_callback(store.close)
+        await store.check_schema()
+        try:
+            bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+        except BusUnavailable as error:
+            raise BusUnavailable(f"{error}; codes live on the bus, so `trivet up` has to run") from error
+        stack.push_async_callback(bus.close)
+        owner = await bus.access.redeem_pairing(code)
+        if owner is None:
+            raise NoSuchCode(f"no person waits with the code {code}: codes hold for an hour and are used up once")
+        await store.put_grant(Grant(owner, role, "cli", clock.now_ms()))
+        await bus.access.project_grants(await store.grants())
+        return owner

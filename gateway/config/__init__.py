@@ -1,0 +1,40 @@
+"""Configuration: `trivet.toml` under the environment, typed, documented, frozen. The only reader of the environment."""
+
+from gateway.config.derived import (
+    admin_token,
+    database_url,
+    masked_url,
+    settings_secrets,
+    utility_model,
+)
+from gateway.config.loading import Loaded, load, load_settings, process_environment
+from gateway.config.settings import (
+    SCRIPTED_MODEL,
+    AccessDefault,
+    Discord,
+    LogLevel,
+    QueueMode,
+    Settings,
+    Slack,
+    Telegram,
+)
+
+__all__ = [
+    "SCRIPTED_MODEL",
+    "AccessDefault",
+    "Discord",
+    "Loaded",
+    "LogLevel",
+    "QueueMode",
+    "Settings",
+    "Slack",
+    "Telegram",
+    "admin_token",
+    "database_url",
+    "load",
+    "load_settings",
+    "masked_url",
+    "process_environment",
+    "settings_secrets",
+    "utility_model",
+]

@@ -1,0 +1,133 @@
+"""The settings as a flat list of keys, read off the types in `settings.py`: names, defaults, expectations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import EnumType
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final, get_args
+
+from annotated_types import Ge, Le
+from pydantic import BaseModel, SecretStr, TypeAdapter
+from pydantic.fields import FieldInfo
+
+from gateway.config.settings import Settings
+
+ENV_PREFIX: Final = "TRIVET_"
+ENV_DOT: Final = "__"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key: `http.port`, its variable, what it holds."""
+
+    key: str
+    field: FieldInfo
+
+    @property
+    def variable(self) -> str:
+        """The name in the environment."""
+        return ENV_PREFIX + self.key.replace(".", ENV_DOT).upper()
+
+    @property
+    def description(self) -> str:
+        return self.field.description or ""
+
+    @property
+    def is_secret(self) -> bool:
+        """True when the value may never be shown."""
+        return SecretStr in _members(self.field.annotation)
+
+    @property
+    def is_list(self) -> bool:
+        return str(self.field.annotation).startswith("tuple")
+
+    @property
+    def adapter(self) -> TypeAdapter[Any]:
+        """Validates one value of this key alone."""
+        annotated: Any = Annotated[self.field.annotation, self.field]
+        return TypeAdapter(annotated)
+
+    @property
+    def expected(self) -> str:
+        """What a right value looks like, to end the sentence "… must be"."""
+        extra = self.field.json_schema_extra
+        if isinstance(extra, Mapping) and "expected" in extra:
+            return str(extra["expected"])
+        members = _members(self.field.annotation)
+        choices = [str(choice) for member in members for choice in _choices(member)]
+        if choices:
+            return "one of " + ", ".join(choices)
+        if bool in members:
+            return "true or false"
+        if int in members or any(int in _members(member) for member in members):
+            return _whole_number(self.field)
+        if Path in members:
+            return "a path"
+        return "a text" if not self._has(min_length=1) else "a text that is not empty"
+
+    @property
+    def default_text(self) -> str:
+        """The default as TOML, empty when there is none."""
+        default = self.field.default
+        return "" if default is None else to_toml(default)
+
+    def _has(self, **bounds: object) -> bool:
+        return any(getattr(mark, name, None) == value for mark in self.field.metadata for name, value in bounds.items())
+
+
+def to_toml(value: object) -> str:
+    """A setting's value as TOML writes it. Secrets must be masked before."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, tuple):
+        return json.dumps([str(item) for item in value], ensure_ascii=False)
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+@cache
+def catalog() -> Mapping[str, Setting]:
+    """Every setting by its key, in the order of `settings.py`."""
+    return {setting.key: setting for setting in _leaves(Settings, "")}
+
+
+@cache
+def variables() -> Mapping[str, Setting]:
+    """Every setting by its name in the environment."""
+    return {setting.variable: setting for setting in catalog().values()}
+
+
+def _leaves(section: type[BaseModel], prefix: str) -> Iterator[Setting]:
+    for name, field in section.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _leaves(kind, f"{prefix}{name}.")
+        else:
+            yield Setting(prefix + name, field)
+
+
+def _members(annotation: object) -> tuple[object, ...]:
+    """The parts of a union, or the type alone."""
+    return get_args(annotation) or (annotation,)
+
+
+def _choices(member: object) -> tuple[object, ...]:
+    if isinstance(member, EnumType):
+        return tuple(member)
+    return (member,) if isinstance(member, str) else ()
+
+
+def _whole_number(field: FieldInfo) -> str:
+    marks = [mark for member in _members(field.annotation) for mark in _members(member)]
+    nested = [mark for mark in marks if isinstance(mark, FieldInfo)]
+    bounds = [*field.metadata, *(mark for info in nested for mark in info.metadata)]
+    low = next((bound.ge for bound in bounds if isinstance(bound, Ge)), None)
+    high = next((bound.le for bound in bounds if isinstance(bound, Le)), None)
+    if low is not None and high is not None:
+        return f"a whole number from {low} to {high}"
+    return f"a whole number, {low} or more" if low is not None else "a whole number"

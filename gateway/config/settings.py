@@ -1,0 +1,337 @@
+"""Every setting Trivet knows: its name, type, default and meaning, spelled once.
+
+The path to an attribute is the key in `trivet.toml` (`settings.http.port` is `http.port`); in the environment
+it is `TRIVET_HTTP__PORT`. All values are frozen. What follows from several of them is in `derived.py`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SecretStr,
+    WithJsonSchema,
+)
+
+from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.ids import SessionKey, SessionScope
+
+REDIS_SCHEMES: Final = ("redis://", "rediss://", "unix://", "redis+sentinel://", "redis+cluster://")
+DATABASE_SCHEMES: Final = ("sqlite+aiosqlite://", "postgresql+asyncpg://")
+HTTP_SCHEMES: Final = ("https://", "http://")
+WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
+SCRIPTED_MODEL: Final = "demo/scripted"
+PROCESSES_MAX: Final = 64  # more than one machine can feed; a typing mistake starts no thousand processes
+CONCURRENCY_MAX: Final = 1024  # turns of one process; beyond it the event loop is the bottleneck
+SETTLE_MS_MAX: Final = 10_000  # longer, and a person takes the bot for dead
+
+
+class QueueMode(StrEnum):
+    """What happens to a message that arrives while a turn of its lane runs."""
+
+    COLLECT = "collect"
+    STEER = "steer"
+    INTERRUPT = "interrupt"
+
+
+class AccessDefault(StrEnum):
+    """What a stranger may do."""
+
+    OPEN = "open"
+    PAIRING = "pairing"
+    CLOSED = "closed"
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _resolved(path: Path) -> Path:
+    return path.expanduser().absolute()
+
+
+def _expecting(text: str) -> dict[str, Any]:
+    """What an error message says was expected, where the type alone does not tell."""
+    return {"expected": text}
+
+
+def _url(*schemes: str, may_be_empty: bool = True) -> AfterValidator:
+    def check(text: str) -> str:
+        if (may_be_empty and not text) or (text.startswith(schemes) and len(text.partition("://")[2]) > 0):
+            return text
+        raise ValueError("not such a URL")
+
+    return AfterValidator(check)
+
+
+def _to_key(value: object) -> SessionKey:
+    if isinstance(value, SessionKey):
+        return value
+    try:
+        return SessionKey.parse(str(value))
+    except BadSessionKey as error:
+        raise ValueError(str(error)) from error
+
+
+def _filled(secret: SecretStr | None) -> SecretStr | None:
+    """An empty token is no token: a template with blanks configures nothing."""
+    return secret if secret is not None and secret.get_secret_value() else None
+
+
+def _bare(url: str) -> str:
+    return url.rstrip("/")
+
+
+def _slashed(url: str) -> str:
+    return url.rstrip("/") + "/"
+
+
+Key = Annotated[
+    SessionKey, PlainValidator(_to_key), PlainSerializer(str), WithJsonSchema({"type": "string"}, mode="validation")
+]
+Port = Annotated[int, Field(ge=1, le=65_535)]
+Secret = Annotated[SecretStr | None, AfterValidator(_filled)]
+WebUrl = Annotated[str, _url(*HTTP_SCHEMES, may_be_empty=False), Field(json_schema_extra=_expecting("an http(s) URL"))]
+
+
+class Section(BaseModel):
+    """One table of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
+
+
+class Redis(Section):
+    """The bus."""
+
+    url: Annotated[str, _url(*REDIS_SCHEMES)] = Field(
+        default="",
+        description="Redis or Valkey, 6.2 or newer. Empty: Trivet starts its own Valkey inside data_dir.",
+        json_schema_extra=_expecting(f"empty or a URL that starts with one of {', '.join(REDIS_SCHEMES)}"),
+    )
+
+
+class Database(Section):
+    """The truth: sessions, transcripts, replies not yet sent."""
+
+    url: Annotated[str, _url(*DATABASE_SCHEMES)] = Field(
+        default="",
+        description="SQLAlchemy URL. Empty: SQLite in data_dir/trivet.db. Several machines need postgresql+asyncpg://.",
+        json_schema_extra=_expecting(f"empty or a URL that starts with one of {', '.join(DATABASE_SCHEMES)}"),
+    )
+
+
+class Http(Section):
+    """The operator's side."""
+
+    host: str = Field(
+        default="127.0.0.1", min_length=1, description="Address that the API, the dashboard and metrics listen on."
+    )
+    port: Port = Field(default=8420, description="Port of the API, the dashboard and metrics.")
+    webhook_port: Port = Field(
+        default=8421, description="Port the channels role listens on when a channel's mode needs webhooks."
+    )
+    public_url: Annotated[str, _url(*HTTP_SCHEMES), AfterValidator(_bare)] = Field(
+        default="",
+        description="How the platforms reach the webhook port from the internet; needed by webhook modes.",
+        json_schema_extra=_expecting("empty or an http(s) URL"),
+    )
+    admin_token: Secret = Field(
+        default=None,
+        description="Bearer token of the API. Empty: generated into data_dir/admin-token, readable by its owner only.",
+    )
+
+
+class Agent(Section):
+    """What thinks."""
+
+    model: str = Field(
+        default="",
+        description=f"Any litellm model name. Empty: a model of the provider whose key is in the environment, "
+        f"or {SCRIPTED_MODEL}, which is offline and says so.",
+    )
+    utility_model: str = Field(
+        default="", description="Model for titles and summaries. Empty: the cheapest known of the same provider."
+    )
+    api_base: Annotated[str, _url(*HTTP_SCHEMES)] = Field(
+        default="",
+        description="Address of the model's API, passed to litellm. Empty: the provider's own.",
+        json_schema_extra=_expecting("empty or an http(s) URL"),
+    )
+    api_key: Secret = Field(
+        default=None, description="Key of the model's API, passed to litellm. Empty: the provider's variable."
+    )
+    context_window: Annotated[int, Field(ge=1024)] | None = Field(
+        default=None,
+        description="Tokens that the model reads at most. Empty: what litellm knows of the model, else 8,192.",
+    )
+    processes: int = Field(
+        default=1, ge=0, le=PROCESSES_MAX, description="Agent processes that `trivet up` starts on this machine."
+    )
+    concurrency: int = Field(
+        default=64, ge=1, le=CONCURRENCY_MAX, description="Turns at once in each agent process, one per session key."
+    )
+
+
+class Telegram(Section):
+    """Telegram, by its Bot API."""
+
+    enabled: bool | None = Field(default=None, description="Empty: true if there is a token.")
+    token: Secret = Field(default=None, description="The token that @BotFather gave.")
+    api_base: Annotated[WebUrl, AfterValidator(_bare)] = Field(
+        default="https://api.telegram.org", description="Address of the Bot API, without /bot."
+    )
+    mode: Literal["polling", "webhook"] = Field(
+        default="polling", description="How updates come in; webhook needs http.public_url."
+    )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Keys that must be filled before the channel can connect."""
+        return () if self.token else ("token",)
+
+    @property
+    def is_enabled(self) -> bool:
+        """What `enabled` says, else whether the channel has what it needs to connect."""
+        return not self.missing if self.enabled is None else self.enabled
+
+
+class Discord(Section):
+    """Discord, by its gateway and REST API."""
+
+    enabled: bool | None = Field(default=None, description="Empty: true if there is a token.")
+    token: Secret = Field(default=None, description="The bot token of the application.")
+    api_base: Annotated[WebUrl, AfterValidator(_bare)] = Field(
+        default="https://discord.com/api/v10", description="Address of the REST API, with its version."
+    )
+    gateway_url: Annotated[str, _url(*WEBSOCKET_SCHEMES)] = Field(
+        default="",
+        description="Address of the gateway's websocket. Empty: ask the API.",
+        json_schema_extra=_expecting("empty or a ws(s) URL"),
+    )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Keys that must be filled before the channel can connect."""
+        return () if self.token else ("token",)
+
+    @property
+    def is_enabled(self) -> bool:
+        """What `enabled` says, else whether the channel has what it needs to connect."""
+        return not self.missing if self.enabled is None else self.enabled
+
+
+class Slack(Section):
+    """Slack, by Socket Mode or the Events API."""
+
+    enabled: bool | None = Field(
+        default=None, description="Empty: true if there are a bot token and the mode's second secret."
+    )
+    bot_token: Secret = Field(default=None, description="Bot token (xoxb-…).")
+    app_token: Secret = Field(default=None, description="App-level token (xapp-…) for Socket Mode.")
+    signing_secret: Secret = Field(default=None, description="Signing secret; needed by mode events.")
+    api_base: Annotated[WebUrl, AfterValidator(_slashed)] = Field(
+        default="https://slack.com/api/", description="Address of the Web API."
+    )
+    mode: Literal["socket", "events"] = Field(
+        default="socket", description="How events come in; events (HTTP) needs http.public_url."
+    )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Keys that must be filled before the channel can connect."""
+        needed = {"bot_token": self.bot_token}
+        needed |= {"app_token": self.app_token} if self.mode == "socket" else {"signing_secret": self.signing_secret}
+        return tuple(name for name, value in needed.items() if value is None)
+
+    @property
+    def is_enabled(self) -> bool:
+        """What `enabled` says, else whether the channel has what it needs to connect."""
+        return not self.missing if self.enabled is None else self.enabled
+
+
+class Channels(Section):
+    """Our connections to the platforms."""
+
+    telegram: Telegram = Telegram()
+    discord: Discord = Discord()
+    slack: Slack = Slack()
+
+    def each(self) -> dict[str, Telegram | Discord | Slack]:
+        """Every channel by its name."""
+        return {"telegram": self.telegram, "discord": self.discord, "slack": self.slack}
+
+    @property
+    def enabled_names(self) -> tuple[str, ...]:
+        """The channels that shall be connected."""
+        return tuple(name for name, channel in self.each().items() if channel.is_enabled)
+
+
+class Access(Section):
+    """Who may talk to the agent."""
+
+    admins: tuple[Key, ...] = Field(
+        default=(),
+        description='Session keys of admins, such as ["telegram:123456789"].',
+        json_schema_extra=_expecting('a list of session keys such as ["telegram:123456789"]'),
+    )
+    default: AccessDefault = Field(
+        default=AccessDefault.PAIRING,
+        description="What a stranger may do: talk (open), ask for a code that an admin approves (pairing), nothing.",
+    )
+
+
+class Session(Section):
+    """What belongs to one conversation."""
+
+    scope: SessionScope = Field(
+        default=SessionScope.PLACE,
+        description="place: one session per person and place; user: one per person; shared: one per place.",
+    )
+
+
+class Queue(Section):
+    """The lanes."""
+
+    mode: QueueMode = Field(
+        default=QueueMode.COLLECT,
+        description="A message that arrives during a turn waits (collect), joins it (steer) or restarts it.",
+    )
+    settle_ms: int = Field(
+        default=0, ge=0, le=SETTLE_MS_MAX, description="Extra milliseconds to wait before an idle lane starts a turn."
+    )
+
+
+class Log(Section):
+    """What the operator reads."""
+
+    level: LogLevel = Field(default=LogLevel.INFO, description="The least important lines that are written.")
+    as_json: bool = Field(default=False, description="One JSON object a line, for machines.")
+
+
+class Settings(Section):
+    """The whole configuration of one Trivet."""
+
+    data_dir: Annotated[Path, AfterValidator(_resolved)] = Field(
+        default=Path("~/.local/share/trivet"),
+        description="SQLite file, embedded Valkey's data, workspaces. A local disk, never a network file system.",
+    )
+    redis: Redis = Redis()
+    database: Database = Database()
+    http: Http = Http()
+    agent: Agent = Agent()
+    channels: Channels = Channels()
+    access: Access = Access()
+    session: Session = Session()
+    queue: Queue = Queue()
+    log: Log = Log()

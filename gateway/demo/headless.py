@@ -1,0 +1,155 @@
+"""Plays the script on every platform, prints what people saw, and says what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import httpx
+
+from gateway.demo.rig import Rig
+from gateway.demo.script import PEOPLE, STEPS, Step, Where
+from gateway.demo.stage import DemoStage, Line, Row
+
+ANSWER_TIMEOUT_S: Final = 45.0  # a long answer is paced by each platform's own limits
+SILENCE_S: Final = 1.0  # how long a bot that was not addressed is watched
+TITLE_TIMEOUT_S: Final = 20.0
+_POLL_S: Final = 0.1
+_SENTINEL: Final = "New Chat"
+_SHOWN_CHARS: Final = 160
+Write: TypeAlias = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Played:
+    """What came of one platform: its transcript, the people's ids, what was missing."""
+
+    platform: str
+    transcript: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    people: dict[str, str] = field(default_factory=dict)
+
+
+async def play(rig: Rig, write: Write) -> list[str]:
+    """Play everything; each transcript goes to `write`. Returns what is missing, one sentence each."""
+    async with httpx.AsyncClient(base_url=rig.playground_url, trust_env=False) as client:
+        platforms: list[str] = (await client.get("/stage")).raise_for_status().json()["platforms"]
+        played = await asyncio.gather(*(_play_platform(DemoStage(client, name)) for name in platforms))
+    headers = {"Authorization": f"Bearer {rig.admin_token}"}
+    async with httpx.AsyncClient(base_url=rig.admin_url, headers=headers, trust_env=False) as admin:
+        sessions = await _titled_sessions(admin)
+        leaks = await _leaks(admin, sessions)
+    missing = [sentence for platform in played for sentence in platform.missing] + leaks
+    for platform in played:
+        own = [session for session in sessions if session["channel"] == platform.platform]
+        missing += _check_sessions(platform, own)
+        write("\n".join((f"=== {platform.platform} ===", *platform.transcript, "", *_session_lines(own), "")))
+    return missing
+
+
+async def _play_platform(stage: DemoStage) -> Played:
+    played = Played(stage.platform)
+    people = {name: await stage.add_person(name) for name in PEOPLE}
+    played.people = {name: str(person["id"]) for name, person in people.items()}
+    group = await stage.add_place("group", "Boat club")
+    thread = await stage.add_place("thread", "Regatta", parent=group)
+    for step in STEPS:
+        place = await stage.direct_place(people[step.who]) if step.where is Where.DIRECT else None
+        place = place or (group if step.where is Where.GROUP else thread)
+        lines, problems = await _play_step(stage, step, people[step.who], place)
+        played.transcript += _transcript(step, place, lines)
+        played.missing += [
+            f"{stage.platform}, {step.where.value}, {step.who}: {step.says[:40]!r}: {problem}" for problem in problems
+        ]
+    return played
+
+
+async def _play_step(stage: DemoStage, step: Step, person: Row, place: Row) -> tuple[list[Line], list[str]]:
+    before = len(await stage.lines(place))
+    await stage.say(person, place, step.says, mention_bot=step.mentions)
+    if not step.is_answered:
+        lines = await stage.until(place, bool, skip=before, timeout_s=SILENCE_S)
+        return lines, ["the bot answered although nobody addressed it"] if lines else []
+    lines = await stage.until(
+        place, lambda found: not problems_of(step, found), skip=before, timeout_s=ANSWER_TIMEOUT_S
+    )
+    return lines, problems_of(step, lines)
+
+
+def problems_of(step: Step, lines: Sequence[Line]) -> list[str]:
+    """What an answer lacks, in words; empty when it is right. Pure."""
+    if not lines:
+        return ["no answer"]
+    text = "\n".join(line.text for line in lines)
+    found = [f"{wanted!r} is not in the answer" for wanted in step.expects if wanted not in text]
+    found += [f"{secret[:4]}… should not be in the answer" for secret in step.forbids if secret in text]
+    if len(lines) < step.messages_min:
+        found.append(f"{len(lines)} message(s) instead of at least {step.messages_min}")
+    if step.ends_with and step.ends_with not in lines[-1].text:
+        found.append("the end of the answer is missing")
+    if any(line.text.count("```") % 2 for line in lines):
+        found.append("a code block was torn apart")
+    numbers = [int(number) for number in re.findall(r"paragraph is number (\d+) of", text)]
+    if numbers != list(range(1, len(numbers) + 1)):
+        found.append("paragraphs are missing or out of order")
+    return found
+
+
+async def _titled_sessions(admin: httpx.AsyncClient) -> list[Row]:
+    """All sessions, once each has a title of its own or time is up."""
+    deadline = asyncio.get_running_loop().time() + TITLE_TIMEOUT_S
+    while True:
+        sessions: list[Row] = (await admin.get("/api/sessions", params={"limit": 500})).raise_for_status().json()
+        if sessions and all(session["title"] != _SENTINEL for session in sessions):
+            return sessions
+        if asyncio.get_running_loop().time() > deadline:
+            return sessions
+        await asyncio.sleep(_POLL_S)
+
+
+async def _leaks(admin: httpx.AsyncClient, sessions: Sequence[Row]) -> list[str]:
+    """Sessions in whose stored transcript a forbidden text stands."""
+    forbidden = {text for step in STEPS for text in step.forbids if text in step.says}
+    found = []
+    for session in sessions:
+        path = f"/api/sessions/{session['id']}/messages"
+        body: str = (await admin.get(path, params={"limit": 500})).raise_for_status().text
+        found += [f"{session['key']}: a secret is in the transcript" for text in forbidden if text in body]
+    return found
+
+
+def _check_sessions(played: Played, sessions: Sequence[Row]) -> list[str]:
+    keys = {session["key"] for session in sessions}
+    found = [f"{session['key']}: no title appeared" for session in sessions if session["title"] == _SENTINEL]
+    for name, person_id in played.people.items():
+        direct = f"{played.platform}:{person_id}"
+        if direct not in keys:
+            found.append(f"{played.platform}: no session {direct} for {name}'s direct messages")
+        if not any(key.startswith(f"{direct}/") for key in keys):
+            found.append(f"{played.platform}: no session of {name} in the group")
+    return found
+
+
+def _transcript(step: Step, place: Row, lines: Sequence[Line]) -> list[str]:
+    said = f"@bot {step.says}" if step.mentions else step.says
+    shown = [f"[{step.where.value}] {step.who}: {said}"]
+    if not lines:
+        return [*shown, f"[{step.where.value}] (silence)"]
+    for number, line in enumerate(lines, 1):
+        part = f" {number}/{len(lines)}, {len(line.text)} characters" if len(lines) > 1 else ""
+        shown.append(f"[{step.where.value}] bot{part}: {_short(line.text)}")
+    return shown
+
+
+def _session_lines(sessions: Sequence[Row]) -> list[str]:
+    rows = sorted((str(session["key"]), str(session["title"]), int(session["message_count"])) for session in sessions)
+    width = max((len(key) for key, _, _ in rows), default=0)
+    return [f"session {key:<{width}}  {count:>2} entries  title: {title}" for key, title, count in rows]
+
+
+def _short(text: Any) -> str:
+    line = " | ".join(part for part in str(text).splitlines() if part.strip())
+    return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}…"

@@ -1,0 +1,111 @@
+"""Checks of this machine: configuration, data directory, ports, the model's key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Final
+
+from gateway.config import SCRIPTED_MODEL, Loaded, Settings
+from gateway.config.providers import provider_of
+from gateway.contracts.errors import ConfigError
+from gateway.doctor.findings import Finding, ok, warning, wrong
+from gateway.preflight import check_port_free, http_get
+
+_MOUNTS: Final = Path("/proc/self/mounts")
+_OVER_THE_NETWORK: Final = frozenset(
+    {
+        "9p",
+        "afs",
+        "ceph",
+        "cifs",
+        "davfs",
+        "fuse.glusterfs",
+        "fuse.sshfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "smb3",
+        "smbfs",
+    }
+)
+
+
+def check_configuration(loaded: Loaded) -> Iterator[Finding]:
+    """What loading said."""
+    yield ok("configuration", str(loaded.path) if loaded.path else "no file: defaults and environment")
+    for sentence in loaded.warnings:
+        yield warning("configuration", sentence, "see above")
+    if not loaded.settings.channels.enabled_names:
+        yield wrong(
+            "channels",
+            "none is configured",
+            "set channels.telegram.token, channels.discord.token or channels.slack.bot_token and .app_token",
+        )
+
+
+def check_data_dir(settings: Settings) -> Finding:
+    """Can we write there, and is it a disk of this machine?"""
+    path = settings.data_dir
+    existing = next(folder for folder in (path, *path.parents) if folder.exists())
+    if not existing.is_dir():
+        return wrong("data_dir", f"{existing} is not a directory", "set data_dir to another place")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return wrong(
+            "data_dir", f"{existing} cannot be written", f"run `chown {os.getuid()} {existing}` or set data_dir"
+        )
+    kind = file_system_of(path, _MOUNTS.read_text()) if _MOUNTS.exists() else ""
+    if kind in _OVER_THE_NETWORK:
+        return wrong("data_dir", f"{path} is on a network file system ({kind})", "set data_dir to a local disk")
+    return ok("data_dir", str(path) if path.exists() else f"{path}, made at the first start")
+
+
+def file_system_of(path: PurePath, mounts: str) -> str:
+    """The type of the file system that holds `path`, by a text in the format of /proc/mounts (proc(5)). Pure."""
+    best, found = -1, ""
+    for line in mounts.splitlines():
+        _, place, kind, *_ = line.split(" ")
+        mounted = PurePath(place.replace("\\040", " "))
+        depth = len(mounted.parts)
+        if path.is_relative_to(mounted) and depth >= best:
+            best, found = depth, kind
+    return found
+
+
+async def check_ports(settings: Settings) -> list[Finding]:
+    """Is each port free, or is it Trivet itself that uses it?"""
+    http = settings.http
+    wanted = [("http.port", http.port)]
+    if settings.channels.telegram.mode == "webhook" or settings.channels.slack.mode == "events":
+        wanted.append(("http.webhook_port", http.webhook_port))
+    return [await _check_port(http.host, port, key) for key, port in wanted]
+
+
+async def _check_port(host: str, port: int, key: str) -> Finding:
+    try:
+        check_port_free(host, port, key)
+    except ConfigError as error:
+        answer = await http_get(host, port, "/healthz")
+        if answer is not None and answer.body == {"status": "ok"}:
+            return ok(key, f"{port}: Trivet is running")
+        return wrong(key, f"{port} is in use", str(error).rpartition(": ")[2])
+    return ok(key, f"{port} is free")
+
+
+def check_model(settings: Settings, environ: Mapping[str, str]) -> Finding:
+    """Is there a key for the model? Nobody is called."""
+    agent = settings.agent
+    if agent.model.startswith(SCRIPTED_MODEL):
+        return warning("agent.model", f"{agent.model} is a demo without any AI", "set agent.model, or a provider's key")
+    provider = provider_of(agent.model)
+    if agent.api_key:
+        return ok("agent.model", f"{agent.model}, with agent.api_key")
+    if agent.api_base:
+        return ok("agent.model", f"{agent.model} at {agent.api_base}, without a key")
+    if provider is None:
+        return ok("agent.model", f"{agent.model}; whether it needs a key is not known here")
+    if not environ.get(provider.variable):
+        return wrong("agent.model", f"{agent.model} has no key", f"set {provider.variable} or agent.api_key")
+    return ok("agent.model", f"{agent.model}, with {provider.variable}")

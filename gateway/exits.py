@@ -1,0 +1,30 @@
+"""How a program of ours ends: one sentence on stderr and a code that a supervisor understands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from gateway.contracts.errors import ConfigError, TrivetError
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1  # may go better next time: the supervisor starts the role again
+EXIT_CONFIG: Final = 2  # an operator has to change something first: starting again is pointless
+
+
+def exit_code(error: TrivetError) -> int:
+    """The code a process ends with after this error."""
+    return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
+
+
+def run_to_exit(program: Callable[[], None]) -> NoReturn:
+    """Run a whole program. A `TrivetError` becomes its sentence and code, without a traceback."""
+    try:
+        program()
+    except TrivetError as error:
+        sys.stderr.write(f"trivet: {error}\n")
+        sys.exit(exit_code(error))
+    except KeyboardInterrupt:
+        sys.exit(EXIT_FAILED)
+    sys.exit(EXIT_OK)

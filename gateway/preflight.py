@@ -1,0 +1,117 @@
+"""Looks before the start: is a port free, does anybody answer at an address. Plain sockets, nothing to import."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from gateway.config import masked_url
+from gateway.contracts.errors import BusUnavailable, ConfigError
+
+CONNECT_TIMEOUT_S: Final = 3.0
+_REDIS_PORT: Final = 6379
+_SENTINEL_PORT: Final = 26379
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that nobody listens on now."""
+    with socket.create_server((host, 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def check_port_free(host: str, port: int, key: str) -> None:
+    """Raises `ConfigError` when `host:port`, the value of setting `key`, cannot be listened on."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family):
+            return
+    except OSError as error:
+        raise cannot_listen(host, port, key, error) from error
+
+
+def cannot_listen(host: str, port: int, key: str, error: OSError) -> ConfigError:
+    """The sentence for a port, the value of setting `key`, that could not be had."""
+    return ConfigError(
+        f"cannot listen on {host}:{port} ({_why(error)}): stop what uses it or set {key} to another port"
+    )
+
+
+def redis_addresses(url: str) -> list[tuple[str, int] | str]:
+    """Where the servers of a Redis URL listen: (host, port), or a path for a unix socket."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return [unquote(parts.path)]
+    port = _SENTINEL_PORT if parts.scheme.endswith("sentinel") else _REDIS_PORT
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    return [_host_and_port(host, port) for host in hosts]
+
+
+async def check_redis_answers(url: str) -> None:
+    """Raises `BusUnavailable` when no server of the URL takes a connection."""
+    reasons: list[str] = []
+    for address in redis_addresses(url):
+        try:
+            await asyncio.wait_for(_touch(address), CONNECT_TIMEOUT_S)
+        except OSError as error:  # a TimeoutError is one
+            reasons.append(_why(error))
+        else:
+            return
+    raise BusUnavailable(
+        f"Redis at {masked_url(url)} cannot be reached ({', '.join(dict.fromkeys(reasons))}): "
+        "start it, correct redis.url, or leave redis.url empty for the built-in Valkey"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer, as far as a health check looks: status and JSON body, `{}` when it is none."""
+
+    status: int
+    body: Any
+
+
+async def http_get(host: str, port: int, path: str, *, timeout_s: float = CONNECT_TIMEOUT_S) -> Answer | None:
+    """One GET without a client library. None when nobody answers."""
+    with contextlib.suppress(OSError, TimeoutError, ValueError):
+        return await asyncio.wait_for(_get(host, port, path), timeout_s)
+    return None
+
+
+async def _get(host: str, port: int, path: str) -> Answer:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+        await writer.drain()
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    finally:
+        writer.close()
+    status = int(head.split(maxsplit=2)[1])
+    try:
+        return Answer(status, json.loads(body))
+    except ValueError:
+        return Answer(status, {})
+
+
+async def _touch(address: tuple[str, int] | str) -> None:
+    if isinstance(address, str):
+        _, writer = await asyncio.open_unix_connection(address)
+    else:
+        _, writer = await asyncio.open_connection(*address)
+    writer.close()
+
+
+def _why(error: OSError) -> str:
+    """The system's own words for an error; asyncio's carry the address once more."""
+    return os.strerror(error.errno).lower() if error.errno else str(error) or "no answer in time"
+
+
+def _host_and_port(text: str, default: int) -> tuple[str, int]:
+    parts = urlsplit(f"//{text}")
+    return parts.hostname or "127.0.0.1", parts.port or default

@@ -1,0 +1,44 @@
+"""`Cookie: a=…; b=…`: every value up to the end of the line, the attributes excepted."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.scrub.checks import is_placeholder
+from gateway.scrub.rules import Span
+from gateway.scrub.states import Step
+
+_PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[^;\s\"'\\]{1,4096})", re.ASCII)
+_BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=[;\s]|\Z)", re.IGNORECASE)
+_ATTRIBUTES: Final = frozenset(
+    "path domain expires max-age samesite priority lang locale theme version tz timezone currency".split()
+)
+_VALUE_CHARS_MIN: Final = 8
+
+
+class CookieLine:
+    """State: the name of a cookie header was read."""
+
+    __slots__ = ()
+
+    RULE: Final = "named/session"
+
+    def moved(self, by: int) -> None:
+        """Keeps no position."""
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:  # noqa: ARG002 - the Protocol's
+        """See `State.step`."""
+        while at < end:
+            if between := _BETWEEN.match(text, at, end):
+                at = between.end()
+                continue
+            pair = _PAIR.match(text, at, end)
+            if pair is None:
+                return Step(at, is_over=True)
+            at = pair.end()
+            value = pair["value"]
+            is_secret = len(value) >= _VALUE_CHARS_MIN and not is_placeholder(value)
+            if is_secret and pair["name"].lower() not in _ATTRIBUTES:
+                return Step(at, cut=Span(pair.start("value"), at, self.RULE))
+        return Step(at)

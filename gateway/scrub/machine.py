@@ -1,0 +1,253 @@
+"""The one incremental machine from which whole-text scrubbing and streaming are both made.
+
+It reads closed units only (units.py), keeps whatever is open as an explicit state (states.py), and never
+takes back what it gave away. Scrubbing a whole text is feeding it in one piece, so the two agree for every
+way of cutting a text, by construction and not by luck.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from gateway.contracts.messages import Finding
+from gateway.scrub.announced import AnnouncedValue
+from gateway.scrub.cookies import CookieLine
+from gateway.scrub.keyblock import BEGIN, KeyBlock
+from gateway.scrub.known import KnownValues
+from gateway.scrub.placeholder import Placeholders
+from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.states import State
+from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
+from gateway.scrub.view import View
+from gateway.scrub.words import Announcement, Family, announcements, announcing
+
+_TOKEN_CHARS_MIN: Final = 12
+"""No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
+
+_LONG_RUN: Final = re.compile(f"[!-~]{{{_TOKEN_CHARS_MIN},}}")
+_REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
+_CUT_ZONE_CHARS: Final = 512
+"""A run that is too long is cut before anything that may begin a secret in its last part."""
+
+_FORGET_CHARS: Final = 4096
+"""A stream drops what it gave away in pieces of this size: rarely enough to be free."""
+
+
+class Overrun(Exception):
+    """The time budget of one call is spent."""
+
+
+class Machine:
+    """Feed it a text in any pieces; what comes out, joined, is the scrubbed text."""
+
+    def __init__(
+        self,
+        rules: RuleBook,
+        known: KnownValues,
+        placeholders: Placeholders,
+        *,
+        budget_s: float,
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        self.findings: list[Finding] = []
+        self.attempts = 0
+        self._rules = rules
+        self._known = known
+        self._placeholders = placeholders
+        self._budget_s = budget_s
+        self._monotonic_s = monotonic_s
+        self._view = View()
+        self._lowered = ""
+        self._out: list[str] = []
+        self._state: State | None = None
+        self._at = 0
+        self._closed = 0
+        self._seen = 0
+        self._given_raw = 0
+        self._forgotten_raw = 0
+        self._cuts_off_at = -1
+
+    def feed(self, chunk: str, *, is_last: bool = False) -> str:
+        """Take a piece of the text; returns what can be said for certain by now.
+
+        Raises `Overrun` when the time budget is spent; the machine is of no use afterwards.
+        """
+        deadline_s = self._monotonic_s() + self._budget_s
+        self._view.append(chunk, is_last=is_last)
+        self._lowered = ""
+        while (end := self._next_border(is_last=is_last)) > self._closed:
+            if self._monotonic_s() > deadline_s:
+                raise Overrun
+            self._advance(end, is_last=is_last and end == len(self._view.text))
+            self._closed = end
+        if is_last:
+            self._give(self._view.raw_length)
+        else:
+            self._forget()
+        clean = "".join(self._out)
+        self._out.clear()
+        return clean
+
+    # --- how far to read
+
+    def _next_border(self, *, is_last: bool) -> int:
+        """Up to where the text is closed; `self._closed` if nothing more is."""
+        text = self._view.text
+        window = min(len(text), self._closed + RUN_CHARS_MAX)
+        if is_last and window == len(text):
+            return window
+        unread = max(self._closed, self._seen - 1)
+        border = closed_until(text, unread, window)
+        if border > unread:
+            self._seen = border
+            return self._before_open_value(text, border)
+        self._seen = window
+        if window - self._closed == RUN_CHARS_MAX:
+            return self._forced_border(text, window)
+        return self._closed
+
+    def _before_open_value(self, text: str, border: int) -> int:
+        """A known value with spaces in it may have begun: stop at the unit it begins in."""
+        begun = self._known.open_from(text, self._closed, len(text))
+        if begun >= border:
+            return border
+        self._seen = self._closed
+        return min(begun, closed_until(text, self._closed, begun + 1))
+
+    def _forced_border(self, text: str, window: int) -> int:
+        zone = window - _CUT_ZONE_CHARS
+        suspects = (self._rules.anchor.search(text, zone, window), announcing().search(self._lower(), zone, window))
+        border = min((found.start() for found in suspects if found), default=window)
+        self._cuts_off_at = border
+        return border
+
+    def _lower(self) -> str:
+        if len(self._lowered) != len(self._view.text):
+            self._lowered = self._view.text.lower()
+        return self._lowered
+
+    def _forget(self) -> None:
+        """Keep what rules may look back at, drop the rest."""
+        before = min(self._at, self._closed) - CONTEXT_CHARS
+        if before < _FORGET_CHARS:
+            return
+        shorter, shorter_raw = self._view.forget(before)
+        self._at -= shorter
+        self._closed -= shorter
+        self._seen -= shorter
+        self._cuts_off_at -= shorter
+        self._given_raw -= shorter_raw
+        self._forgotten_raw += shorter_raw
+        if self._state is not None:
+            self._state.moved(shorter)
+
+    # --- reading
+
+    def _advance(self, end: int, *, is_last: bool) -> None:
+        """Read the closed text up to `end` and give away all of it that is decided."""
+        text = self._view.text
+        self._drop_rest_of_cut_secret(text, end)
+        spans = self._spans(text, self._at, end)
+        words = list(announcements(text, self._lower(), self._at, end))
+        spans.reverse()
+        words.reverse()
+        while True:
+            while spans and spans[-1].start < self._at:
+                spans.pop()
+            while words and words[-1].start < self._at:
+                words.pop()
+            if self._state is None:
+                if not self._begin(text, end, spans[-1:], words[-1:]):
+                    break
+            elif not self._go_on(self._state, text, end, spans[-1:], is_last=is_last):
+                break
+        self._give(self._view.raw_start(self._at))
+
+    def _begin(self, text: str, end: int, spans: list[Span], words: list[Announcement]) -> bool:
+        """Go to the next thing that matters. False: there is none up to `end`."""
+        block = text.find(BEGIN, self._at, end)
+        span_at = spans[0].start if spans else end
+        word_at = words[0].start if words else end
+        nearest = min(span_at, word_at, block if block >= 0 else end)
+        if nearest == end:
+            self._at = end
+            return False
+        if nearest == block:
+            self._at = block
+            self._state = KeyBlock(block)
+        elif nearest == span_at:
+            self._cut(text, spans[0])
+        else:
+            self._at = words[0].end
+            self._state = CookieLine() if words[0].family is Family.COOKIE else AnnouncedValue(words[0])
+        return True
+
+    def _go_on(self, state: State, text: str, end: int, spans: list[Span], *, is_last: bool) -> bool:
+        """One step of what is open. False: it needs more text."""
+        self.attempts += 1
+        step = state.step(text, self._at, end, is_last=is_last)
+        if spans and not isinstance(state, KeyBlock):
+            reached = step.cut.end if step.cut else step.at
+            if reached > spans[0].start:
+                self._state = None
+                self._cut(text, spans[0])
+                return True
+        if step.cut is not None:
+            self._cut(text, step.cut)
+        self._at = step.at
+        if step.is_over:
+            self._state = None
+            return True
+        return step.cut is not None
+
+    def _spans(self, text: str, start: int, end: int) -> list[Span]:
+        """The secrets of the closed text that can be told by their looks, in order, none over another."""
+        found = list(self._known.spans(text, start, end))
+        for run in _LONG_RUN.finditer(text, start, end):
+            self._spans_of_run(text, run.start(), run.end(), start, found)
+        if len(found) < 2:
+            return found
+        found.sort(key=lambda span: (span.start, -span.end))
+        apart: list[Span] = []
+        for span in found:
+            if not apart or span.start >= apart[-1].end:
+                apart.append(span)
+        return apart
+
+    def _spans_of_run(self, text: str, at: int, end: int, floor: int, found: list[Span]) -> None:
+        while anchor := self._rules.anchor.search(text, at, end):
+            at = anchor.start() + 1
+            for rule in self._rules.beginning_with(text, anchor.start(), anchor.group()):
+                self.attempts += 1
+                span = rule.match(text, anchor.start(), floor, end)
+                if span is not None:
+                    found.append(span)
+                    at = max(at, span.end)
+                    break
+
+    # --- giving away
+
+    def _give(self, until_raw: int) -> None:
+        if until_raw > self._given_raw:
+            self._out.append(self._view.raw(self._given_raw, until_raw))
+            self._given_raw = until_raw
+
+    def _cut(self, text: str, span: Span) -> None:
+        start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
+        self._give(start)
+        self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
+        self.findings.append(Finding(span.rule, self._forgotten_raw + start, self._forgotten_raw + end))
+        self._given_raw = end
+        self._at = span.end
+
+    def _drop_rest_of_cut_secret(self, text: str, end: int) -> None:
+        """A secret that was cut off by a forced border goes on in the next piece: so does its removal."""
+        if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
+            self._cuts_off_at = -1
+            if self.findings and self.findings[-1].end == self._forgotten_raw + self._given_raw:
+                rest = _REST_OF_SECRET.match(text, self._at, end)
+                if rest is not None:
+                    self._at = rest.end()
+                    self._given_raw = self._view.raw_end(self._at)

@@ -1,0 +1,183 @@
+"""The rules of `rules.toml`, and the one pattern that finds where any of them may begin.
+
+A rule is a few literal beginnings (its anchors) and a bounded pattern for what follows. Nothing is ever
+searched with an unbounded pattern over a whole text: an anchor is found, the rule is matched there, and
+what it matched is stepped over; so the work grows with the length of the text and with nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+from gateway.scrub.checks import CHECKS, Check
+
+ALPHABETS: Final[Mapping[str, str]] = {
+    "base62": "A-Za-z0-9",
+    "base64": "A-Za-z0-9+/=",
+    "base64url": "A-Za-z0-9_-",
+    "hex": "0-9a-f",
+    "anyhex": "0-9A-Fa-f",
+    "base32": "A-Z2-7",
+    "base36": "0-9a-z",
+    "upper36": "0-9A-Z",
+    "base58": "1-9A-HJ-NP-Za-km-z",
+    "dotted": "A-Za-z0-9_.-",
+    "digits": "0-9",
+}
+_COMPLETE_SHARE: Final = 0.75
+"""A key that lost a quarter of its characters is still worth hiding."""
+
+_LEFT_CHARS_MAX: Final = 96
+"""The longest part of a token that may stand before its anchor (an Azure DevOps token: 76)."""
+
+_BOUNDARY: Final = (
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]))"
+)
+"""A token does not begin inside a word; an escaped newline or an encoded sign before it is no word."""
+
+_REGEX_MARKS: Final = re.compile(r"[\[({]")
+
+
+class Span(NamedTuple):
+    """One secret: where it lies in the view, and the id of the rule that says so."""
+
+    start: int
+    end: int
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of secret that can be told by its own looks. See the head of `rules.toml` for the fields."""
+
+    id: str
+    anchors: tuple[str, ...]
+    body: str
+    more: str
+    left: str
+    checks: tuple[Check, ...]
+    examples: tuple[str, ...]
+    counter_examples: tuple[str, ...]
+
+    def match(self, text: str, anchor_at: int, floor: int, end: int) -> Span | None:
+        """The secret whose anchor stands at `anchor_at`, within `text[floor:end]`."""
+        found = _compiled(self.body).match(text, anchor_at, end)
+        if found is None:
+            return None
+        start, stop = found.span("secret") if "secret" in found.re.groupindex else found.span()
+        if self.left:
+            window = max(floor, anchor_at - _LEFT_CHARS_MAX)
+            before = _compiled(f"(?:{self.left})\\Z").search(text, window, anchor_at)
+            if before is None:
+                return None
+            start = before.start()
+        judged = text[start + self._anchor_chars(text, start) : stop]
+        if start < floor or not all(check(judged) for check in self.checks):
+            return None
+        if self.more and (rest := _compiled(f"[{self.more}]+").match(text, stop, end)):
+            stop = rest.end()
+        return Span(start, stop, self.id)
+
+    def _anchor_chars(self, text: str, start: int) -> int:
+        if not self.checks or self.checks[0] is not CHECKS["varied"]:
+            return 0
+        return max((len(anchor) for anchor in self.anchors if text.startswith(anchor, start)), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBook:
+    """All rules, and where each may begin."""
+
+    rules: tuple[Rule, ...]
+    anchor: re.Pattern[str]
+    by_anchor: Mapping[str, tuple[Rule, ...]]
+    by_pattern: tuple[tuple[re.Pattern[str], Rule], ...]
+
+    def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
+        """The rules that may begin at an anchor found at `at`, the most particular first."""
+        for length in range(len(literal), 0, -1):
+            yield from self.by_anchor.get(literal[:length], ())
+        for pattern, rule in self.by_pattern:
+            if pattern.match(text, at):
+                yield rule
+
+
+@cache
+def rule_book() -> RuleBook:
+    """The rules as shipped. Read and compiled once, at the first text."""
+    rows = tomllib.loads(files("gateway.scrub").joinpath("rules.toml").read_text(encoding="utf-8"))["rule"]
+    rules = tuple(_rule(row) for row in rows)
+    literals: dict[str, list[Rule]] = {}
+    patterns: list[tuple[re.Pattern[str], Rule]] = []
+    for rule in rules:
+        for anchor in rule.anchors:
+            if _REGEX_MARKS.search(anchor):
+                patterns.append((re.compile(anchor, re.ASCII), rule))
+            else:
+                literals.setdefault(anchor, []).append(rule)
+    alternatives = [trie_pattern(literals), *dict.fromkeys(pattern.pattern for pattern, _ in patterns)]
+    return RuleBook(
+        rules=rules,
+        anchor=re.compile("|".join(alternatives), re.ASCII),
+        by_anchor={anchor: tuple(found) for anchor, found in literals.items()},
+        by_pattern=tuple(patterns),
+    )
+
+
+def trie_pattern(literals: Sequence[str] | Mapping[str, object]) -> str:
+    """A pattern that matches any of the literals, the longest first, and branches once per character."""
+    root: dict[str, Any] = {}
+    for literal in literals:
+        node = root
+        for char in literal:
+            node = node.setdefault(char, {})
+        node[""] = {}
+
+    def branch(node: dict[str, Any]) -> str:
+        ways = [re.escape(char) + branch(child) for char, child in sorted(node.items()) if char]
+        if not ways:
+            return ""
+        body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
+        if "" not in node:
+            return body
+        return f"(?:{body})?"
+
+    return branch(root)
+
+
+def _rule(row: Mapping[str, Any]) -> Rule:
+    anchors = tuple(row["anchors"])
+    alphabet = ALPHABETS[row["alphabet"]] if "alphabet" in row else ""
+    if "pattern" in row:
+        body = _with_alphabets(row["pattern"])
+    else:
+        nominal = int(row["nominal"])
+        heads = "|".join(anchor if _REGEX_MARKS.search(anchor) else re.escape(anchor) for anchor in anchors)
+        body = f"(?:{heads})[{alphabet}]{{{int(nominal * _COMPLETE_SHARE)},{nominal + 8}}}"
+    left = _with_alphabets(row.get("left", ""))
+    may_touch_letters = bool(left) or bool(row.get("glued", False))
+    return Rule(
+        id=row["id"],
+        anchors=anchors,
+        body=body if may_touch_letters else _BOUNDARY + body,
+        more=alphabet,
+        left=left,
+        checks=tuple(CHECKS[name] for name in row.get("checks", ("varied",))),
+        examples=tuple(row["examples"]),
+        counter_examples=tuple(row.get("counter_examples", ())),
+    )
+
+
+def _with_alphabets(pattern: str) -> str:
+    return re.sub(r"\[:(\w+):\]", lambda name: ALPHABETS[name[1]], pattern)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)

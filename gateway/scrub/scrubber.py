@@ -1,0 +1,139 @@
+"""The scrubber: raw text in, `CleanText` out. Nothing else in Trivet makes `CleanText` of raw text.
+
+It fails closed: whatever goes wrong inside, the raw text does not come out.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from gateway.clock import SystemClock
+from gateway.contracts.messages import CleanText, Finding, RemovedSecrets
+from gateway.scrub.known import KnownValues
+from gateway.scrub.machine import Machine
+from gateway.scrub.placeholder import WHOLE_TEXT, Placeholders, kind_of
+from gateway.scrub.rules import rule_book
+
+BUDGET_S: Final = 2.0
+"""No chat message is worth more; at the speed we measure it is enough for 10 MB."""
+
+_KEY_BYTES: Final = 32
+
+
+class Scrubbed(NamedTuple):
+    """A clean text and what was removed from it; the findings point into the raw text."""
+
+    text: CleanText
+    findings: tuple[Finding, ...]
+
+
+class Scrubber:
+    """`gateway.contracts.ports.Scrubber` on the rules of `rules.toml` and the values it is told to keep.
+
+    `known_values` are this process's own secrets (tokens, passwords, API keys), each of at least six
+    characters. `placeholder_key` makes placeholders comparable between processes that share it; by default
+    it is random, so that they can be compared within this process only.
+    """
+
+    def __init__(
+        self,
+        known_values: Iterable[str] = (),
+        *,
+        placeholder_key: bytes | None = None,
+        budget_s: float = BUDGET_S,
+        monotonic_s: Callable[[], float] = SystemClock().monotonic_s,
+    ) -> None:
+        self._known = KnownValues(known_values)
+        self._placeholders = Placeholders(placeholder_key or secrets.token_bytes(_KEY_BYTES))
+        self._budget_s = budget_s
+        self._monotonic_s = monotonic_s
+
+    def scrub(self, text: str) -> CleanText:
+        """The text with a placeholder for each secret. Never raises; a failure replaces the whole text."""
+        return self.examine(text).text
+
+    def findings(self, text: str) -> Sequence[Finding]:
+        """Which rule fired where in `text`; never the secret itself."""
+        return self.examine(text).findings
+
+    def examine(self, text: str) -> Scrubbed:
+        """`scrub` and `findings` in one pass."""
+        try:
+            machine = self.machine()
+            clean = machine.feed(text, is_last=True)
+        except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
+            return Scrubbed(CleanText(WHOLE_TEXT), (Finding("text", 0, len(text) if isinstance(text, str) else 0),))
+        return Scrubbed(CleanText(clean), tuple(machine.findings))
+
+    def stream(self) -> StreamScrubber:
+        """A scrubber for one text that arrives in pieces."""
+        return StreamScrubber(self)
+
+    def machine(self) -> Machine:
+        """A machine for one text."""
+        return Machine(
+            rule_book(), self._known, self._placeholders, budget_s=self._budget_s, monotonic_s=self._monotonic_s
+        )
+
+
+class StreamScrubber:
+    """One text that arrives in pieces. However it is cut, the joined output equals `scrub` of the whole.
+
+    What comes out of `feed` is final; what could still turn out to be part of a secret waits for more.
+    """
+
+    def __init__(self, scrubber: Scrubber | None = None) -> None:
+        self._machine: Machine | None = None
+        self._scrubber = scrubber or _default()
+        self._has_failed = False
+
+    def feed(self, chunk: str) -> CleanText:
+        """Take the next piece; returns what is certain by now, often nothing."""
+        return self._read(chunk, is_last=False)
+
+    def flush(self) -> CleanText:
+        """Say that the text is over; returns the rest. The next `feed` begins a new text."""
+        rest = self._read("", is_last=True)
+        self._machine, self._has_failed = None, False
+        return rest
+
+    def _read(self, chunk: str, *, is_last: bool) -> CleanText:
+        if self._has_failed:
+            return CleanText("")
+        try:
+            if self._machine is None:
+                self._machine = self._scrubber.machine()
+            return CleanText(self._machine.feed(chunk, is_last=is_last))
+        except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
+            self._has_failed = True
+            return CleanText(WHOLE_TEXT)
+
+
+def scrub(text: str) -> CleanText:
+    """`Scrubber.scrub` with the default rules and no known values."""
+    return _default().scrub(text)
+
+
+def findings(text: str) -> Sequence[Finding]:
+    """`Scrubber.findings` with the default rules and no known values."""
+    return _default().findings(text)
+
+
+def report(text: str) -> Mapping[str, int]:
+    """How many secrets of each kind a text holds, for `trivet scrub --report`."""
+    return {removed.kind: removed.count for removed in removed_secrets(findings(text))}
+
+
+def removed_secrets(found: Iterable[Finding]) -> tuple[RemovedSecrets, ...]:
+    """What the user is told: how many of each kind, most frequent first. No lengths, no positions."""
+    counts = Counter(kind_of(finding.rule) for finding in found)
+    return tuple(RemovedSecrets(kind, count) for kind, count in counts.most_common())
+
+
+@cache
+def _default() -> Scrubber:
+    return Scrubber()

@@ -1,0 +1,58 @@
+"""Bringing the schema up to date. The only importer of Alembic; `trivet migrate` and `trivet up` load it.
+
+Migrations go forward only and run in one transaction: all of them or none. Several processes may call
+`migrate` at once: on PostgreSQL an advisory lock, on SQLite the write lock makes them queue, and whoever
+comes later finds nothing to do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, func, select
+
+from gateway.limits import MIGRATION_WAIT_S
+from gateway.store.engine import open_database
+from gateway.store.schema import refuse_newer, revision
+
+_FOLDER: Final = Path(__file__).parent
+_LOCK: Final = int.from_bytes(b"trivet") & 0x7FFF_FFFF
+"""Our advisory lock; any number will do as long as it stays the same."""
+
+
+async def migrate(url: str) -> list[str]:
+    """Upgrade the database at `url` to this version's schema; the revisions applied, oldest first.
+
+    Raises `ConfigError` for a bad URL, `StoreUnavailable` for a database that is locked or unreachable,
+    `SchemaMismatch` for one that a newer Trivet made.
+    """
+    database = open_database(url, busy_timeout_s=MIGRATION_WAIT_S)
+    try:
+        return await database.write(_upgrade)
+    finally:
+        await database.close()
+
+
+def _upgrade(connection: Connection) -> list[str]:
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    refuse_newer(revision(connection))
+    applied: list[str] = []
+
+    def note(*, step: Any, **_context: Any) -> None:
+        applied.extend(step.up_revision_ids)
+
+    command.upgrade(alembic_config(connection, on_version_apply=note), "head")
+    return applied
+
+
+def alembic_config(connection: Connection, **options: Any) -> Config:
+    """Alembic on a connection of ours, without an `alembic.ini`. `options` reach `context.configure`."""
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    config.attributes["options"] = options
+    return config

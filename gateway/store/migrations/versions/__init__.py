@@ -1,0 +1,1 @@
+"""One file per step of the schema. A step that was released is never edited."""

@@ -1,0 +1,103 @@
+"""Committed replies and how their delivery ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Connection, Executable, bindparam, select, update
+
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import DeliveryState, Receipt, Reply
+from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.rows import from_receipt, from_reply, to_reply
+from gateway.store.tables import deliveries, outbox
+
+NEW: Final = "new"
+"""Committed, not known to be on the bus."""
+
+PUBLISHED: Final = "published"
+"""On the bus, no receipt yet."""
+
+_SENT: Final = DeliveryState.SENT.value
+
+
+@per_dialect
+def _put(insert: InsertInto) -> Executable:
+    return insert(outbox).on_conflict_do_nothing(index_elements=[outbox.c.id])
+
+
+@per_dialect
+def _put_receipt(insert: InsertInto) -> Executable:
+    """A receipt may come twice and late; what was sent stays sent."""
+    statement = insert(deliveries)
+    return statement.on_conflict_do_update(
+        index_elements=[deliveries.c.reply_id],
+        set_={
+            name: statement.excluded[name]
+            for name in ("state", "attempts", "chunks", "platform_ids", "reason", "updated_at_ms")
+        },
+        where=deliveries.c.state != _SENT,
+    )
+
+
+_UNSENT: Final = (
+    select(outbox)
+    .where(
+        outbox.c.turn_id.in_(bindparam("turn_ids", expanding=True)),
+        outbox.c.key == bindparam("k"),
+        outbox.c.state.in_((NEW, PUBLISHED)),
+    )
+    .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
+)
+_STALE: Final = (
+    select(outbox)
+    .where(outbox.c.state == NEW, outbox.c.created_at_ms < bindparam("before_ms"))
+    .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
+    .limit(bindparam("page_limit"))
+)
+_PUBLISH: Final = (
+    update(outbox)
+    .where(outbox.c.id.in_(bindparam("ids", expanding=True)), outbox.c.state == NEW)
+    .values(state=PUBLISHED, updated_at_ms=bindparam("now_ms"))
+)
+_END: Final = (
+    update(outbox)
+    .where(outbox.c.id == bindparam("reply"), outbox.c.state != _SENT)
+    .values(state=bindparam("end"), updated_at_ms=bindparam("now_ms"))
+)
+
+
+def put(connection: Connection, replies: Sequence[Reply], *, now_ms: int) -> None:
+    """Commit replies in their order; an id that is known keeps its row."""
+    rows = [from_reply(reply, position=index, state=NEW, now_ms=now_ms) for index, reply in enumerate(replies)]
+    if rows:
+        connection.execute(_put(connection), rows)
+
+
+def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> tuple[Reply, ...]:
+    """What these turns answered and no receipt has ended."""
+    rows = connection.execute(_UNSENT, {"turn_ids": turn_ids, "k": str(key)})
+    return tuple(to_reply(row) for row in rows)
+
+
+def stale(connection: Connection, *, before_ms: int, limit: int) -> list[Reply]:
+    """Oldest first: replies made before `before_ms` whose publisher did not live to say so."""
+    rows = connection.execute(_STALE, {"before_ms": before_ms, "page_limit": max(limit, 0)})
+    return [to_reply(row) for row in rows]
+
+
+def mark_published(connection: Connection, reply_ids: Sequence[str], *, now_ms: int) -> None:
+    """They are on the bus. A receipt that was faster stays."""
+    if reply_ids:
+        connection.execute(_PUBLISH, {"ids": list(reply_ids), "now_ms": now_ms})
+
+
+def record_receipts(connection: Connection, receipts: Sequence[Receipt], *, now_ms: int) -> None:
+    """Write how deliveries ended, in one order everywhere, so that two relays cannot wait for each other."""
+    ordered = sorted(receipts, key=lambda receipt: receipt.record.reply_id)
+    rows = [from_receipt(receipt, now_ms=now_ms) for receipt in ordered]
+    if rows:
+        connection.execute(_put_receipt(connection), rows)
+        ends = [{"reply": row["reply_id"], "end": row["state"], "now_ms": row["updated_at_ms"]} for row in rows]
+        connection.execute(_END, ends)

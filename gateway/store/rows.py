@@ -1,0 +1,180 @@
+"""Rows to values and back: pure. What the database holds was scrubbed before, so its text is `CleanText`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Row
+
+from gateway.contracts.entries import (
+    Entry,
+    EntryKind,
+    Fact,
+    Grant,
+    GrantRole,
+    Role,
+    Session,
+    SessionStatus,
+    Todo,
+    TodoState,
+    ToolCall,
+    Usage,
+)
+from gateway.contracts.envelope import address_from_text, address_to_text
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, Receipt, Reply, ReplyKind
+
+Values = dict[str, Any]
+"""Column values by name, as an INSERT takes them."""
+
+
+def to_session(row: Row[Any], *, current_id: str | None) -> Session:
+    """A row of `sessions`; `current_id` is what its lane points to."""
+    return Session(
+        id=row.id,
+        key=SessionKey.parse(row.key),
+        number=row.number,
+        title=CleanText(row.title),
+        status=SessionStatus(row.status),
+        parent_session_id=row.parent_session_id,
+        created_at_ms=row.created_at_ms,
+        updated_at_ms=row.updated_at_ms,
+        message_count=row.message_count,
+        tokens=row.tokens,
+        cost_usd=float(row.cost_usd),
+        is_current=row.id == current_id,
+        title_tries=row.title_tries,
+        prompt_tokens=row.prompt_tokens,
+        prompt_seq=row.prompt_seq,
+    )
+
+
+def from_entry(entry: Entry, *, session_id: str) -> Values:
+    """A row of `entries`."""
+    calls = [[call.id, call.name, call.arguments] for call in entry.tool_calls]
+    return {
+        "session_id": session_id,
+        "seq": entry.seq,
+        "role": entry.role.value,
+        "kind": entry.kind.value,
+        "text": entry.text,
+        "tool_calls": _json(calls) if calls else None,
+        "tool_call_id": entry.tool_call_id,
+        "is_error": entry.is_error,
+        "tail_start_seq": entry.tail_start_seq,
+        "message_id": entry.message_id or None,
+        "turn_id": entry.turn_id,
+        "created_at_ms": entry.created_at_ms,
+    }
+
+
+def to_entry(row: Row[Any]) -> Entry:
+    """The inverse of `from_entry`."""
+    calls = json.loads(row.tool_calls) if row.tool_calls else ()
+    return Entry(
+        role=Role(row.role),
+        text=CleanText(row.text),
+        seq=row.seq,
+        kind=EntryKind(row.kind),
+        tool_calls=tuple(ToolCall(id_, name, CleanText(arguments)) for id_, name, arguments in calls),
+        tool_call_id=row.tool_call_id,
+        is_error=row.is_error,
+        tail_start_seq=row.tail_start_seq,
+        message_id=row.message_id or "",
+        turn_id=row.turn_id,
+        created_at_ms=row.created_at_ms,
+    )
+
+
+def from_usage(usage: Usage, *, session_id: str, turn_id: str, now_ms: int) -> Values:
+    """A row of `usage`; the turn and the time stand in for those the value does not name."""
+    return {
+        "session_id": session_id,
+        "key": str(usage.key),
+        "owner": str(usage.key.owner),
+        "purpose": usage.purpose.value,
+        "model": usage.model,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cost_usd": usage.cost_usd,
+        "turn_id": usage.turn_id or turn_id,
+        "created_at_ms": usage.created_at_ms or now_ms,
+    }
+
+
+def from_reply(reply: Reply, *, position: int, state: str, now_ms: int) -> Values:
+    """A row of `outbox`."""
+    return {
+        "id": reply.id,
+        "turn_id": reply.turn_id,
+        "key": str(reply.key),
+        "position": position,
+        "address": address_to_text(reply.address),
+        "text": reply.text,
+        "kind": reply.kind.value,
+        "title": reply.title,
+        "state": state,
+        "created_at_ms": reply.created_at_ms,
+        "updated_at_ms": now_ms,
+    }
+
+
+def to_reply(row: Row[Any]) -> Reply:
+    """The inverse of `from_reply`."""
+    return Reply(
+        id=row.id,
+        turn_id=row.turn_id,
+        key=SessionKey.parse(row.key),
+        address=address_from_text(row.address),
+        text=CleanText(row.text),
+        kind=ReplyKind(row.kind),
+        created_at_ms=row.created_at_ms,
+        title=None if row.title is None else CleanText(row.title),
+    )
+
+
+def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
+    """A row of `deliveries`."""
+    record = receipt.record
+    return {
+        "reply_id": record.reply_id,
+        "key": str(receipt.key),
+        "channel": receipt.channel,
+        "state": record.state.value,
+        "attempts": record.attempt,
+        "chunks": record.chunks,
+        "platform_ids": _json(list(record.platform_ids)),
+        "reason": record.reason,
+        "updated_at_ms": record.updated_at_ms or now_ms,
+    }
+
+
+def from_grant(grant: Grant) -> Values:
+    """A row of `grants`. A decision is about the user, wherever it was made."""
+    return {
+        "owner": str(grant.key.owner),
+        "role": grant.role.value,
+        "granted_by": grant.granted_by,
+        "created_at_ms": grant.created_at_ms,
+    }
+
+
+def to_grant(row: Row[Any]) -> Grant:
+    """The inverse of `from_grant`."""
+    return Grant(SessionKey.parse(row.owner), GrantRole(row.role), row.granted_by, row.created_at_ms)
+
+
+def to_todo(row: Row[Any]) -> Todo:
+    """A row of `todos`."""
+    return Todo(row.position, CleanText(row.text), TodoState(row.state))
+
+
+def to_fact(row: Row[Any]) -> Fact:
+    """A row of `facts`."""
+    return Fact(row.id, SessionKey.parse(row.owner), CleanText(row.text), row.created_at_ms)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

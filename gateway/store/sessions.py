@@ -1,0 +1,258 @@
+"""Lanes and their sessions: opening, titles, sums, lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Executable, Row, Select, bindparam, func, select, update
+
+from gateway.contracts.entries import UNTITLED, Effect, OpenSession, Session, SessionStatus, SetTitle, Usage
+from gateway.contracts.errors import StoreError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.rows import from_usage, to_session
+from gateway.store.tables import lanes, sessions, usage
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What a transaction adds to the sums of a session."""
+
+    entries: int = 0
+    messages: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+def spent(calls: Sequence[Usage]) -> tuple[int, float]:
+    """Tokens and dollars of some model calls."""
+    return sum(call.prompt_tokens + call.completion_tokens for call in calls), sum(call.cost_usd for call in calls)
+
+
+# --- reading
+
+
+def _with_lane() -> Select[Any]:
+    return select(sessions, lanes.c.session_id.label("current_id")).join_from(sessions, lanes)
+
+
+_BY_ID: Final = _with_lane().where(sessions.c.id == bindparam("id"))
+_CURRENT: Final = select(sessions).join(lanes, lanes.c.session_id == sessions.c.id).where(lanes.c.key == bindparam("k"))
+_PAGE: Final = (
+    _with_lane()
+    .order_by(sessions.c.created_at_ms.desc(), sessions.c.number.desc(), sessions.c.id.desc())
+    .limit(bindparam("page_limit"))
+    .offset(bindparam("page_offset"))
+)
+_PAGE_OF_KEY: Final = _PAGE.where(sessions.c.key == bindparam("k"))
+
+
+def by_id(connection: Connection, session_id: str) -> Session | None:
+    """The session of that id."""
+    row = connection.execute(_BY_ID, {"id": session_id}).one_or_none()
+    return None if row is None else to_session(row, current_id=row.current_id)
+
+
+def current(connection: Connection, key: SessionKey) -> Session | None:
+    """The session that the next message of `key` will join."""
+    row = connection.execute(_CURRENT, {"k": str(key)}).one_or_none()
+    return None if row is None else to_session(row, current_id=row.id)
+
+
+def page(connection: Connection, *, key: SessionKey | None, limit: int, offset: int) -> list[Session]:
+    """Newest first: ordered by what never changes, so that pages do not shift while people talk."""
+    parameters: dict[str, Any] = {"page_limit": max(limit, 0), "page_offset": max(offset, 0)}
+    if key is None:
+        rows = connection.execute(_PAGE, parameters)
+    else:
+        rows = connection.execute(_PAGE_OF_KEY, {**parameters, "k": str(key)})
+    return [to_session(row, current_id=row.current_id) for row in rows]
+
+
+# --- opening
+
+
+@per_dialect
+def _touch_lane(insert: InsertInto) -> Executable:
+    """Lock the lane of a key, making it first if it is new."""
+    statement = insert(lanes)
+    return statement.on_conflict_do_update(
+        index_elements=[lanes.c.key], set_={"owner": statement.excluded.owner}
+    ).returning(lanes.c.session_id)
+
+
+_NEXT_NUMBER: Final = select(func.coalesce(func.max(sessions.c.number), 0) + 1).where(sessions.c.key == bindparam("k"))
+_OPEN: Final = sessions.insert()
+_POINT_LANE: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(session_id=bindparam("s"))
+_CLOSE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(status=SessionStatus.CLOSED.value, updated_at_ms=bindparam("now_ms"))
+)
+
+
+def open_next(connection: Connection, key: SessionKey, *, new_id: str, now_ms: int) -> None:
+    """Open the next session of a lane that this transaction has locked."""
+    connection.execute(
+        _OPEN,
+        {
+            "id": new_id,
+            "key": str(key),
+            "number": connection.execute(_NEXT_NUMBER, {"k": str(key)}).scalar_one(),
+            "title": UNTITLED,
+            "status": SessionStatus.ACTIVE.value,
+            "title_tries": 0,
+            "prompt_tokens": 0,
+            "prompt_seq": 0,
+            "parent_session_id": None,
+            "last_seq": 0,
+            "message_count": 0,
+            "tokens": 0,
+            "cost_usd": 0.0,
+            "created_at_ms": now_ms,
+            "updated_at_ms": now_ms,
+        },
+    )
+    connection.execute(_POINT_LANE, {"k": str(key), "s": new_id})
+
+
+def lock_current(connection: Connection, key: SessionKey, *, new_id: str, now_ms: int) -> str:
+    """Lock the lane; the id of its current session, opened now if there is none."""
+    unfenced = {"key": str(key), "owner": str(key.owner), "fence": 0}
+    session_id: str | None = connection.execute(_touch_lane(connection), unfenced).scalar_one()
+    if session_id is None:
+        open_next(connection, key, new_id=new_id, now_ms=now_ms)
+        return new_id
+    return session_id
+
+
+# --- changing
+
+_RETITLE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(title=bindparam("new_title"), updated_at_ms=bindparam("now_ms"))
+)
+_RETITLE_UNTITLED: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"), sessions.c.title == UNTITLED)
+    .values(title=bindparam("new_title"))
+)
+_COUNT_TRY: Final = (
+    update(sessions)
+    .where(
+        sessions.c.id == bindparam("s"),
+        sessions.c.title == UNTITLED,
+        sessions.c.title_tries < bindparam("tries_max"),
+    )
+    .values(title_tries=sessions.c.title_tries + 1)
+)
+_GROW: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"), sessions.c.key == bindparam("k"))
+    .values(
+        last_seq=sessions.c.last_seq + bindparam("entries"),
+        message_count=sessions.c.message_count + bindparam("messages"),
+        tokens=sessions.c.tokens + bindparam("more_tokens"),
+        cost_usd=sessions.c.cost_usd + bindparam("more_usd"),
+        updated_at_ms=bindparam("now_ms"),
+    )
+    .returning(sessions)
+)
+_MEASURE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(prompt_tokens=bindparam("counted"), prompt_seq=bindparam("up_to_seq"))
+)
+_CHARGE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(
+        tokens=sessions.c.tokens + bindparam("more_tokens"),
+        cost_usd=sessions.c.cost_usd + bindparam("more_usd"),
+    )
+)
+_RECORD_USAGE: Final = usage.insert()
+
+
+def apply(
+    connection: Connection, key: SessionKey, session_id: str, effects: Sequence[tuple[Effect, str]], *, now_ms: int
+) -> None:
+    """Apply effects, each with an id for the session it may open, to a locked lane whose current session
+    is `session_id`."""
+    for effect, new_id in effects:
+        match effect:
+            case OpenSession():
+                connection.execute(_CLOSE, {"s": session_id, "now_ms": now_ms})
+                open_next(connection, key, new_id=new_id, now_ms=now_ms)
+                session_id = new_id
+            case SetTitle(title):
+                connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
+
+
+def apply_now(
+    connection: Connection, key: SessionKey, effects: Sequence[Effect], *, now_ms: int, new_ids: Sequence[str]
+) -> Session:
+    """`Store.apply` in one transaction; `new_ids` has one id more than there are effects."""
+    first_id, *rest = new_ids
+    session_id = lock_current(connection, key, new_id=first_id, now_ms=now_ms)
+    apply(connection, key, session_id, list(zip(effects, rest, strict=True)), now_ms=now_ms)
+    session = current(connection, key)
+    assert session is not None
+    return session
+
+
+def grow(connection: Connection, key: SessionKey, session_id: str, growth: Growth, *, now_ms: int) -> Row[Any]:
+    """Add to the sums and give out `growth.entries` sequence numbers: the row, whose `last_seq` is the
+    highest of them. Raises `StoreError` for a session of another key."""
+    row = connection.execute(
+        _GROW,
+        {
+            "s": session_id,
+            "k": str(key),
+            "entries": growth.entries,
+            "messages": growth.messages,
+            "more_tokens": growth.tokens,
+            "more_usd": growth.cost_usd,
+            "now_ms": now_ms,
+        },
+    ).one_or_none()
+    if row is None:
+        raise StoreError(f"session {session_id} is not one of {key}")
+    return row
+
+
+def measure(connection: Connection, session_id: str, *, prompt_tokens: int, prompt_seq: int) -> None:
+    """Keep what the provider counted for the last prompt, which ended with entry `prompt_seq`."""
+    connection.execute(_MEASURE, {"s": session_id, "counted": prompt_tokens, "up_to_seq": prompt_seq})
+
+
+def charge(connection: Connection, calls: Sequence[Usage], session_id: str, *, now_ms: int) -> None:
+    """Record model calls made outside of a turn's commit and add them to the session."""
+    if not calls:
+        return
+    tokens, cost_usd = spent(calls)
+    charged = connection.execute(_CHARGE, {"s": session_id, "more_tokens": tokens, "more_usd": cost_usd})
+    if charged.rowcount != 1:
+        raise StoreError(f"there is no session {session_id}")
+    write_usage(connection, calls, session_id=session_id, turn_id="", now_ms=now_ms)
+
+
+def write_usage(connection: Connection, calls: Sequence[Usage], *, session_id: str, turn_id: str, now_ms: int) -> None:
+    """The rows alone; their sum is the caller's."""
+    rows = [from_usage(call, session_id=session_id, turn_id=turn_id, now_ms=now_ms) for call in calls]
+    if rows:
+        connection.execute(_RECORD_USAGE, rows)
+
+
+def claim_title(connection: Connection, session_id: str, *, tries_max: int) -> bool:
+    """Count one try of the titler, if there is anything left to try."""
+    return connection.execute(_COUNT_TRY, {"s": session_id, "tries_max": tries_max}).rowcount == 1
+
+
+def title_if_untitled(connection: Connection, session_id: str, title: CleanText) -> bool:
+    """Set the title unless somebody was faster."""
+    return connection.execute(_RETITLE_UNTITLED, {"s": session_id, "new_title": title}).rowcount == 1

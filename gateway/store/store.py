@@ -1,0 +1,179 @@
+"""`gateway.contracts.ports.Store` on SQL: each method is one transaction of one module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from gateway.clock import SystemClock
+from gateway.contracts.entries import Effect, Entry, Fact, Grant, Session, Todo, TurnCommit, TurnStart, Usage
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply
+from gateway.contracts.ports import Clock
+from gateway.limits import SQLITE_BUSY_TIMEOUT_S
+from gateway.store import grants, memory, outbox, schema, sessions, transcript, turns
+from gateway.store.engine import Database, open_database
+
+
+def open_store(url: str, clock: Clock | None = None, *, busy_timeout_s: float = SQLITE_BUSY_TIMEOUT_S) -> SqlStore:
+    """The store at `url` (`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://…`).
+
+    Connects on first use; for SQLite the folder and the file are made now. Raises `ConfigError`.
+    `busy_timeout_s` is how long SQLite waits for another process's transaction.
+    """
+    return SqlStore(open_database(url, busy_timeout_s=busy_timeout_s), clock or SystemClock())
+
+
+class SqlStore:
+    """Truth in SQLite or PostgreSQL. Safe to use from any number of tasks of one event loop."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    # --- turns
+
+    async def begin_turn(
+        self,
+        *,
+        turn_id: str,
+        key: SessionKey,
+        fence: int,
+        messages: Sequence[InboundMessage],
+        now_ms: int,
+        is_said: bool = True,
+    ) -> TurnStart:
+        """Take the lane, store what the user said, say what is new. Raises `Fenced`."""
+        return await self._database.write(
+            partial(
+                turns.begin,
+                turn_id=turn_id,
+                key=key,
+                fence=fence,
+                messages=messages,
+                now_ms=now_ms,
+                new_session_id=self._clock.new_id(),
+                is_said=is_said,
+            )
+        )
+
+    async def commit_turn(self, commit: TurnCommit) -> Session:
+        """Write all that a turn leaves behind, once. Raises `Fenced`."""
+        new_ids = [self._clock.new_id() for _ in commit.effects]
+        return await self._database.write(
+            partial(turns.commit, done=commit, now_ms=self._clock.now_ms(), new_ids=new_ids)
+        )
+
+    # --- transcripts
+
+    async def view(self, session_id: str) -> Sequence[Entry]:
+        """What the model sees: the newest compaction, then the entries it leaves in view."""
+        return await self._database.read(partial(transcript.view, session_id=session_id))
+
+    async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        """Everything ever said, page by page."""
+        return await self._database.read(
+            partial(transcript.page, session_id=session_id, after_seq=after_seq, limit=limit)
+        )
+
+    async def append_compaction(self, session_id: str, *, fence: int, key: SessionKey, entry: Entry) -> Entry:
+        """Add a summary; returns it with its `seq`. Raises `Fenced`."""
+        return await self._database.write(
+            partial(
+                transcript.append_compaction,
+                session_id=session_id,
+                fence=fence,
+                key=key,
+                entry=entry,
+                now_ms=self._clock.now_ms(),
+            )
+        )
+
+    # --- sessions
+
+    async def record_usage(self, usage: Sequence[Usage], *, session_id: str) -> None:
+        """Charge model calls made outside of a turn's commit (titles, compactions)."""
+        await self._database.write(
+            partial(sessions.charge, calls=usage, session_id=session_id, now_ms=self._clock.now_ms())
+        )
+
+    async def claim_title(self, session_id: str, *, tries_max: int) -> bool:
+        """Count one try if the title is still the sentinel; False when it is not or the tries are spent."""
+        return await self._database.write(partial(sessions.claim_title, session_id=session_id, tries_max=tries_max))
+
+    async def set_title_if_untitled(self, session_id: str, title: CleanText) -> bool:
+        """Set the title unless the user was faster."""
+        return await self._database.write(partial(sessions.title_if_untitled, session_id=session_id, title=title))
+
+    async def apply(self, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session:
+        """Apply effects outside of a turn; the current session afterwards, opened if there was none."""
+        new_ids = [self._clock.new_id() for _ in range(len(effects) + 1)]
+        return await self._database.write(
+            partial(sessions.apply_now, key=key, effects=effects, now_ms=now_ms, new_ids=new_ids)
+        )
+
+    async def current_session(self, key: SessionKey) -> Session | None:
+        """The session that the next message of `key` will join."""
+        return await self._database.read(partial(sessions.current, key=key))
+
+    async def session(self, session_id: str) -> Session | None:
+        """The session of that id."""
+        return await self._database.read(partial(sessions.by_id, session_id=session_id))
+
+    async def sessions(self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0) -> Sequence[Session]:
+        """Newest first; of one key or of all."""
+        return await self._database.read(partial(sessions.page, key=key, limit=limit, offset=offset))
+
+    # --- outbox
+
+    async def stale_outbox(self, *, before_ms: int, limit: int) -> Sequence[Reply]:
+        """Replies made before `before_ms` and still `new`, oldest first."""
+        return await self._database.read(partial(outbox.stale, before_ms=before_ms, limit=limit))
+
+    async def mark_published(self, reply_ids: Sequence[str]) -> None:
+        """The bus has these replies."""
+        await self._database.write(partial(outbox.mark_published, reply_ids=reply_ids, now_ms=self._clock.now_ms()))
+
+    async def record_receipts(self, receipts: Sequence[Receipt]) -> None:
+        """How deliveries ended."""
+        await self._database.write(partial(outbox.record_receipts, receipts=receipts, now_ms=self._clock.now_ms()))
+
+    async def put_outbox(self, replies: Sequence[Reply]) -> None:
+        """Commit replies that belong to no turn; known ids are skipped."""
+        await self._database.write(partial(outbox.put, replies=replies, now_ms=self._clock.now_ms()))
+
+    # --- users
+
+    async def grants(self) -> Sequence[Grant]:
+        """Every decision about a user."""
+        return await self._database.read(grants.everything)
+
+    async def put_grant(self, grant: Grant) -> None:
+        """The newest decision about a user replaces the one before."""
+        await self._database.write(partial(grants.put, grant=grant))
+
+    async def todos(self, owner: SessionKey) -> Sequence[Todo]:
+        """The task list of an owner."""
+        return await self._database.read(partial(memory.task_list, owner=owner))
+
+    async def replace_todos(self, owner: SessionKey, todos: Sequence[Todo]) -> None:
+        """The whole list at once."""
+        await self._database.write(partial(memory.replace_task_list, owner=owner, tasks=todos))
+
+    async def remember(self, owner: SessionKey, text: CleanText, *, now_ms: int) -> Fact:
+        """Keep a fact; one that is known word for word is returned as it is."""
+        return await self._database.write(partial(memory.remember, owner=owner, text=text, now_ms=now_ms))
+
+    async def recall(self, owner: SessionKey, query: str, *, limit: int) -> Sequence[Fact]:
+        """Facts of this owner only, best match first; an empty query gives the newest."""
+        return await self._database.read(partial(memory.recall, owner=owner, query=query, limit=limit))
+
+    # --- the database itself
+
+    async def check_schema(self) -> None:
+        """Raises `SchemaMismatch` unless the schema is exactly ours, `StoreUnavailable` if unreachable."""
+        await self._database.read(schema.check)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._database.close()

@@ -1,0 +1,254 @@
+"""Every table and column, once. The migrations build exactly this; a test compares the two on both databases.
+
+    lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
+                         1 ── n turns             outbox     committed replies, deliveries: how they ended
+                         1 ── n usage             grants, todos, facts: what belongs to a user
+
+Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
+All text has been through the scrubber.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.types import TypeDecorator
+
+SCHEMA_REVISION: Final = "0001"
+"""The migration this code is written for."""
+
+KNOWN_REVISIONS: Final = frozenset({"0001"})
+"""Every migration up to ours: anything else was made by a newer Trivet."""
+
+VERSION_TABLE: Final = "schema_version"
+"""Where Alembic keeps the revision (column `version_num`)."""
+
+
+class AnyText(TypeDecorator[str]):
+    """Text from people, models and tools, which may hold what no database takes.
+
+    PostgreSQL refuses NUL, both refuse half of a surrogate pair. Each such character becomes U+FFFD:
+    a message is never lost for one bad character.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """What is stored for `value`."""
+        if value is None or (value.isascii() and "\x00" not in value):
+            return value
+        whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole.replace("\x00", "\ufffd")
+
+
+metadata: Final = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+_ROW_NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up only a plain INTEGER key
+
+
+def _column(name: str, type_: Any, *rest: Any, doc: str, nullable: bool = False, **options: Any) -> Column[Any]:
+    return Column(name, type_, *rest, doc=doc, nullable=nullable, **options)
+
+
+lanes: Final = Table(
+    "lanes",
+    metadata,
+    _column("key", Text, doc="the session key", primary_key=True),
+    _column("owner", Text, doc="whom budget, memory and erasure belong to", index=True),
+    _column("fence", BigInteger, doc="the newest fencing token seen; an older one may write nothing"),
+    _column("session_id", Text, doc="the current session; null until the first one opens", nullable=True),
+    _column("turn_id", Text, doc="the turn that began and has not been committed", nullable=True),
+    _column("lost_turn_id", Text, doc="what `turn_id` held when that turn began: its worker died", nullable=True),
+)
+"""One row per session key: the lock under which a lane's turns are written, one worker at a time."""
+
+sessions: Final = Table(
+    "sessions",
+    metadata,
+    _column("id", Text, doc="a ULID", primary_key=True),
+    _column("key", Text, ForeignKey(lanes.c.key), doc="the lane it belongs to"),
+    _column("number", Integer, doc="counts the sessions of a key from 1"),
+    _column("title", AnyText, doc="`New Chat` until the titler or the user names it"),
+    _column("status", Text, doc="a SessionStatus"),
+    _column("title_tries", Integer, doc="calls of the titler paid so far"),
+    _column("parent_session_id", Text, doc="the session a sub-agent works for", nullable=True),
+    _column("last_seq", Integer, doc="the highest `entries.seq` given out"),
+    _column("message_count", Integer, doc="entries of kind message"),
+    _column("tokens", BigInteger, doc="prompt and completion tokens of all its model calls"),
+    _column("cost_usd", Float(53), doc="what its model calls cost"),
+    _column("prompt_tokens", Integer, doc="the provider's count of its last prompt; 0 for unknown"),
+    _column("prompt_seq", Integer, doc="the last entry that prompt held"),
+    _column("created_at_ms", BigInteger, doc="when it was opened"),
+    _column("updated_at_ms", BigInteger, doc="when something was last said or done in it"),
+    UniqueConstraint("key", "number"),
+    Index("ix_sessions_newest", "created_at_ms", "id"),
+    Index("ix_sessions_parent_session_id", "parent_session_id"),
+)
+"""Conversations, with the sums that lists show, kept in the transaction that changes them."""
+
+entries: Final = Table(
+    "entries",
+    metadata,
+    _column("session_id", Text, ForeignKey(sessions.c.id), doc="whose transcript", primary_key=True),
+    _column("seq", Integer, doc="the order of the transcript, from 1", primary_key=True),
+    _column("role", Text, doc="a Role"),
+    _column("kind", Text, doc="an EntryKind"),
+    _column("text", AnyText, doc="what was said"),
+    _column("tool_calls", AnyText, doc="JSON [[id, name, arguments], …]; null for none", nullable=True),
+    _column("tool_call_id", AnyText, doc="the call a tool entry answers; empty for others"),
+    _column("is_error", Boolean, doc="the flag of a tool result"),
+    _column("tail_start_seq", Integer, doc="of a compaction: the first entry that stays in view; else 0"),
+    _column("message_id", Text, doc="the inbound message of a user entry", nullable=True),
+    _column("turn_id", Text, doc="the turn that wrote it"),
+    _column("created_at_ms", BigInteger, doc="when it was written"),
+    UniqueConstraint("message_id"),
+)
+"""Transcripts. Append-only; a compaction changes what is in view, never what was said."""
+
+Index(
+    "ix_entries_compactions",
+    entries.c.session_id,
+    entries.c.seq,
+    sqlite_where=text("kind = 'compaction'"),
+    postgresql_where=text("kind = 'compaction'"),
+)
+
+consumed: Final = Table(
+    "consumed",
+    metadata,
+    _column("message_id", Text, doc="the inbound message", primary_key=True),
+    _column("turn_id", Text, doc="the turn that answered it"),
+    _column("consumed_at_ms", BigInteger, doc="when"),
+)
+"""Answered messages, for ever: a redelivery is never answered twice."""
+
+turns: Final = Table(
+    "turns",
+    metadata,
+    _column("id", Text, doc="the turn id on every log line", primary_key=True),
+    _column("session_id", Text, ForeignKey(sessions.c.id), doc="the session it began in", index=True),
+    _column("key", Text, doc="the lane", index=True),
+    _column("state", Text, doc="a TurnState"),
+    _column("runs", Integer, doc="how often it was begun"),
+    _column("fence", BigInteger, doc="the fencing token of the last run"),
+    _column("error_reference", Text, doc="what the user was told to quote; `worker_lost` after a takeover"),
+    _column("started_at_ms", BigInteger, doc="when its last run began"),
+    _column("finished_at_ms", BigInteger, doc="when it was committed", nullable=True),
+)
+"""One row per turn, from its first run to its commit."""
+
+usage: Final = Table(
+    "usage",
+    metadata,
+    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    _column("session_id", Text, ForeignKey(sessions.c.id), doc="the session it is summed into", index=True),
+    _column("key", Text, doc="the lane"),
+    _column("owner", Text, doc="who is charged"),
+    _column("purpose", Text, doc="a UsagePurpose"),
+    _column("model", Text, doc="the model that answered"),
+    _column("prompt_tokens", BigInteger, doc="tokens in, cached ones included"),
+    _column("completion_tokens", BigInteger, doc="tokens out"),
+    _column("cached_tokens", BigInteger, doc="tokens in that came from the provider's prompt cache"),
+    _column("cost_usd", Float(53), doc="US dollars"),
+    _column("turn_id", Text, doc="the turn; empty outside of one"),
+    _column("created_at_ms", BigInteger, doc="when the call ended"),
+    Index("ix_usage_owner_day", "owner", "created_at_ms"),
+)
+"""Every model call, whatever it was for."""
+
+outbox: Final = Table(
+    "outbox",
+    metadata,
+    _column("id", Text, doc="the reply id, equal for every repetition of the answer", primary_key=True),
+    _column("turn_id", Text, doc="the turn that answered; empty for a notice", index=True),
+    _column("key", Text, doc="the lane", index=True),
+    _column("position", Integer, doc="the order of the replies of one commit"),
+    _column("address", AnyText, doc="the reply address as JSON"),
+    _column("text", AnyText, doc="the answer, CommonMark"),
+    _column("kind", Text, doc="a ReplyKind"),
+    _column("title", AnyText, doc="the session's title, if it is news to the channel", nullable=True),
+    _column("state", Text, doc="`new`, `published`, or the DeliveryState of its receipt"),
+    _column("created_at_ms", BigInteger, doc="when the answer was made"),
+    _column("updated_at_ms", BigInteger, doc="when `state` last changed"),
+)
+"""Committed replies: the truth about what has to be sent."""
+
+Index(
+    "ix_outbox_new",
+    outbox.c.created_at_ms,
+    sqlite_where=text("state = 'new'"),
+    postgresql_where=text("state = 'new'"),
+)
+
+deliveries: Final = Table(
+    "deliveries",
+    metadata,
+    _column("reply_id", Text, doc="the reply; a notice of a channel has no outbox row", primary_key=True),
+    _column("key", Text, doc="the lane", index=True),
+    _column("channel", Text, doc="the channel that sent it"),
+    _column("state", Text, doc="a DeliveryState"),
+    _column("attempts", Integer, doc="platform calls that were begun"),
+    _column("chunks", Integer, doc="into how many messages it was split"),
+    _column("platform_ids", AnyText, doc="JSON list of the messages on the platform"),
+    _column("reason", AnyText, doc="why it failed; empty otherwise"),
+    _column("updated_at_ms", BigInteger, doc="when the delivery ended"),
+)
+"""Receipts: how the delivery of each reply ended."""
+
+grants: Final = Table(
+    "grants",
+    metadata,
+    _column("owner", Text, doc="the user", primary_key=True),
+    _column("role", Text, doc="a GrantRole"),
+    _column("granted_by", Text, doc="the admin's key, or how it was decided"),
+    _column("created_at_ms", BigInteger, doc="when it was decided"),
+)
+"""What operators decided about users. The bus holds a projection of it."""
+
+todos: Final = Table(
+    "todos",
+    metadata,
+    _column("owner", Text, doc="whose list", primary_key=True),
+    _column("position", Integer, doc="the order of the list", primary_key=True),
+    _column("text", AnyText, doc="the task"),
+    _column("state", Text, doc="a TodoState"),
+)
+"""Task lists."""
+
+facts: Final = Table(
+    "facts",
+    metadata,
+    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    _column("owner", Text, doc="whose fact; nobody else ever reads it", index=True),
+    _column("text", AnyText, doc="the fact"),
+    _column("terms", Text, doc="its search terms (terms.py), separated by spaces; what the full-text index holds"),
+    _column("created_at_ms", BigInteger, doc="when it was remembered"),
+    CheckConstraint("owner <> ''", name="owned"),
+)
+"""What users asked to be remembered."""

@@ -1,0 +1,82 @@
+"""How a text is cut into search terms, and how facts are ranked by them. Pure, one way for both databases.
+
+The full-text engines disagree about everything that matters here (PostgreSQL takes a Chinese sentence for
+one word, FTS5 knows no Russian endings), so they only look terms up; the terms are ours:
+
+- letters are compared without case and accents, `ё` as `е`;
+- a word is found by itself and by its stem, a crude one: one letter off a word of four or five, two off a
+  longer one. Enough for the endings of English and Russian; the exact form scores higher;
+- what contains a digit is found whole only;
+- scripts without spaces (Chinese, Japanese, Thai, …) are cut into single characters and pairs.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+import regex
+
+T = TypeVar("T")
+
+TERM_CHARS_MAX: Final = 64
+"""What is longer is no word; PostgreSQL takes 2,046 bytes."""
+
+_UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_RUN: Final = regex.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>[\p{{L}}\p{{N}}--[{_UNSPACED}]]+)", regex.V1)
+
+
+def fact_terms(text: str, *, count_max: int) -> list[str]:
+    """The terms under which a fact is found: distinct, in the order of the text."""
+    return _distinct(_terms(text, with_single=True), count_max)
+
+
+def query_terms(text: str, *, count_max: int) -> list[str]:
+    """The terms to look up. A single character of an unspaced script counts only when it stands alone."""
+    return _distinct(_terms(text, with_single=False), count_max)
+
+
+def ranked(query: Sequence[str], candidates: Sequence[tuple[T, Sequence[str]]], *, limit: int) -> list[T]:
+    """The best `limit` candidates: each shared term weighs more the fewer candidates have it. Equal ones
+    keep their order."""
+    sets = [frozenset(terms) for _, terms in candidates]
+    weights = {term: math.log1p(len(sets) / max(1, sum(term in terms for terms in sets))) for term in query}
+    scores = [sum(weight for term, weight in weights.items() if term in terms) for terms in sets]
+    best = sorted(range(len(sets)), key=lambda index: -scores[index])
+    return [candidates[index][0] for index in best[: max(limit, 0)]]
+
+
+def _terms(text: str, *, with_single: bool) -> Iterator[str]:
+    for run in _RUN.finditer(_folded(text)):
+        if run["unspaced"]:
+            yield from _pairs(run["unspaced"], with_single=with_single)
+        else:
+            yield from _word(run["word"][:TERM_CHARS_MAX])
+
+
+def _folded(text: str) -> str:
+    plain = "".join(char for char in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(char))
+    return unicodedata.normalize("NFC", plain)
+
+
+def _pairs(run: str, *, with_single: bool) -> Iterator[str]:
+    if with_single or len(run) == 1:
+        yield from run
+    yield from (run[index : index + 2] for index in range(len(run) - 1))
+
+
+def _word(word: str) -> Iterator[str]:
+    yield word
+    if len(word) > 3 and word.isalpha():
+        yield word[: -2 if len(word) > 5 else -1]
+
+
+def _distinct(terms: Iterator[str], count_max: int) -> list[str]:
+    found: dict[str, None] = {}
+    for term in terms:
+        found[term] = None
+        if len(found) >= count_max:
+            break
+    return list(found)

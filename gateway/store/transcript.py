@@ -1,0 +1,78 @@
+"""Entries: appending them, and what the model sees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy import Connection, and_, bindparam, func, or_, select, update
+
+from gateway.contracts.entries import Entry, EntryKind
+from gateway.contracts.errors import Fenced
+from gateway.contracts.ids import SessionKey
+from gateway.store.rows import from_entry, to_entry
+from gateway.store.sessions import Growth, grow
+from gateway.store.tables import entries, lanes
+
+_IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
+_OF_SESSION: Final = entries.c.session_id == bindparam("s")
+
+_TAIL_START: Final = (
+    select(entries.c.tail_start_seq)
+    .where(_OF_SESSION, _IS_COMPACTION)
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_NEWEST_COMPACTION: Final = select(func.max(entries.c.seq)).where(_OF_SESSION, _IS_COMPACTION).scalar_subquery()
+_VIEW: Final = (
+    select(entries)
+    .where(
+        _OF_SESSION,
+        or_(
+            and_(~_IS_COMPACTION, entries.c.seq >= func.coalesce(_TAIL_START, 0)),
+            entries.c.seq == _NEWEST_COMPACTION,
+        ),
+    )
+    .order_by(_IS_COMPACTION.desc(), entries.c.seq)
+)
+_PAGE: Final = (
+    select(entries)
+    .where(_OF_SESSION, entries.c.seq > bindparam("after_seq"))
+    .order_by(entries.c.seq)
+    .limit(bindparam("page_limit"))
+)
+_INSERT: Final = entries.insert()
+_GUARD: Final = (
+    update(lanes).where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f")).values(fence=lanes.c.fence)
+)
+
+
+def view(connection: Connection, session_id: str) -> list[Entry]:
+    """The newest compaction, then what it leaves in view, in order."""
+    return [to_entry(row) for row in connection.execute(_VIEW, {"s": session_id})]
+
+
+def page(connection: Connection, session_id: str, *, after_seq: int, limit: int) -> list[Entry]:
+    """Everything, in order, from behind `after_seq`."""
+    rows = connection.execute(_PAGE, {"s": session_id, "after_seq": after_seq, "page_limit": max(limit, 0)})
+    return [to_entry(row) for row in rows]
+
+
+def append(connection: Connection, session_id: str, new: Sequence[Entry]) -> None:
+    """Write entries that have their `seq`."""
+    if new:
+        connection.execute(_INSERT, [from_entry(entry, session_id=session_id) for entry in new])
+
+
+def append_compaction(
+    connection: Connection, session_id: str, *, fence: int, key: SessionKey, entry: Entry, now_ms: int
+) -> Entry:
+    """Write a summary. Raises `Fenced`."""
+    if connection.execute(_GUARD, {"k": str(key), "f": fence}).rowcount != 1:
+        raise Fenced(f"lane {key} has a newer owner than fence {fence}")
+    row = grow(connection, key, session_id, Growth(entries=1), now_ms=now_ms)
+    stored = replace(entry, kind=EntryKind.COMPACTION, seq=row.last_seq, created_at_ms=entry.created_at_ms or now_ms)
+    append(connection, session_id, [stored])
+    return stored

@@ -1,0 +1,47 @@
+"""The first lines of every child process: it ends when its parent does, however that ended.
+
+    python -m gateway.supervisor.child MODULE [ARGUMENT…]
+
+The supervisor holds the other end of the child's standard input. When the supervisor is gone, killed or
+not, the kernel closes that end, and a thread here turns it into SIGTERM; a process that does not
+manage to stop in time is ended the hard way. Unlike PR_SET_PDEATHSIG this works on every Unix.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+import threading
+import time
+
+from gateway.limits import SHUTDOWN_GRACE_S
+
+_STDIN = 0
+_MERCY_S = SHUTDOWN_GRACE_S + 5.0
+
+
+def end_with_parent() -> None:
+    """Watch standard input in a thread; it carries nothing but its end."""
+    threading.Thread(target=_watch, name="end-with-parent", daemon=True).start()
+
+
+def _watch() -> None:
+    while os.read(_STDIN, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_MERCY_S)
+    os._exit(1)
+
+
+def main() -> None:
+    """Become the module named in the arguments."""
+    _, module, *arguments = sys.argv
+    end_with_parent()
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Keeps a plan alive: starts processes, starts again what dies, stops everything in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from gateway.contracts.errors import TrivetError
+from gateway.contracts.ports import Clock
+from gateway.exits import EXIT_CONFIG, EXIT_FAILED, EXIT_OK
+from gateway.supervisor.plan import Plan, Role
+from gateway.supervisor.policy import GiveUp, Restarts, StartAgain
+
+
+class Say(Protocol):
+    """How the supervisor's log is written: an event in a few words, then facts."""
+
+    def __call__(self, event: str, **facts: Any) -> None: ...
+
+
+class Server(Protocol):
+    """The embedded Valkey, as far as it has to be kept alive."""
+
+    async def start(self) -> str: ...
+
+    async def wait(self) -> int:
+        """Returns when the server has ended."""
+        ...
+
+
+class Watch:
+    """Runs one plan until `stop` is called or a role cannot go on.
+
+    Every process gets a pipe as standard input that is never written to: its end tells the child that
+    this process is gone (`gateway.supervisor.child`).
+    """
+
+    def __init__(self, plan: Plan, *, clock: Clock, chance: Callable[[], float], say: Say) -> None:
+        self._plan = plan
+        self._clock = clock
+        self._chance = chance
+        self._say = say
+        self._living: dict[str, Process] = {}
+        self._keepers: dict[str, list[asyncio.Task[None]]] = {}
+        self._ending = asyncio.Event()
+        self._exit_code = EXIT_OK
+
+    async def run(self) -> int:
+        """Start, watch and stop everything; the exit code of the whole."""
+        if not await self._prepare():
+            return self._exit_code
+        for role in self._plan.roles:
+            names = [role.name if role.processes == 1 else f"{role.name}-{i + 1}" for i in range(role.processes)]
+            self._keepers[role.name] = [asyncio.create_task(self._keep(role, name), name=name) for name in names]
+        await self._ending.wait()
+        for role in self._plan.roles:
+            await self._stop(role)
+        return self._exit_code
+
+    def stop(self) -> None:
+        """Begin to stop in order; `run` returns when that is done."""
+        self._ending.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._ending.is_set()
+
+    async def _prepare(self) -> bool:
+        """Run the preparation to its end. False: it failed, or the operator did not want to wait for it."""
+        process = await _spawn(self._plan.preparation)
+        ended = asyncio.create_task(process.wait())
+        stopped = asyncio.create_task(self._ending.wait())
+        await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if not ended.done():
+            await _end(process, self._plan.preparation.grace_s)
+        self._exit_code = await ended if not self._ending.is_set() else EXIT_OK
+        return self._exit_code == EXIT_OK and not self._ending.is_set()
+
+    async def _keep(self, role: Role, name: str) -> None:
+        restarts = Restarts()
+        while not self._ending.is_set():
+            started_s = self._clock.monotonic_s()
+            process = self._living[name] = await _spawn(role)
+            self._say("role started", role=name, pid=process.pid)
+            if self._ending.is_set():  # while it was being started, so nobody else will stop it
+                await _end(process, role.grace_s)
+            code = await process.wait()
+            del self._living[name]
+            if self._ending.is_set():
+                return
+            alive_s = self._clock.monotonic_s() - started_s
+            restarts, verdict = restarts.after(code=code, alive_s=alive_s, chance=self._chance())
+            match verdict:
+                case GiveUp():
+                    self._say("role cannot start as it is configured, so everything stops", role=name)
+                    self._exit_code = EXIT_CONFIG
+                    self._ending.set()
+                case StartAgain(delay_s):
+                    facts = {"role": name, "ended": _ending_text(code), "again_in_s": round(delay_s, 2)}
+                    self._say("role ended by itself", **facts)
+                    await self._pause(delay_s)
+
+    async def _pause(self, delay_s: float) -> None:
+        """Sleep, but not past the end."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), delay_s)
+
+    async def _stop(self, role: Role) -> None:
+        """Ask every process of a role to stop, wait its grace, then insist."""
+        keepers = self._keepers[role.name]
+        processes = [self._living[task.get_name()] for task in keepers if task.get_name() in self._living]
+        await asyncio.gather(*(_end(process, role.grace_s) for process in processes))
+        await asyncio.gather(*keepers)
+        if processes:
+            self._say("role stopped", role=role.name)
+
+
+async def keep_server(server: Server, *, clock: Clock, chance: Callable[[], float], say: Say) -> None:
+    """Start the embedded server again, with its data, whenever it has ended. Runs until cancelled."""
+    restarts = Restarts()
+    started_s = clock.monotonic_s()
+    while True:
+        await server.wait()
+        alive_s = clock.monotonic_s() - started_s
+        restarts, verdict = restarts.after(code=EXIT_FAILED, alive_s=alive_s, chance=chance())
+        if isinstance(verdict, StartAgain):
+            say("valkey ended by itself", again_in_s=round(verdict.delay_s, 2))
+            await asyncio.sleep(verdict.delay_s)
+        started_s = clock.monotonic_s()
+        try:
+            await server.start()
+        except TrivetError as error:
+            say("valkey does not start", error=str(error))
+        else:
+            say("valkey started")
+
+
+async def _spawn(role: Role) -> Process:
+    """A new process in a session of its own, so that Ctrl-C reaches only the supervisor."""
+    environment: Mapping[str, str] = role.environment
+    return await asyncio.create_subprocess_exec(*role.command, env=environment, stdin=PIPE, start_new_session=True)
+
+
+async def _end(process: Process, grace_s: float) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), grace_s)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _ending_text(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

@@ -1,0 +1,129 @@
+"""Short ways to say what the store's suites are about: people, messages, turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gateway.contracts.entries import (
+    Effect,
+    Entry,
+    EntryKind,
+    Role,
+    Session,
+    TurnCommit,
+    TurnStart,
+    TurnState,
+    Usage,
+    UsagePurpose,
+)
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import (
+    CleanText,
+    DeliveryRecord,
+    DeliveryState,
+    InboundMessage,
+    Receipt,
+    Reply,
+    ReplyKind,
+)
+from gateway.store import SqlStore
+
+ANN = SessionKey("telegram", "1")
+BOB = SessionKey("slack", "U2")
+ANN_IN_GROUP = SessionKey("telegram", "1", ("-100",))
+SHARED_GROUP = SessionKey("telegram", "", ("-100",))
+
+CHAT = ReplyAddress("telegram", "telegram:1", '{"chat":1}')
+
+
+def says(key: SessionKey, text: str, *, id_: str, author: str = "Ann") -> InboundMessage:
+    """One message of `key`."""
+    return InboundMessage(
+        id=id_,
+        key=key,
+        address=CHAT,
+        text=CleanText(text),
+        author_id=key.user or "77",
+        author_name=CleanText(author),
+        is_private=key.is_private,
+        sent_at_ms=1_000,
+        received_at_ms=1_001,
+    )
+
+
+def answer(text: str) -> Entry:
+    """What the assistant said."""
+    return Entry(Role.ASSISTANT, CleanText(text))
+
+
+def summary(text: str, *, tail_start_seq: int) -> Entry:
+    """What a compactor wrote."""
+    return Entry(Role.ASSISTANT, CleanText(text), kind=EntryKind.COMPACTION, tail_start_seq=tail_start_seq)
+
+
+def reply(key: SessionKey, text: str, *, id_: str, turn_id: str = "", created_at_ms: int = 2_000) -> Reply:
+    """A committed answer."""
+    return Reply(id_, turn_id, key, CHAT, CleanText(text), ReplyKind.ANSWER, created_at_ms)
+
+
+def call(key: SessionKey, tokens_in: int, tokens_out: int, cost_usd: float) -> Usage:
+    """One paid model call."""
+    return Usage(key, UsagePurpose.TURN, "demo/scripted", tokens_in, tokens_out, 0, cost_usd)
+
+
+def ended(reply_id: str, state: DeliveryState, *, key: SessionKey = ANN, at_ms: int = 3_000) -> Receipt:
+    """How the delivery of a reply ended."""
+    record = DeliveryRecord(reply_id, state, attempt=1, chunks=1, platform_ids=("55",), updated_at_ms=at_ms)
+    return Receipt(record, key, key.platform)
+
+
+async def begin(
+    store: SqlStore, turn_id: str, messages: Sequence[InboundMessage], *, fence: int = 1, key: SessionKey | None = None
+) -> TurnStart:
+    """Begin a turn for the lane of the first message."""
+    return await store.begin_turn(
+        turn_id=turn_id, key=key or messages[0].key, fence=fence, messages=messages, now_ms=1_500
+    )
+
+
+def outcome(
+    start: TurnStart,
+    turn_id: str,
+    messages: Sequence[InboundMessage],
+    *,
+    fence: int = 1,
+    text: str = "fine",
+    effects: tuple[Effect, ...] = (),
+    usage: tuple[Usage, ...] = (),
+    state: TurnState = TurnState.DONE,
+) -> TurnCommit:
+    """The commit of a plain turn: one answer, in the transcript and in the outbox."""
+    key = start.session.key
+    return TurnCommit(
+        turn_id=turn_id,
+        session_id=start.session.id,
+        key=key,
+        fence=fence,
+        state=state,
+        consumed=tuple(message.id for message in messages),
+        entries=(answer(text),),
+        usage=usage,
+        outbox=(reply(key, text, id_=f"{turn_id}:0", turn_id=turn_id),),
+        effects=effects,
+        finished_at_ms=2_000,
+    )
+
+
+async def talk(store: SqlStore, key: SessionKey, text: str, *, number: int, fence: int | None = None) -> Session:
+    """One whole turn: `text` and its answer."""
+    messages = [says(key, text, id_=f"{key}#{number}")]
+    turn_id = f"turn-{key}-{number}"
+    start = await begin(store, turn_id, messages, fence=fence or number)
+    done = outcome(start, turn_id, messages, fence=fence or number, text=f"re: {text}")
+    return await store.commit_turn(done)
+
+
+def bare(entry: Entry) -> Entry:
+    """An entry without what the store added."""
+    return replace(entry, seq=0, turn_id="", created_at_ms=0, message_id="")

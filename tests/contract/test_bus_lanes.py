@@ -1,0 +1,334 @@
+"""Lanes: exclusive, ordered, fair, deduplicated, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis import Redis
+
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.contracts.errors import BusError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import InboundMessage
+from gateway.contracts.ports import Claim, Verdict
+from gateway.limits import ENVELOPE_BYTES_MAX
+from tests.parts.bus_samples import ANNA, BORIS, message, reply
+
+LEASE_TTL_S = 60.0
+
+
+async def claim_all(bus: RedisBus, worker: str = "w1", *, lanes_max: int = 100, attempts_max: int = 4) -> list[Claim]:
+    """Everything `worker` can have now."""
+    batch = await bus.lanes.claim(worker, lanes_max=lanes_max, messages_max=20, attempts_max=attempts_max)
+    return list(batch.claims)
+
+
+async def claim_one(bus: RedisBus, worker: str = "w1") -> Claim:
+    """The one lane that is ready."""
+    (claim,) = await claim_all(bus, worker)
+    return claim
+
+
+@pytest.fixture(autouse=True)
+async def registered_workers(bus: RedisBus) -> None:
+    """Two workers with a lease that outlives the test."""
+    await bus.lanes.register("w1", lease_ttl_s=LEASE_TTL_S)
+    await bus.lanes.register("w2", lease_ttl_s=LEASE_TTL_S)
+
+
+def ids(messages: tuple[InboundMessage, ...]) -> list[str]:
+    return [item.id.rpartition(":")[2] for item in messages]
+
+
+async def test_messages_of_a_lane_are_claimed_together_in_order(bus: RedisBus) -> None:
+    for number in range(5):
+        admission = await bus.intake.enqueue(message(number))
+        assert (admission.verdict, admission.queued) == (Verdict.ACCEPTED, number + 1)
+    claim = await claim_one(bus)
+    assert claim.messages == tuple(message(number) for number in range(5))
+    assert claim.attempts == 0
+
+
+async def test_concurrent_enqueues_keep_the_order_of_their_calls(bus: RedisBus) -> None:
+    """One line, one order: even calls that nobody awaited in between."""
+    await asyncio.gather(*(bus.intake.enqueue(message(number)) for number in range(20)))
+    assert ids((await claim_one(bus)).messages) == [str(number) for number in range(20)]
+
+
+async def test_a_redelivered_message_is_a_duplicate(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    assert (await bus.intake.enqueue(message(1))).verdict is Verdict.DUPLICATE
+    claim = await claim_one(bus)
+    await bus.lanes.commit(claim, handled=1)
+    assert (await bus.intake.enqueue(message(1))).verdict is Verdict.DUPLICATE
+    assert await claim_all(bus) == []
+
+
+async def test_a_refused_message_is_not_remembered_as_seen(bus: RedisBus, valkey_url: str) -> None:
+    """Deduplication is recorded only when the message was accepted, so the platform may deliver it again."""
+    small = await open_bus(valkey_url, lane_messages_max=1)
+    await small.intake.enqueue(message(1))
+    assert (await small.intake.enqueue(message(2))).verdict is Verdict.LANE_FULL
+    await bus.lanes.commit(await claim_one(bus), handled=1)
+    assert (await small.intake.enqueue(message(2))).verdict is Verdict.ACCEPTED
+    await small.close()
+
+
+async def test_messages_in_work_do_not_count_against_a_full_lane(bus: RedisBus, valkey_url: str) -> None:
+    small = await open_bus(valkey_url, lane_messages_max=1)
+    await small.intake.enqueue(message(1))
+    await claim_one(bus)
+    admission = await small.intake.enqueue(message(2))
+    assert (admission.verdict, admission.queued, admission.is_running) == (Verdict.ACCEPTED, 1, True)
+    assert (await small.intake.enqueue(message(3))).verdict is Verdict.LANE_FULL
+    await small.close()
+
+
+async def test_a_full_queue_refuses_everybody_and_drains(bus: RedisBus, valkey_url: str) -> None:
+    small = await open_bus(valkey_url, queue_messages_max=2)
+    await small.intake.enqueue(message(1, ANNA))
+    await small.intake.enqueue(message(1, BORIS))
+    carla = SessionKey.parse("telegram:3")
+    assert (await small.intake.enqueue(message(1, carla))).verdict is Verdict.QUEUE_FULL
+    for claim in await claim_all(bus):
+        await bus.lanes.commit(claim, handled=1)
+    assert (await small.intake.enqueue(message(1, carla))).verdict is Verdict.ACCEPTED
+    await small.close()
+
+
+async def test_an_oversized_message_is_refused_before_anything_is_sent(bus: RedisBus) -> None:
+    with pytest.raises(BusError, match="limit"):
+        await bus.intake.enqueue(message(1, text="x" * ENVELOPE_BYTES_MAX))
+    assert (await bus.operator.figures()).queued == 0
+
+
+async def test_an_owned_lane_is_nobody_elses(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    await claim_one(bus, "w1")
+    await bus.intake.enqueue(message(2))
+    assert await claim_all(bus, "w2") == []
+
+
+async def test_what_arrives_during_a_turn_waits_for_the_next(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    claim = await claim_one(bus)
+    await bus.intake.enqueue(message(2))
+    assert await bus.lanes.commit(claim, handled=1)
+    assert ids((await claim_one(bus, "w2")).messages) == ["2"]
+
+
+async def test_fences_only_grow(bus: RedisBus) -> None:
+    fences = []
+    for number in range(5):
+        await bus.intake.enqueue(message(number))
+        claim = await claim_one(bus, ("w1", "w2")[number % 2])
+        fences.append(claim.lease.fence)
+        await bus.lanes.commit(claim, handled=1)
+    assert fences == sorted(set(fences))
+
+
+async def test_a_commit_may_acknowledge_less_than_was_claimed(bus: RedisBus) -> None:
+    """The rest is ready again at the tail, in order, with its failed runs forgotten."""
+    for number in range(4):
+        await bus.intake.enqueue(message(number))
+    claim = await claim_one(bus)
+    await bus.lanes.retry_later(claim, delay_s=0, error="the model was away")
+    claim = await claim_one(bus)
+    assert claim.attempts == 1
+    await bus.intake.enqueue(message(0, BORIS))
+    assert await bus.lanes.commit(claim, handled=1)
+    first, second = await claim_all(bus)
+    assert (first.key, second.key) == (BORIS, ANNA)
+    assert (ids(second.messages), second.attempts) == (["1", "2", "3"], 0)
+
+
+async def test_lanes_take_turns(bus: RedisBus) -> None:
+    """A busy lane goes to the tail after each turn, so the others are served in between."""
+    for number in range(3):
+        await bus.intake.enqueue(message(number, ANNA))
+    await bus.intake.enqueue(message(0, BORIS))
+    served = []
+    for _ in range(4):
+        batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
+        (claim,) = batch.claims
+        served.append(str(claim.key))
+        await bus.lanes.commit(claim, handled=1)
+    assert served == [str(ANNA), str(BORIS), str(ANNA), str(ANNA)]
+
+
+async def test_one_claim_fetches_many_lanes(bus: RedisBus) -> None:
+    for user in range(50):
+        await bus.intake.enqueue(message(1, SessionKey("telegram", str(user))))
+    assert len(await claim_all(bus, lanes_max=30)) == 30
+    assert len(await claim_all(bus, "w2", lanes_max=30)) == 20
+
+
+async def test_commit_publishes_each_reply_once(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    claim = await claim_one(bus)
+    assert await bus.lanes.commit(claim, handled=1, replies=[reply(1), reply(2)])
+    await bus.lanes.republish([reply(1), reply(2)])
+    await bus.intake.enqueue(message(2))
+    assert await bus.lanes.commit(await claim_one(bus), handled=1, replies=[reply(1)])
+    pending = await bus.deliveries.replies("telegram", "c1", count=10, wait_s=0)
+    assert [item.reply for item in pending] == [reply(1), reply(2)]
+
+
+async def test_a_fenced_worker_changes_nothing(bus: RedisBus, raw_redis: Redis) -> None:
+    """Commit, retry and extend under an old lease leave the server exactly as it is."""
+    await bus.intake.enqueue(message(1))
+    old = await claim_one(bus, "w1")
+    await bus.lanes.register("w1", lease_ttl_s=LEASE_TTL_S)
+    new = await claim_one(bus, "w2")
+    await bus.intake.enqueue(message(2))
+    before = raw_redis.dump("{q0}:mb:telegram:1"), raw_redis.hgetall("{q0}:own"), raw_redis.hgetall("{q0}:att")
+    assert not await bus.lanes.commit(old, handled=1, replies=[reply(1)])
+    assert not await bus.lanes.retry_later(old, delay_s=1, error="no")
+    assert await bus.lanes.extend(old) == ()
+    after = raw_redis.dump("{q0}:mb:telegram:1"), raw_redis.hgetall("{q0}:own"), raw_redis.hgetall("{q0}:att")
+    assert after == before
+    assert (await bus.operator.figures()).outbound_pending == {}
+    assert await bus.lanes.commit(new, handled=1)
+
+
+async def test_extend_takes_new_messages_into_the_running_turn_once(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    claim = await claim_one(bus)
+    assert await bus.lanes.extend(claim) == ()
+    await bus.intake.enqueue(message(2))
+    await bus.intake.enqueue(message(3))
+    assert ids(await bus.lanes.extend(claim)) == ["2", "3"]
+    assert await bus.lanes.extend(claim) == ()
+    assert await bus.lanes.commit(claim, handled=3)
+    assert (await bus.operator.figures()).queued == 0
+
+
+async def test_a_failed_lane_waits_and_keeps_its_order(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    assert await bus.lanes.retry_later(await claim_one(bus), delay_s=30, error="the model was away")
+    await bus.intake.enqueue(message(2))
+    batch = await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)
+    assert batch.claims == ()
+    assert batch.next_due_s is not None
+    assert 25 < batch.next_due_s <= 30
+
+
+async def test_a_message_that_keeps_failing_dies_once_and_the_rest_goes_on(bus: RedisBus, raw_redis: Redis) -> None:
+    await bus.intake.enqueue(message("poison"))
+    await bus.intake.enqueue(message("fine"))
+    for _ in range(3):
+        claim = await claim_one(bus)
+        await bus.lanes.retry_later(claim, delay_s=0, error="it broke")
+    last = await claim_one(bus)
+    assert ids(last.messages) == ["poison"], "on its last try a message runs alone"
+    await bus.lanes.retry_later(last, delay_s=0, error="it broke again")
+
+    batch = await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)
+    assert ids(batch.dead) == ["poison"]
+    assert [(ids(claim.messages), claim.attempts) for claim in batch.claims] == [(["fine"], 0)]
+    assert (await bus.lanes.claim("w2", lanes_max=10, messages_max=20, attempts_max=4)).dead == ()
+    ((_, letter),) = raw_redis.xrange("{q0}:dlq")  # type: ignore[misc]
+    assert (letter[b"attempts"], letter[b"error"]) == (b"4", b"it broke again")
+    await bus.lanes.commit(batch.claims[0], handled=1)
+    assert (await bus.operator.figures()).queued == 0
+
+
+async def test_a_dead_workers_lane_counts_a_failed_run_and_comes_first(bus: RedisBus) -> None:
+    await bus.lanes.register("doomed", lease_ttl_s=0.001)
+    await bus.intake.enqueue(message(1))
+    await bus.lanes.register("doomed", lease_ttl_s=LEASE_TTL_S)
+    old = await claim_one(bus, "doomed")
+    await bus.intake.enqueue(message(1, BORIS))
+    assert await bus.lanes.beat("doomed", lease_ttl_s=-1) == ()
+    assert await bus.lanes.reap() == 1
+    assert await bus.lanes.beat("doomed", lease_ttl_s=LEASE_TTL_S) is None
+    first, second = await claim_all(bus, "w2")
+    assert (first.key, first.attempts, second.key) == (ANNA, 1, BORIS)
+    assert first.lease.fence > old.lease.fence
+    assert not await bus.lanes.commit(old, handled=1)
+
+
+async def test_a_worker_without_a_lease_claims_nothing(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    assert (await bus.lanes.claim("stranger", lanes_max=1, messages_max=1, attempts_max=4)).claims == ()
+
+
+async def test_draining_hands_lanes_back_without_a_failed_run(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    claims = await claim_all(bus, "w1")
+    await bus.lanes.drain("w1", claims)
+    claim = await claim_one(bus, "w2")
+    assert claim.attempts == 0
+    assert await bus.lanes.beat("w1", lease_ttl_s=LEASE_TTL_S) is None
+    assert (await bus.operator.figures()).workers_alive == 1
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_again(bus: RedisBus) -> None:
+    """A worker that never heard of its lanes asks and gets them: the server knows what it gave."""
+    await bus.intake.enqueue(message(1))
+    lost = asyncio.create_task(claim_all(bus))
+    await asyncio.sleep(0)
+    lost.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await lost
+    assert ids((await claim_one(bus)).messages) == ["1"]
+    assert await claim_all(bus) == []
+
+
+async def test_waiting_ends_when_work_arrives(bus: RedisBus) -> None:
+    waiting = asyncio.create_task(bus.lanes.wait_for_work(timeout_s=60))
+    await bus.intake.enqueue(message(1))
+    await asyncio.wait_for(waiting, 5)
+    assert len(await claim_all(bus)) == 1
+
+
+async def test_one_token_wakes_the_next_worker_while_lanes_are_left(bus: RedisBus, raw_redis: Redis) -> None:
+    for user in range(5):
+        await bus.intake.enqueue(message(1, SessionKey("telegram", str(user))))
+    assert raw_redis.llen("{q0}:wake") == 1
+    await bus.lanes.wait_for_work(timeout_s=5)
+    assert raw_redis.llen("{q0}:wake") == 0
+    await claim_all(bus, lanes_max=2)
+    assert raw_redis.llen("{q0}:wake") == 1
+
+
+async def test_settling_makes_one_turn_of_several_fragments(bus: RedisBus) -> None:
+    for number in range(3):
+        await bus.intake.enqueue(message(number), settle_ms=200)
+    batch = await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)
+    assert batch.claims == ()
+    assert batch.next_due_s is not None
+    assert batch.next_due_s <= 0.2
+    while not batch.claims:
+        await bus.lanes.wait_for_work(timeout_s=batch.next_due_s or 0.01)
+        batch = await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)
+    assert ids(batch.claims[0].messages) == ["0", "1", "2"]
+
+
+async def test_settling_does_not_shorten_a_retry(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    await bus.lanes.retry_later(await claim_one(bus), delay_s=60, error="the model was away")
+    await bus.intake.enqueue(message(2), settle_ms=1)
+    batch = await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)
+    assert batch.next_due_s is not None
+    assert batch.next_due_s > 50
+
+
+async def test_an_unreadable_message_waits_aside_and_ends_in_the_dead_letters(bus: RedisBus, raw_redis: Redis) -> None:
+    """An envelope of another version holds up its own lane only, and is never thrown away."""
+    await bus.intake.enqueue(message("odd"))
+    raw_redis.lset("{q0}:mb:telegram:1", 0, b'1700000000000{"v":99}')
+    await bus.intake.enqueue(message(1, BORIS))
+    assert [claim.key for claim in await claim_all(bus, attempts_max=1)] == [BORIS]
+    raw_redis.zadd("{q0}:delay", {"telegram:1\x1ftelegram:1": 1})
+    assert await claim_all(bus, attempts_max=1) == []
+    ((_, letter),) = raw_redis.xrange("{q0}:dlq")  # type: ignore[misc]
+    assert letter[b"e"] == b'{"v":99}'
+
+
+async def test_an_idle_lane_leaves_no_trace(bus: RedisBus, raw_redis: Redis) -> None:
+    await bus.intake.enqueue(message(1))
+    await bus.lanes.commit(await claim_one(bus), handled=1)
+    names = {key.decode().removeprefix("{q0}:").partition(":")[0] for key in raw_redis.keys()}
+    assert names <= {"meta", "wk", "tot", "fence", "dd", "wake"}

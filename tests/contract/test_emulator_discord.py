@@ -1,0 +1,478 @@
+"""The emulated Discord, driven by the real discord.py client and, for odd corners, by raw HTTP."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Coroutine
+from typing import Any
+
+import aiohttp
+import httpx
+import pytest
+
+from channels.emulators.stage import EventKind, Person, Place, PlaceKind
+from tests.parts.emulated_discord import DiscordWorld, Heard, discord, discord_world
+from tests.parts.loopback import until
+
+__all__ = ["discord_world"]
+
+
+def ada_and_her_dm(world: DiscordWorld) -> tuple[Person, Place]:
+    ada = world.emulator.add_person("Ada")
+    return ada, next(p for p in world.emulator.places() if p.person_id == ada.id)
+
+
+def ada_in_the_hall(world: DiscordWorld) -> tuple[Person, Place]:
+    return world.emulator.add_person("Ada"), world.emulator.add_place(PlaceKind.GROUP, "Town Hall")
+
+
+async def first(client: Heard) -> discord.Message:
+    await until(lambda: client.messages)
+    return client.messages[0]
+
+
+# --- conversations
+
+
+async def test_a_direct_message_is_heard_and_answered(discord_world: DiscordWorld) -> None:
+    """A DM reaches the client without a guild; the answer stands in the same chat."""
+    stage, (ada, place) = discord_world.emulator, ada_and_her_dm(discord_world)
+    async with discord_world.client() as client:
+        said = await stage.say(ada.id, place.id, "hello")
+        message = await first(client)
+        assert (str(message.id), message.content, message.guild) == (said.id, "hello", None)
+        assert isinstance(message.channel, discord.DMChannel)
+        async with message.channel.typing():
+            sent = await message.channel.send("**hi**")
+        await sent.edit(content="*hi* again")
+        await until(lambda: client.edits)
+    answer = stage.said(place.id)[-1]
+    assert (answer.text, answer.html, answer.edited) == ("*hi* again", "<em>hi</em> again", True)
+
+
+async def test_a_mention_in_a_channel_is_answered_in_a_thread_from_it(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        await stage.say(ada.id, hall.id, "are you there?", mention_bot=True)
+        message = await first(client)
+        assert client.user in message.mentions
+        assert isinstance(message.channel, discord.TextChannel)
+        assert message.channel.name == "town-hall"
+        thread = await message.create_thread(name="Talk")
+        assert thread.id == message.id
+        await thread.send("here")
+        await stage.say(ada.id, str(thread.id), "good")
+        await until(lambda: "good" in client.texts())
+        assert client.messages[-1].channel == thread
+        with pytest.raises(discord.HTTPException) as twice:
+            await message.create_thread(name="Talk again")
+        assert twice.value.code == 160004
+        assert await message.channel.guild.active_threads() == [thread]
+    assert [said.text for said in stage.said(str(thread.id))][1:] == ["here", "good"]
+    place = next(p for p in stage.places() if p.kind is PlaceKind.THREAD)
+    assert (place.id, place.parent_id, place.title) == (str(thread.id), hall.id, "Talk")
+
+
+async def test_a_person_opens_a_thread_and_an_archived_one_wakes_up(discord_world: DiscordWorld) -> None:
+    """A thread without a message is announced by a system message; writing in an archived thread unarchives it."""
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        thread_place = stage.add_place(PlaceKind.THREAD, "Side talk", parent_id=hall.id)
+        await until(lambda: client.heard_threads and client.messages)
+        assert client.messages[0].is_system()
+        thread = client.heard_threads[0]
+        await thread.join()
+        await thread.edit(archived=True)
+        await stage.say(ada.id, thread_place.id, "still there?")
+        await until(lambda: "still there?" in client.texts())
+        assert not stage.world.channels[thread.id].archived
+        await thread.edit(archived=True, locked=True)
+        with pytest.raises(discord.HTTPException) as locked:
+            await thread.send("no")
+        assert locked.value.code == 50083
+
+
+async def test_replies_with_and_without_a_ping_and_the_managed_role(discord_world: DiscordWorld) -> None:
+    """A ping puts the bot into `mentions`; without it only the referenced message tells; a role is a third way."""
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        sent = await client.get_partial_messageable(int(hall.id)).send("question?")
+        await stage.say(ada.id, hall.id, "with ping", reply_to=str(sent.id))
+        await stage.say(ada.id, hall.id, "without", reply_to=str(sent.id), ping_reply=False)
+        await stage.say(ada.id, hall.id, "role", mention_role=True)
+        await stage.say(ada.id, hall.id, "@everyone look")
+        await until(lambda: len(client.messages) == 5)
+        _, pinging, silent, role, everyone = client.messages
+        assert client.user in pinging.mentions
+        assert client.user not in silent.mentions
+        assert silent.type is discord.MessageType.reply
+        assert isinstance(silent.reference and silent.reference.resolved, discord.Message)
+        assert role.guild is not None
+        assert role.role_mentions == [role.guild.self_role]
+        assert client.user not in role.mentions
+        assert everyone.mention_everyone
+    assert stage.said(hall.id)[1].reply_to == str(sent.id)
+    assert stage.said(hall.id)[3].text == "@Trivet role"
+
+
+async def test_other_bots_and_webhooks_are_heard_as_what_they_are(discord_world: DiscordWorld) -> None:
+    stage, (_, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    robot = stage.add_bot("Robot")
+    async with discord_world.client() as client:
+        await stage.say(robot.id, hall.id, "beep", mention_bot=True)
+        await stage.say_as_webhook("Builds", hall.id, "passed")
+        await client.get_partial_messageable(int(hall.id)).send("mine")
+        await until(lambda: len(client.messages) == 3)
+        beep, passed, mine = client.messages
+        assert (beep.author.bot, beep.webhook_id) == (True, None)
+        assert passed.webhook_id is not None
+        assert mine.author == client.user
+
+
+async def test_people_see_what_the_bot_does_as_it_happens(discord_world: DiscordWorld) -> None:
+    stage, (ada, place) = discord_world.emulator, ada_and_her_dm(discord_world)
+    events = stage.events()
+    async with discord_world.client() as client:
+        await stage.say(ada.id, place.id, "hello")
+        channel = (await first(client)).channel
+        await channel.typing()
+        sent = await channel.send("one")
+        await sent.edit(content="two")
+        await sent.delete()
+        seen = [await anext(events) for _ in range(5)]
+        await until(lambda: client.deletes)
+    assert [event.kind for event in seen] == [
+        EventKind.SAID,
+        EventKind.TYPING,
+        EventKind.SAID,
+        EventKind.EDITED,
+        EventKind.DELETED,
+    ]
+    assert seen[1].status == "Trivet is typing"
+    assert seen[4].message_id == str(sent.id)
+
+
+async def test_typing_reactions_edits_and_deletions_of_people_are_heard(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        stage.start_typing(ada.id, hall.id)
+        said = await stage.say(ada.id, hall.id, "first")
+        await stage.edit(said.id, hall.id, "second")
+        stage.react(ada.id, said.id, hall.id, "👍")
+        message = await first(client)
+        await message.add_reaction("👀")
+        await stage.delete(said.id, hall.id)
+        await until(lambda: client.deletes and len(client.reactions) == 2)
+        assert client.typers[0].user_id == int(ada.id)
+        assert client.edits[0].data["content"] == "second"
+        assert client.edits[0].data["edited_timestamp"] is not None
+        with pytest.raises(discord.NotFound):
+            await message.add_reaction("👀")
+
+
+async def test_an_unfurled_link_updates_a_message_without_an_edit(discord_world: DiscordWorld) -> None:
+    stage, (ada, place) = discord_world.emulator, ada_and_her_dm(discord_world)
+    stage.switches.sends_unfurls = True
+    async with discord_world.client() as client:
+        await stage.say(ada.id, place.id, "see https://example.org/page")
+        await until(lambda: client.edits)
+        assert client.edits[0].data["edited_timestamp"] is None
+        assert client.edits[0].data["embeds"]
+
+
+async def test_files_travel_both_ways_and_links_die(discord_world: DiscordWorld) -> None:
+    """Attachments come with signed links that stop working; uploads are multipart with a JSON part."""
+    stage, (ada, place) = discord_world.emulator, ada_and_her_dm(discord_world)
+    async with discord_world.client() as client:
+        await stage.say(ada.id, place.id, "", files=[("notes.txt", b"remember", "text/plain")])
+        message = await first(client)
+        attachment = message.attachments[0]
+        assert await attachment.read() == b"remember"
+        assert (attachment.filename, attachment.content_type) == ("notes.txt", "text/plain")
+        sent = await message.channel.send("here", file=discord.File(io.BytesIO(b"\x00" * 9), "nine.bin"))
+        assert sent.attachments[0].size == 9
+        async with httpx.AsyncClient(trust_env=False) as http:
+            dead = await http.get(attachment.url.partition("?")[0] + "?ex=1&is=1&hm=1")
+        assert dead.status_code == 404
+    assert stage.said(place.id)[-1].files == ("nine.bin",)
+
+
+# --- what happened while the bot was away
+
+
+async def test_history_is_there_for_who_was_away(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    ids = [int((await stage.say(ada.id, hall.id, f"n{n}")).id) for n in range(7)]
+    async with discord_world.client() as client:
+        channel = client.get_partial_messageable(int(hall.id))
+        after = [m.content async for m in channel.history(after=discord.Object(ids[2]), oldest_first=True)]
+        before = [m.content async for m in channel.history(before=discord.Object(ids[2]), limit=1)]
+        around = [m.content async for m in channel.history(around=discord.Object(ids[3]), limit=3)]
+        assert after == ["n3", "n4", "n5", "n6"]
+        assert before == ["n1"]
+        assert sorted(around) == ["n2", "n3", "n4"]
+        assert isinstance(text := client.get_channel(int(hall.id)), discord.TextChannel)
+        assert text.last_message_id == ids[-1]
+        opened = await (await client.fetch_user(int(ada.id))).create_dm()
+        assert opened.id == stage.world.dm_with(stage.world.users[int(ada.id)]).id
+
+
+async def test_without_the_content_intent_only_what_concerns_the_bot_is_readable(discord_world: DiscordWorld) -> None:
+    """Direct messages, mentions and own messages are whole; everything else is blank, in history too."""
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    dm = next(p for p in stage.places() if p.person_id == ada.id)
+    stage.switches.has_message_content = False
+    async with discord_world.client(intents=37377 & ~32768) as client:
+        await stage.say(ada.id, hall.id, "among ourselves")
+        await stage.say(ada.id, hall.id, "you", mention_bot=True)
+        await stage.say(ada.id, dm.id, "just you")
+        await until(lambda: len(client.messages) == 3)
+        assert client.texts() == ["", f"<@{client.user and client.user.id}> you", "just you"]
+        channel = client.get_partial_messageable(int(hall.id))
+        assert [m.content async for m in channel.history(limit=1, oldest_first=True)] == [""]
+
+
+# --- refusals
+
+
+async def test_what_discord_refuses(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    said = await stage.say(ada.id, hall.id, "mine")
+    async with discord_world.client() as client:
+        channel = client.get_partial_messageable(int(hall.id))
+        foreign = channel.get_partial_message(int(said.id))
+        gone = discord.MessageReference(message_id=1, channel_id=int(hall.id))
+        cases: dict[int, list[Coroutine[Any, Any, object]]] = {
+            50035: [channel.send("x" * 2001), channel.send("y", reference=gone), channel.send("z", nonce="n" * 26)],
+            50006: [channel.send(" \n ")],
+            50005: [foreign.edit(content="yours")],
+            50013: [foreign.delete()],
+            10003: [client.get_partial_messageable(99).send("nowhere")],
+            10008: [channel.fetch_message(99)],
+            10014: [foreign.add_reaction("letters")],
+            10013: [client.fetch_user(99)],
+        }
+        for code, attempts in cases.items():
+            for attempt in attempts:
+                with pytest.raises(discord.HTTPException) as refused:
+                    await attempt
+                assert refused.value.code == code
+        await channel.send("😀" * 2000)
+        lenient = discord.MessageReference(message_id=1, channel_id=int(hall.id), fail_if_not_exists=False)
+        assert (await channel.send("anyway", reference=lenient)).reference is None
+
+
+async def test_allowed_mentions_decide_who_is_pinged(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    said = await stage.say(ada.id, hall.id, "hm")
+    none = discord.AllowedMentions.none()
+    async with discord_world.client() as client:
+        channel = client.get_partial_messageable(int(hall.id))
+        target = channel.get_partial_message(int(said.id))
+        loud = await channel.send(f"<@{ada.id}> @everyone")
+        quiet = await channel.send(f"<@{ada.id}> @everyone `<@{ada.id}>`", allowed_mentions=none)
+        reply = await channel.send("re", reference=target, mention_author=True, allowed_mentions=none)
+        assert ([user.id for user in loud.mentions], loud.mention_everyone) == ([int(ada.id)], True)
+        assert (quiet.mentions, quiet.mention_everyone) == ([], False)
+        assert [user.id for user in reply.mentions] == [int(ada.id)]
+
+
+async def test_a_wrong_token_ends_the_login(discord_world: DiscordWorld) -> None:
+    client = Heard(513)
+    with pytest.raises(discord.LoginFailure):
+        await client.login("wrong")
+    await client.close()
+    async with discord_world.http("wrong") as http:
+        response = await http.get("/users/@me")
+    assert (response.status_code, response.json()) == (401, {"message": "401: Unauthorized", "code": 0})
+
+
+async def test_a_blocked_bot_hears_nothing_and_may_not_write(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    dm = next(p for p in stage.places() if p.person_id == ada.id)
+    async with discord_world.client() as client:
+        stage.faults.blocked = True
+        await stage.say(ada.id, hall.id, "psst", mention_bot=True)
+        for place, code in ((dm, 50007), (hall, 50013)):
+            with pytest.raises(discord.Forbidden) as refused:
+                await client.get_partial_messageable(int(place.id)).send("hello?")
+            assert refused.value.code == code
+        with pytest.raises(discord.Forbidden) as unseen:
+            await client.fetch_channel(int(hall.id))
+        assert unseen.value.code == 50001
+        stage.faults.blocked = False
+        await stage.say(ada.id, hall.id, "back")
+        assert (await first(client)).content == "back"
+
+
+async def test_routes_that_do_not_exist_and_bodies_that_are_no_json(discord_world: DiscordWorld) -> None:
+    _, hall = ada_in_the_hall(discord_world)
+    path = f"/channels/{hall.id}/messages"
+    async with discord_world.http() as http:
+        assert (await http.get("/nothing/here")).json() == {"message": "404: Not Found", "code": 0}
+        assert (await http.put(path)).status_code == 405
+        broken = await http.post(path, content="{", headers={"Content-Type": "application/json"})
+        assert broken.json()["code"] == 50109
+        assert (await http.get("/channels/abc")).json()["code"] == 50035
+        assert (await http.get(path, params={"limit": 101})).json()["code"] == 50035
+        answer = await http.get("/gateway/bot")
+        assert answer.json()["url"] == f"ws://{discord_world.address}/gateway"
+        assert answer.headers["content-type"] == "application/json"
+
+
+# --- rates and faults
+
+
+async def test_the_sixth_message_in_five_seconds_is_refused_with_directions(discord_world: DiscordWorld) -> None:
+    _, hall = ada_in_the_hall(discord_world)
+    async with discord_world.http() as http:
+        answers = [await http.post(f"/channels/{hall.id}/messages", json={"content": str(n)}) for n in range(6)]
+    assert [answer.status_code for answer in answers] == [200] * 5 + [429]
+    assert [answer.headers["x-ratelimit-remaining"] for answer in answers] == ["4", "3", "2", "1", "0", "0"]
+    refused = answers[-1]
+    assert (refused.json()["global"], refused.headers["via"]) == (False, "1.1 google")
+    assert 0 < refused.json()["retry_after"] <= 5
+    assert (refused.headers["x-ratelimit-scope"], refused.headers["x-ratelimit-limit"]) == ("user", "5")
+    assert len(discord_world.emulator.said(hall.id)) == 5
+
+
+async def test_the_clients_own_limiter_needs_no_refusal(discord_world: DiscordWorld) -> None:
+    """discord.py reads the headers and waits by itself: twelve messages, not one 429."""
+    stage, (_, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    stage.switches.rates["create_message"] = (5, 0.4)
+    async with discord_world.client() as client:
+        channel = client.get_partial_messageable(int(hall.id))
+        for number in range(12):
+            await channel.send(str(number))
+    assert [said.text for said in stage.said(hall.id)] == [str(number) for number in range(12)]
+    assert sum(path.endswith("/messages") for _, path in stage.api.requests) == 12
+
+
+async def test_a_refusal_without_via_looks_like_a_ban(discord_world: DiscordWorld) -> None:
+    stage, (_, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    stage.faults.retry_after_s = 0.05
+    async with discord_world.client() as client:
+        channel = client.get_partial_messageable(int(hall.id))
+        stage.faults.rate_limit = 1
+        await channel.send("after a while")
+        stage.faults.rate_limit, stage.faults.other["no_via"] = 1, 1
+        with pytest.raises(discord.HTTPException) as banned:
+            await channel.send("never")
+        assert banned.value.status == 429
+    assert [said.text for said in stage.said(hall.id)] == ["after a while"]
+
+
+async def test_a_message_whose_answer_was_lost_is_not_posted_twice(discord_world: DiscordWorld) -> None:
+    """The connection drops after the post; the same nonce gives the message that is already there."""
+    stage, (_, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        channel = client.get_partial_messageable(int(hall.id))
+        stage.faults.drop_after = 1
+        with pytest.raises(aiohttp.ClientError):
+            await channel.send("once", nonce="row-1")
+        again = await channel.send("once", nonce="row-1")
+        stage.faults.drop_before = 1
+        with pytest.raises(aiohttp.ClientError):
+            await channel.send("later", nonce="row-2")
+        stage.faults.server_error = 1
+        await channel.send("later", nonce="row-2")
+        assert [said.text for said in stage.said(hall.id)] == ["once", "later"]
+        assert str(again.id) == stage.said(hall.id)[0].id
+        stage.switches.nonce_window_s = 0
+        await channel.send("once", nonce="row-1")
+        assert [said.text for said in stage.said(hall.id)] == ["once", "later", "once"]
+
+
+async def test_a_nonce_alone_does_not_dedupe(discord_world: DiscordWorld) -> None:
+    stage, (_, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.http() as http:
+        for _ in range(2):
+            await http.post(f"/channels/{hall.id}/messages", json={"content": "twice", "nonce": "n"})
+        body = {"content": "once", "nonce": "m", "enforce_nonce": True}
+        ids = {(await http.post(f"/channels/{hall.id}/messages", json=body)).json()["id"] for _ in range(2)}
+    assert len(ids) == 1
+    assert [said.text for said in stage.said(hall.id)] == ["twice", "twice", "once"]
+
+
+async def test_a_refused_format_is_refused_once(discord_world: DiscordWorld) -> None:
+    stage, (_, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    stage.faults.refuse_format = 1
+    async with discord_world.client() as client:
+        channel = client.get_partial_messageable(int(hall.id))
+        with pytest.raises(discord.HTTPException) as refused:
+            await channel.send("**x**")
+        assert (refused.value.status, refused.value.code) == (400, 50035)
+        await channel.send("x")
+    assert [said.text for said in stage.said(hall.id)] == ["x"]
+
+
+# --- interactions
+
+
+async def test_a_command_is_deferred_filled_and_followed(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        asked = stage.interactions.run_command(ada.id, hall.id, "ask", question="why?")
+        await until(lambda: client.interactions)
+        interaction = client.interactions[0]
+        assert interaction.user.id == int(ada.id)
+        data: Any = interaction.data
+        assert data["options"][0]["value"] == "why?"
+        await interaction.response.defer(thinking=True)
+        assert asked.original is not None
+        await interaction.followup.send("because")
+        await interaction.followup.send("and so on")
+        await interaction.edit_original_response(content="because!")
+        with pytest.raises(discord.HTTPException) as twice:
+            await client.http.request(
+                discord.http.Route("POST", f"/interactions/{asked.id}/{asked.token}/callback"), json={"type": 5}
+            )
+        assert twice.value.code == 40060
+    assert [said.text for said in stage.said(hall.id)] == ["because!", "and so on"]
+
+
+async def test_a_button_changes_its_message(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        view = discord.ui.View()
+        view.add_item(discord.ui.Button(label="Go", custom_id="go"))
+        sent = await client.get_partial_messageable(int(hall.id)).send("ready?", view=view)
+        stage.interactions.press(ada.id, str(sent.id), hall.id, "go")
+        await until(lambda: client.interactions)
+        await client.interactions[0].response.edit_message(content="gone", view=None)
+    assert [said.text for said in stage.said(hall.id)] == ["gone"]
+
+
+async def test_answers_that_come_too_late(discord_world: DiscordWorld) -> None:
+    """Three seconds for the first answer, fifteen minutes for the token."""
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.http() as http:
+        late = stage.interactions.run_command(ada.id, hall.id, "ask")
+        late.asked_s -= 3.1
+        answer = await http.post(f"/interactions/{late.id}/{late.token}/callback", json={"type": 5})
+        assert (answer.status_code, answer.json()["code"]) == (404, 10062)
+        asked = stage.interactions.run_command(ada.id, hall.id, "ask")
+        whisper = {"type": 4, "data": {"content": "psst", "flags": 64}}
+        answer = await http.post(
+            f"/interactions/{asked.id}/{asked.token}/callback", json=whisper, params={"with_response": "1"}
+        )
+        assert answer.json()["interaction"]["response_message_ephemeral"] is True
+        asked.asked_s -= 901
+        hook = f"/webhooks/{stage.application_id}/{asked.token}"
+        assert (await http.post(hook, json={"content": "late"})).json()["code"] == 50027
+        assert (await http.get(f"/channels/{hall.id}/messages")).json() == []
+    assert [said.text for said in stage.said(hall.id)] == ["psst"]
+
+
+async def test_commands_are_registered_everywhere_and_by_guild(discord_world: DiscordWorld) -> None:
+    stage = discord_world.emulator
+    base = f"/applications/{stage.application_id}"
+    async with discord_world.http() as http:
+        listed = [{"name": "ask", "description": "Ask me"}, {"name": "new", "description": "Start anew"}]
+        assert [c["name"] for c in (await http.put(f"{base}/commands", json=listed)).json()] == ["ask", "new"]
+        bad = await http.post(f"{base}/commands", json={"name": "Not OK", "description": "no"})
+        assert bad.json()["code"] == 50035
+        local = await http.post(f"{base}/guilds/{stage.guild.id}/commands", json=listed[0])
+        assert (local.status_code, local.json()["guild_id"]) == (201, str(stage.guild.id))
+        assert (await http.delete(f"{base}/commands/{local.json()['id']}")).json()["code"] == 10063
+        assert len((await http.get(f"{base}/commands")).json()) == 2

@@ -1,0 +1,189 @@
+"""The way to a model, on the real litellm against a provider on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent.model.catalog import ModelCatalog
+from agent.model.client import (
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    PromptMessage,
+    StreamRestarted,
+    TextDelta,
+    ToolSpec,
+)
+from agent.model.litellm_client import LitellmClient
+from agent.model.retrying import RetryingClient
+from gateway.contracts.entries import Role, ToolCall, UsagePurpose
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelRejected, ModelUnavailable
+from gateway.contracts.messages import own_words
+from tests.parts.model_server import Failure, ModelServer, call, serve_model
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[ModelServer]:
+    async with serve_model() as model:
+        yield model
+
+
+@pytest.fixture
+async def client(provider: ModelServer) -> AsyncIterator[LitellmClient]:
+    client = LitellmClient(ModelCatalog(), api_base=provider.url, api_key="key-of-the-test")
+    yield client
+    await client.close()
+
+
+def asking(text: str, *, tools: tuple[ToolSpec, ...] = (), timeout_s: float = 20.0) -> ModelRequest:
+    return ModelRequest(
+        model="openai/gpt-4o-mini",
+        purpose=UsagePurpose.TURN,
+        system=own_words("You are a test."),
+        messages=(PromptMessage(Role.USER, own_words(text)),),
+        tools=tools,
+        timeout_s=timeout_s,
+    )
+
+
+async def events_of(stream: AsyncIterator[ModelEvent]) -> list[ModelEvent]:
+    return [event async for event in stream]
+
+
+async def test_an_answer_is_streamed_once_with_its_usage(client: LitellmClient, provider: ModelServer) -> None:
+    """Deltas add up to the answer; tokens, cached ones too, and the price come from the provider's count."""
+    provider.cached_tokens = 3
+    *deltas, answer = await events_of(client.stream(asking("hello there")))
+    assert isinstance(answer, ModelAnswer)
+    assert answer.text == "echo: hello there"
+    assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == answer.text
+    assert answer.tokens.prompt > 0
+    assert answer.tokens.cached == 3
+    assert answer.cost_usd > 0
+    assert len(provider.requests) == 1
+
+
+async def test_a_tool_call_comes_whole(client: LitellmClient, provider: ModelServer) -> None:
+    """Name, id and arguments of a call survive the streaming; tools reach the provider as functions."""
+    provider.answer = lambda _body: call("todo_read", '{"a": 1}', "call_7")
+    tool = ToolSpec("todo_read", "Read.", {"type": "object", "properties": {}})
+    answer = (await events_of(client.stream(asking("go", tools=(tool,)))))[-1]
+    assert isinstance(answer, ModelAnswer)
+    assert [(made.id, made.name, made.arguments) for made in answer.calls] == [("call_7", "todo_read", '{"a": 1}')]
+    assert provider.requests[0]["tools"][0]["function"]["name"] == "todo_read"
+
+
+async def test_a_tool_round_reaches_the_provider_in_its_own_shape(client: LitellmClient, provider: ModelServer) -> None:
+    """An assistant's calls and their results go out with matching ids."""
+    made = ToolCall("c1", "recall", own_words("{}"))
+    request = ModelRequest(
+        "openai/gpt-4o-mini",
+        UsagePurpose.TURN,
+        own_words("s"),
+        (
+            PromptMessage(Role.USER, own_words("q")),
+            PromptMessage(Role.ASSISTANT, own_words(""), (made,)),
+            PromptMessage(Role.TOOL, own_words("nothing"), tool_call_id="c1"),
+        ),
+    )
+    await events_of(client.stream(request))
+    *_, assistant, result = provider.requests[0]["messages"]
+    assert assistant["tool_calls"][0]["id"] == result["tool_call_id"] == "c1"
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (Failure(500), ModelUnavailable),
+        (Failure(503), ModelUnavailable),
+        (Failure(429, "slow down"), ModelUnavailable),
+        (Failure(429, "You exceeded your current quota", "insufficient_quota"), ModelRejected),
+        (Failure(401, "bad key key-of-the-test"), ModelRejected),
+        (Failure(404, "no such model"), ModelRejected),
+        (Failure(400, "bad request"), ModelRejected),
+        (Failure(400, "maximum context length is 8192 tokens", "context_length_exceeded"), ContextTooLong),
+    ],
+)
+async def test_failures_are_told_apart(
+    client: LitellmClient, provider: ModelServer, failure: Failure, expected: type[Exception]
+) -> None:
+    """Only what may pass by itself is retryable; no error text repeats the provider's words or the key."""
+    provider.failures.append(failure)
+    with pytest.raises(expected) as caught:
+        await events_of(client.stream(asking("hello")))
+    assert "key-of-the-test" not in str(caught.value)
+    assert len(provider.requests) == 1  # litellm itself never tries again
+
+
+async def test_the_wait_a_provider_asks_for_is_known(client: LitellmClient, provider: ModelServer) -> None:
+    """Retry-After of a 429 travels with the error."""
+    provider.failures.append(Failure(429, headers={"Retry-After": "7"}))
+    with pytest.raises(ModelUnavailable) as caught:
+        await events_of(client.stream(asking("hello")))
+    assert caught.value.retry_after_s == 7
+
+
+async def test_a_provider_that_cannot_be_reached_is_unavailable() -> None:
+    """A refused connection may pass by itself."""
+    client = LitellmClient(ModelCatalog(), api_base="http://127.0.0.1:9/v1", api_key="k")
+    with pytest.raises(ModelUnavailable):
+        await events_of(client.stream(asking("hello")))
+    await client.close()
+
+
+async def test_a_call_ends_at_its_time_limit(client: LitellmClient, provider: ModelServer) -> None:
+    """A provider that stalls costs no more than the request allows."""
+    provider.latency_s = 5
+    with pytest.raises(ModelUnavailable):
+        await events_of(client.stream(asking("hello", timeout_s=0.2)))
+
+
+async def test_retries_outlive_a_bad_moment(client: LitellmClient, provider: ModelServer) -> None:
+    """Two failures, a stream cut in the middle among them, then the answer; what was shown is voided."""
+    waits: list[float] = []
+
+    async def sleep(wait_s: float) -> None:
+        waits.append(wait_s)
+
+    provider.failures.extend([Failure(429, headers={"Retry-After": "3"}), Failure(200)])
+    events = await events_of(RetryingClient(client, sleep=sleep).stream(asking("hello")))
+    assert waits[0] == 3
+    restart = next(at for at, event in enumerate(events) if isinstance(event, StreamRestarted))
+    shown = "".join(event.text for event in events[restart:] if isinstance(event, TextDelta))
+    assert isinstance(events[-1], ModelAnswer)
+    assert shown == events[-1].text == "echo: hello"
+    assert len(provider.requests) == 3
+
+
+async def test_retries_end(client: LitellmClient, provider: ModelServer) -> None:
+    """Three tries, then the failure is the turn's."""
+
+    async def sleep(_wait_s: float) -> None:
+        return
+
+    provider.failures.extend([Failure(500)] * 5)
+    with pytest.raises(ModelUnavailable):
+        await events_of(RetryingClient(client, sleep=sleep).stream(asking("hello")))
+    assert len(provider.requests) == 3
+
+
+async def test_what_cannot_pass_is_not_tried_again(client: LitellmClient, provider: ModelServer) -> None:
+    """A rejected key is rejected once."""
+    provider.failures.extend([Failure(401)] * 3)
+    with pytest.raises(ModelRejected):
+        await events_of(RetryingClient(client).stream(asking("hello")))
+    assert len(provider.requests) == 1
+
+
+def test_the_catalog_knows_windows_and_names() -> None:
+    """From litellm's own file, without importing litellm; unknown names are refused with an example."""
+    catalog = ModelCatalog()
+    assert catalog.facts("openai/gpt-4o-mini").context_window == 128_000
+    assert catalog.facts("ollama/something-local").context_window == 0
+    catalog.check_name("ollama/something-local")
+    with pytest.raises(ConfigError, match="demo/scripted"):
+        catalog.check_name("nonsense/foo")

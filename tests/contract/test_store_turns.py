@@ -1,0 +1,371 @@
+"""The two transactions of a turn, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from gateway.contracts.entries import Entry, OpenSession, Role, SetTitle, ToolCall, TurnCommit, TurnState
+from gateway.contracts.errors import Fenced, StoreError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, DeliveryState
+from gateway.contracts.ports import Store
+from gateway.store import SqlStore, open_store
+from tests.contract.store_samples import (
+    ANN,
+    ANN_IN_GROUP,
+    BOB,
+    SHARED_GROUP,
+    answer,
+    begin,
+    call,
+    ended,
+    outcome,
+    reply,
+    says,
+    talk,
+)
+
+
+def test_the_sql_store_is_a_store(sqlite_url: str) -> None:
+    """mypy holds the store to its Protocol here."""
+    port: Store = open_store(sqlite_url)
+    assert isinstance(port, SqlStore)
+
+
+# --- begin
+
+
+async def test_the_first_message_opens_the_first_session(store: SqlStore) -> None:
+    start = await begin(store, "t1", [says(ANN, "hello", id_="m1")])
+    assert (start.session.number, start.session.title, start.session.is_current) == (1, "New Chat", True)
+    assert start.session.key == ANN
+    assert start.fresh_ids == {"m1"}
+    assert start.unsent == ()
+
+
+async def test_what_the_user_said_is_stored_before_any_answer(store: SqlStore) -> None:
+    start = await begin(store, "t1", [says(ANN, "one", id_="m1"), says(ANN, "two", id_="m2")])
+    stored = await store.view(start.session.id)
+    assert [(entry.seq, entry.role, entry.text, entry.message_id) for entry in stored] == [
+        (1, Role.USER, "one", "m1"),
+        (2, Role.USER, "two", "m2"),
+    ]
+    assert start.session.message_count == 2
+
+
+async def test_a_message_given_twice_in_one_batch_is_one_message(store: SqlStore) -> None:
+    message = says(ANN, "hello", id_="m1")
+    start = await begin(store, "t1", [message, message])
+    assert len(await store.view(start.session.id)) == 1
+
+
+async def test_a_crashed_turn_begins_again_without_storing_its_message_twice(store: SqlStore) -> None:
+    """Its user entry is there, nobody answered it: it is fresh, and it stays one entry."""
+    messages = [says(ANN, "hello", id_="m1")]
+    first = await begin(store, "t1", messages, fence=1)
+    again = await begin(store, "t2", messages, fence=2)
+    assert again.fresh_ids == {"m1"}
+    assert again.session.id == first.session.id
+    assert [entry.text for entry in await store.view(first.session.id)] == ["hello"]
+    assert again.session.message_count == 1
+
+
+async def test_the_same_claim_may_begin_again(store: SqlStore) -> None:
+    """After a lost connection the worker cannot know whether its begin arrived; its fence has not changed."""
+    messages = [says(ANN, "hello", id_="m1")]
+    await begin(store, "t1", messages, fence=7)
+    again = await begin(store, "t1", messages, fence=7)
+    assert again.fresh_ids == {"m1"}
+    await store.commit_turn(outcome(again, "t1", messages, fence=7))
+
+
+async def test_an_older_worker_may_not_begin(store: SqlStore) -> None:
+    messages = [says(ANN, "hello", id_="m1")]
+    await begin(store, "t1", messages, fence=5)
+    with pytest.raises(Fenced):
+        await begin(store, "t0", [says(ANN, "late", id_="m0")], fence=4)
+    session = await store.current_session(ANN)
+    assert session is not None
+    assert [entry.message_id for entry in await store.view(session.id)] == ["m1"]
+
+
+async def test_an_answered_message_is_never_fresh_again(store: SqlStore) -> None:
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    await store.commit_turn(outcome(start, "t1", messages))
+    again = await begin(store, "t2", messages, fence=2)
+    assert again.fresh_ids == frozenset()
+    assert len(await store.view(start.session.id)) == 2
+
+
+async def test_a_redelivered_message_brings_back_the_reply_that_was_not_sent(store: SqlStore) -> None:
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    done = outcome(start, "t1", messages, text="hi Ann")
+    await store.commit_turn(done)
+    assert (await begin(store, "t2", messages, fence=2)).unsent == done.outbox
+    await store.mark_published(["t1:0"])
+    assert (await begin(store, "t3", messages, fence=3)).unsent == done.outbox
+    await store.record_receipts([ended("t1:0", DeliveryState.SENT)])
+    assert (await begin(store, "t4", messages, fence=4)).unsent == ()
+
+
+async def test_a_failed_delivery_is_not_sent_again_by_a_redelivery(store: SqlStore) -> None:
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    await store.commit_turn(outcome(start, "t1", messages))
+    await store.record_receipts([ended("t1:0", DeliveryState.FAILED)])
+    assert (await begin(store, "t2", messages, fence=2)).unsent == ()
+
+
+async def test_of_a_mixed_batch_only_the_new_messages_are_fresh(store: SqlStore) -> None:
+    """A re-claim may batch differently: identity is per message."""
+    old, new = says(ANN, "old", id_="m1"), says(ANN, "new", id_="m2")
+    start = await begin(store, "t1", [old])
+    done = outcome(start, "t1", [old])
+    await store.commit_turn(done)
+    again = await begin(store, "t2", [old, new], fence=2)
+    assert again.fresh_ids == {"m2"}
+    assert again.unsent == done.outbox
+    assert [entry.text for entry in await store.view(start.session.id)] == ["old", "fine", "new"]
+
+
+async def test_an_unanswered_message_follows_into_the_next_session(store: SqlStore) -> None:
+    """The session was closed under a crashed turn: the model must see the message where it answers it."""
+    messages = [says(ANN, "hello", id_="m1")]
+    first = await begin(store, "t1", messages)
+    second = await store.apply(ANN, [OpenSession()], now_ms=1_600)
+    again = await begin(store, "t2", messages, fence=2)
+    assert again.session.id == second.id
+    assert again.fresh_ids == {"m1"}
+    assert [entry.message_id for entry in await store.view(second.id)] == ["m1"]
+    assert await store.view(first.session.id) == []
+    closed = await store.session(first.session.id)
+    assert closed is not None
+    assert (closed.message_count, again.session.message_count) == (0, 1)
+
+
+async def test_in_a_shared_place_each_message_carries_its_author(store: SqlStore) -> None:
+    messages = [says(SHARED_GROUP, "hi", id_="m1", author="Ann"), says(SHARED_GROUP, "yo", id_="m2", author="Bob")]
+    start = await begin(store, "t1", messages)
+    assert [entry.text for entry in await store.view(start.session.id)] == ["Ann: hi", "Bob: yo"]
+
+
+async def test_a_turn_without_messages_is_a_turn(store: SqlStore) -> None:
+    """A manual compaction begins one."""
+    start = await begin(store, "t1", [], key=ANN)
+    assert start.fresh_ids == frozenset()
+    assert start.session.message_count == 0
+
+
+# --- commit
+
+
+async def test_a_commit_leaves_transcript_sums_and_outbox(store: SqlStore) -> None:
+    messages = [says(ANN, "what is 2+2", id_="m1")]
+    start = await begin(store, "t1", messages)
+    calls = (ToolCall("c1", "calc", CleanText('{"x":"2+2 — «»"}')), ToolCall("c2", "calc", CleanText("{}")))
+    entries = (
+        Entry(Role.ASSISTANT, CleanText(""), tool_calls=calls),
+        Entry(Role.TOOL, CleanText("4"), tool_call_id="c1"),
+        Entry(Role.TOOL, CleanText("no"), tool_call_id="c2", is_error=True),
+        answer("It is **4** 😀"),
+    )
+    done = replace(
+        outcome(start, "t1", messages, usage=(call(ANN, 100, 20, 0.25), call(ANN, 130, 5, 0.5))), entries=entries
+    )
+    session = await store.commit_turn(done)
+    assert (session.message_count, session.tokens, session.cost_usd) == (5, 255, 0.75)
+    assert session.updated_at_ms == 2_000
+    stored = await store.view(session.id)
+    assert [entry.seq for entry in stored] == [1, 2, 3, 4, 5]
+    assert tuple(replace(entry, seq=0, turn_id="", created_at_ms=0) for entry in stored[1:]) == entries
+    assert {entry.turn_id for entry in stored} == {"t1"}
+    assert await store.stale_outbox(before_ms=9_000, limit=10) == list(done.outbox)
+
+
+async def test_a_commit_repeated_changes_nothing(store: SqlStore) -> None:
+    """A lost connection may hide that the first one arrived."""
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    done = outcome(start, "t1", messages, usage=(call(ANN, 10, 1, 0.1),), effects=(SetTitle(CleanText("Hi")),))
+    first = await store.commit_turn(done)
+    assert await store.commit_turn(done) == first
+    assert len(await store.transcript(start.session.id)) == 2
+
+
+async def test_a_commit_repeated_does_not_open_another_session(store: SqlStore) -> None:
+    messages = [says(ANN, "/new", id_="m1")]
+    start = await begin(store, "t1", messages)
+    done = outcome(start, "t1", messages, effects=(OpenSession(),))
+    first = await store.commit_turn(done)
+    assert (await store.commit_turn(done)).id == first.id
+    assert len(await store.sessions(key=ANN)) == 2
+
+
+async def test_a_fenced_commit_leaves_nothing(store: SqlStore) -> None:
+    messages = [says(ANN, "hello", id_="m1")]
+    stale = await begin(store, "t1", messages, fence=1)
+    fresh = await begin(store, "t2", messages, fence=2)
+    with pytest.raises(Fenced):
+        await store.commit_turn(outcome(stale, "t1", messages, fence=1, text="from the dead"))
+    session = await store.commit_turn(outcome(fresh, "t2", messages, fence=2, text="alive"))
+    assert [entry.text for entry in await store.view(session.id)] == ["hello", "alive"]
+    assert [row.text for row in await store.stale_outbox(before_ms=9_000, limit=9)] == ["alive"]
+    with pytest.raises(Fenced):
+        await store.commit_turn(outcome(stale, "t1", messages, fence=1, text="from the dead"))
+
+
+async def test_a_newer_fence_than_the_lanes_is_no_right_to_commit(store: SqlStore) -> None:
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages, fence=1)
+    with pytest.raises(Fenced):
+        await store.commit_turn(outcome(start, "t1", messages, fence=2))
+
+
+async def test_effects_apply_in_order_after_the_entries(store: SqlStore) -> None:
+    messages = [says(ANN, "/title A then /new then /title B", id_="m1")]
+    start = await begin(store, "t1", messages)
+    effects = (SetTitle(CleanText("A")), OpenSession(), SetTitle(CleanText("B")))
+    session = await store.commit_turn(outcome(start, "t1", messages, effects=effects))
+    assert (session.title, session.number, session.is_current, session.message_count) == ("B", 2, True, 0)
+    closed = await store.session(start.session.id)
+    assert closed is not None
+    assert (closed.title, closed.status, closed.is_current, closed.message_count) == ("A", "closed", False, 2)
+
+
+async def test_a_turn_committed_with_a_state_keeps_it(store: SqlStore) -> None:
+    """A failed turn has answered its messages, too: with an apology."""
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    done = replace(outcome(start, "t1", messages, state=TurnState.FAILED), error_reference="E7")
+    await store.commit_turn(done)
+    assert (await begin(store, "t2", messages, fence=2)).fresh_ids == frozenset()
+
+
+async def test_a_turn_that_found_nothing_new_may_commit(store: SqlStore) -> None:
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    await store.commit_turn(outcome(start, "t1", messages))
+    again = await begin(store, "t2", messages, fence=2)
+    empty = TurnCommit("t2", again.session.id, ANN, 2, TurnState.DONE, ("m1",))
+    session = await store.commit_turn(empty)
+    assert session.message_count == 2
+
+
+async def test_a_commit_into_a_session_of_somebody_else_is_refused(store: SqlStore) -> None:
+    foreign = await talk(store, BOB, "private", number=1)
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    done = replace(outcome(start, "t1", messages), session_id=foreign.id)
+    with pytest.raises(StoreError):
+        await store.commit_turn(done)
+    assert len(await store.view(foreign.id)) == 2
+    await store.commit_turn(outcome(start, "t1", messages))
+
+
+async def test_a_commit_that_fails_half_way_leaves_nothing(store: SqlStore) -> None:
+    """The last statement breaks (the same reply twice with different keys cannot), so the first must not stay."""
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    broken = replace(outcome(start, "t1", messages), entries=(replace(answer("x"), message_id="m1"),))
+    with pytest.raises(StoreError):
+        await store.commit_turn(broken)
+    session = await store.commit_turn(outcome(start, "t1", messages, text="whole"))
+    assert [entry.text for entry in await store.view(session.id)] == ["hello", "whole"]
+    assert session.message_count == 2
+
+
+@pytest.mark.parametrize("ugly", ["a\x00b", "half \ud83d of a pair", "\udc00", "fine 😀 ж 中"])
+async def test_text_that_no_database_takes_is_mended_not_lost(store: SqlStore, ugly: str) -> None:
+    messages = [says(ANN, ugly, id_="m1")]
+    start = await begin(store, "t1", messages)
+    done = outcome(start, "t1", messages, text=ugly)
+    calls = (ToolCall("c", "t", CleanText(ugly)),)
+    await store.commit_turn(replace(done, entries=(replace(answer(ugly), tool_calls=calls),)))
+    mended = ugly.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\x00", "\ufffd")
+    assert {entry.text for entry in await store.view(start.session.id)} == {mended}
+    assert [row.text for row in await store.stale_outbox(before_ms=9_000, limit=9)] == [mended]
+
+
+# --- many at once
+
+
+async def test_of_two_workers_racing_for_a_lane_one_commits(store: SqlStore) -> None:
+    """Both begin and commit at once, over and over: every message has one answer, of a turn that was not fenced."""
+    for round_ in range(1, 6):
+        messages = [says(ANN, f"q{round_}", id_=f"m{round_}")]
+
+        async def run(fence: int, messages: list[object] = messages) -> bool:  # type: ignore[assignment]
+            try:
+                start = await begin(store, f"t{fence}", messages, fence=fence)  # type: ignore[arg-type]
+                if start.fresh_ids:
+                    await store.commit_turn(outcome(start, f"t{fence}", messages, fence=fence, text=f"a{fence}"))  # type: ignore[arg-type]
+                    return True
+            except Fenced:
+                pass
+            return False
+
+        won = await asyncio.gather(run(round_ * 10), run(round_ * 10 + 1))
+        assert sum(won) == 1
+    session = await store.current_session(ANN)
+    assert session is not None
+    texts = [entry.text for entry in await store.view(session.id)]
+    assert [text for text in texts if text.startswith("q")] == [f"q{n}" for n in range(1, 6)]
+    assert len(texts) == session.message_count == 10
+
+
+async def test_twenty_turns_of_different_people_at_once(store: SqlStore) -> None:
+    keys = [SessionKey("telegram", str(1000 + n)) for n in range(20)]
+    finished = await asyncio.gather(*(talk(store, key, f"I am {key.user}", number=1) for key in keys))
+    assert [session.key for session in finished] == keys
+    for key, session in zip(keys, finished, strict=True):
+        texts = [entry.text for entry in await store.view(session.id)]
+        assert texts == [f"I am {key.user}", f"re: I am {key.user}"]
+
+
+async def test_two_stores_on_one_database_share_the_work(store: SqlStore, database_url: str) -> None:
+    """Two agent processes: turns of ten people, through either."""
+    other = open_store(database_url)
+    try:
+        keys = [SessionKey("telegram", str(n)) for n in range(1, 11)]
+        for number in (1, 2):
+            stores = (store, other) if number == 1 else (other, store)
+            await asyncio.gather(*(talk(stores[n % 2], key, "hi", number=number) for n, key in enumerate(keys)))
+        assert {session.message_count for session in await store.sessions()} == {4}
+    finally:
+        await other.close()
+
+
+async def test_a_cancelled_turn_leaves_the_store_usable(store: SqlStore) -> None:
+    """/stop may cut a turn off inside of any call; whether that call arrived or not, the lane goes on."""
+    messages = [says(ANN, "hello", id_="m1")]
+    for fence in range(1, 11):
+        task = asyncio.create_task(begin(store, f"t{fence}", messages, fence=fence))
+        for _ in range(fence):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    start = await begin(store, "t99", messages, fence=99)
+    session = await store.commit_turn(outcome(start, "t99", messages, fence=99))
+    assert [entry.text for entry in await store.view(session.id)] == ["hello", "fine"]
+
+
+async def test_a_private_chat_and_a_group_are_two_lanes(store: SqlStore) -> None:
+    await talk(store, ANN, "my secret", number=1)
+    group = await talk(store, ANN_IN_GROUP, "hi all", number=1)
+    assert [entry.text for entry in await store.view(group.id)] == ["hi all", "re: hi all"]
+    assert [session.key for session in await store.sessions(key=ANN_IN_GROUP)] == [ANN_IN_GROUP]
+
+
+async def test_a_reply_of_another_lane_is_not_brought_back(store: SqlStore) -> None:
+    """Even where two lanes were given the same turn id, `unsent` stays inside of the lane."""
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    foreign = reply(BOB, "for Bob", id_="t1:bob", turn_id="t1")
+    done = outcome(start, "t1", messages)
+    await store.commit_turn(replace(done, outbox=(*done.outbox, foreign)))
+    assert (await begin(store, "t2", messages, fence=2)).unsent == done.outbox

@@ -1,0 +1,226 @@
+"""Small stand-ins for the doors of the channels role, for unit tests of pure waiting and deciding.
+
+Whatever touches Redis or a platform is tested on the real thing; these only make time and failure tame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from channels.adapter import AnyChunk, Budget, Door
+from gateway.contracts.entries import Grant
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import (
+    Activity,
+    CleanText,
+    ControlRequest,
+    DeliveryRecord,
+    Finding,
+    InboundMessage,
+    Receipt,
+    Reply,
+)
+from gateway.contracts.ports import Admission, PendingReply, ScrubStream, Verdict
+
+
+@dataclass
+class ManualClock:
+    """A clock that stands still until told otherwise."""
+
+    at_ms: int = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+    def monotonic_s(self) -> float:
+        return self.at_ms / 1000
+
+    def new_id(self) -> str:
+        return "0" * 26
+
+    def code(self, length: int) -> str:
+        return "K" * length
+
+
+class PlainScrubber:
+    """Removes the word SECRET and nothing else."""
+
+    def scrub(self, text: str) -> CleanText:
+        return CleanText(text.replace("SECRET", "[redacted:test]"))
+
+    def findings(self, text: str) -> Sequence[Finding]:
+        return [Finding("test", start, start + 6) for start in range(len(text)) if text.startswith("SECRET", start)]
+
+    def stream(self) -> ScrubStream:
+        raise NotImplementedError
+
+
+@dataclass
+class MemoryBus:
+    """Intake, access and delivery sides of the bus in lists. `away` makes every call fail."""
+
+    away: bool = False
+    verdict: Verdict = Verdict.ACCEPTED
+    queued: list[InboundMessage] = field(default_factory=list)
+    controls: list[ControlRequest] = field(default_factory=list)
+    settled_ms: list[int] = field(default_factory=list)
+    positions: dict[str, str] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
+    pending_max_reached: bool = False
+    notices: dict[str, Reply] = field(default_factory=dict)
+    outbound: asyncio.Queue[PendingReply] = field(default_factory=asyncio.Queue)
+    ledger: list[DeliveryRecord] = field(default_factory=list)
+    receipts: dict[str, Receipt] = field(default_factory=dict)
+    paused: list[tuple[str, float]] = field(default_factory=list)
+    waits_s: list[float] = field(default_factory=list)
+    holder: str | None = None
+    announced: asyncio.Queue[Activity] = field(default_factory=asyncio.Queue)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def _check(self) -> None:
+        if self.away:
+            raise BusUnavailable("the bus is away")
+        self.changed.set()
+
+    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0) -> Admission:
+        self._check()
+        if self.verdict is Verdict.ACCEPTED:
+            if any(known.id == message.id for known in self.queued):
+                return Admission(Verdict.DUPLICATE)
+            self.queued.append(message)
+            self.settled_ms.append(settle_ms)
+        return Admission(self.verdict, len(self.queued))
+
+    async def request_control(self, request: ControlRequest) -> bool:
+        self._check()
+        is_new = all(known.message.id != request.message.id for known in self.controls)
+        if is_new:
+            self.controls.append(request)
+        return is_new
+
+    async def position(self, name: str) -> str | None:
+        self._check()
+        return self.positions.get(name)
+
+    async def set_position(self, name: str, value: str) -> None:
+        self._check()
+        self.positions[name] = value
+
+    async def role_of(self, owner: SessionKey) -> str | None:
+        self._check()
+        return self.roles.get(str(owner))
+
+    async def project_grants(self, grants: Sequence[Grant]) -> None:
+        self.roles = {str(grant.key): grant.role for grant in grants}
+
+    async def pairing_code(self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int) -> str | None:
+        self._check()
+        return None if self.pending_max_reached else self.codes.setdefault(str(owner), new_code)
+
+    async def redeem_pairing(self, code: str) -> SessionKey | None:
+        owner = next((key for key, known in self.codes.items() if known == code), None)
+        return None if owner is None else SessionKey.parse(owner)
+
+    async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
+        self._check()
+        return [await self.outbound.get()]
+
+    async def record(self, record: DeliveryRecord) -> None:
+        self._check()
+        self.ledger.append(record)
+
+    async def finish(self, channel: str, entry_id: str, receipt: Receipt) -> None:
+        self._check()
+        self.receipts[entry_id] = receipt
+
+    async def activities(self, channel: str) -> AsyncIterator[Activity]:
+        self._check()
+        while True:
+            yield await self.announced.get()
+
+    async def publish_notice(self, reply: Reply) -> None:
+        self._check()
+        self.notices.setdefault(reply.id, reply)
+
+    async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
+        self._check()
+        if self.holder in (None, holder):
+            self.holder = holder
+        return self.holder == holder
+
+    async def release(self, name: str, holder: str) -> None:
+        if self.holder == holder:
+            self.holder = None
+
+    async def take_send_token(self, bucket: str, *, per_s: float, burst: int) -> float:
+        self._check()
+        return self.waits_s.pop(0) if self.waits_s else 0.0
+
+    async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
+        self._check()
+        self.paused.append((bucket, for_s))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return when `holds` does, looking again after each call of the bus."""
+        while not holds():
+            self.changed.clear()
+            await self.changed.wait()
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a `ScriptedAdapter` was asked to send."""
+
+    lane: str
+    text: str
+    send_id: str
+    is_plain: bool
+
+
+@dataclass
+class ScriptedAdapter:
+    """A platform that answers each send with the next outcome of its script, then with success."""
+
+    script: list[Exception] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    hold_lanes: dict[str, asyncio.Event] = field(default_factory=dict)
+    name: str = "test"
+    state: str = "connected"
+
+    async def run(self, door: Door) -> None:
+        await asyncio.Event().wait()
+
+    async def until_ready(self) -> None:
+        return
+
+    def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
+        return tuple(text.split("|"))
+
+    def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
+        return (Budget(address.lane, 1.0, 1),)
+
+    async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        if address.lane in self.hold_lanes:
+            await self.hold_lanes[address.lane].wait()
+        self.sent.append(Sent(address.lane, str(chunk), send_id, plain))
+        if self.script:
+            raise self.script.pop(0)
+        return (f"m{len(self.sent)}",)
+
+
+@dataclass
+class AskableAdapter(ScriptedAdapter):
+    """A platform that can be asked what arrived."""
+
+    arrived: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def find_sent(
+        self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, since_ms: int
+    ) -> tuple[str, ...] | None:
+        self.asked.append(send_id)
+        return self.arrived.get(send_id)

@@ -1,0 +1,174 @@
+"""The `trivet` command as an operator types it: exit codes, sentences, no traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+SECRET = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
+TELEGRAM = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": "123456:quiet"}
+
+
+class Trivet:
+    """Runs the command in a directory of its own, with nothing but the settings given."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(
+        self, *arguments: str, environ: Mapping[str, str] = {}, given: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "TRIVET_DATA_DIR": str(self.folder / "data"),
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "gateway", *arguments],
+            check=False,
+            cwd=self.folder,
+            env={**environment, **environ},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def refusal(self, *arguments: str, environ: Mapping[str, str] = {}, code: int) -> str:
+        """The one sentence on stderr with which a command ends."""
+        ended = self.run(*arguments, environ=environ)
+        lines = ended.stderr.strip().splitlines()
+        assert ended.returncode == code, ended.stderr
+        assert "Traceback" not in ended.stderr
+        assert len(lines) == 1
+        return lines[0].removeprefix("trivet: ")
+
+
+@pytest.fixture
+def trivet(tmp_path: Path) -> Trivet:
+    return Trivet(tmp_path)
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_the_version_is_printed(trivet: Trivet) -> None:
+    assert trivet.run("--version").stdout.startswith("trivet 0.")
+
+
+def test_config_show_names_the_source_of_each_value(trivet: Trivet) -> None:
+    (trivet.folder / "trivet.toml").write_text("[http]\nport = 9000\n")
+    shown = trivet.run("config", "show", environ=TELEGRAM).stdout
+    assert "trivet.toml line 2" in shown
+    assert "quiet" not in shown
+
+
+def test_warnings_of_the_configuration_are_told_and_do_not_stop(trivet: Trivet) -> None:
+    ended = trivet.run("config", "show", environ={"TRIVET_HTTP__PRT": "1"})
+    assert ended.returncode == 0
+    assert "did you mean TRIVET_HTTP__PORT?" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[http\n", "is not valid TOML"),
+        ('[http]\nport = "x"\n', "line 2: http.port must be a whole number"),
+    ],
+)
+@pytest.mark.parametrize("command", ["up", "agent", "admin", "channels", "doctor", "migrate"])
+def test_a_wrong_file_stops_every_command_with_its_place(
+    trivet: Trivet, command: str, text: str, sentence: str
+) -> None:
+    (trivet.folder / "mine.toml").write_text(text)
+    told = trivet.refusal(command, "--config", "mine.toml", code=2)
+    assert told.startswith("mine.toml")
+    assert sentence in told
+
+
+def test_a_missing_file_is_told(trivet: Trivet) -> None:
+    assert "named by --config, is not a file" in trivet.refusal("up", "--config", "nowhere.toml", code=2)
+
+
+def test_up_without_a_channel_says_what_to_set(trivet: Trivet) -> None:
+    told = trivet.refusal("up", code=2)
+    assert "no channel is configured" in told
+    assert "trivet demo" in told
+
+
+def test_up_with_a_channel_that_lacks_a_token_names_the_key(trivet: Trivet) -> None:
+    environ = {"TRIVET_CHANNELS__SLACK__ENABLED": "true", "TRIVET_CHANNELS__SLACK__BOT_TOKEN": "xoxb-1"}
+    assert "channels.slack.app_token is empty" in trivet.refusal("up", environ=environ, code=2)
+
+
+def test_up_with_a_port_in_use_names_the_key(trivet: Trivet, taken_port: int) -> None:
+    told = trivet.refusal("up", environ=TELEGRAM | {"TRIVET_HTTP__PORT": str(taken_port)}, code=2)
+    assert told == (
+        f"cannot listen on 127.0.0.1:{taken_port} (address already in use): "
+        "stop what uses it or set http.port to another port"
+    )
+
+
+def test_up_with_a_redis_that_does_not_answer_says_so_without_its_password(trivet: Trivet) -> None:
+    environ = TELEGRAM | {"TRIVET_REDIS__URL": "redis://:hush@127.0.0.1:1/0"}
+    told = trivet.refusal("up", environ=environ, code=1)
+    assert told.startswith("Redis at redis://:***@127.0.0.1:1/0 cannot be reached (connection refused)")
+
+
+def test_channels_refuses_a_name_it_does_not_know(trivet: Trivet) -> None:
+    told = trivet.refusal("channels", "myspace", code=2)
+    assert told == "there is no channel 'myspace': choose from telegram, discord, slack"
+
+
+def test_migrate_makes_the_database_and_is_content_the_second_time(trivet: Trivet) -> None:
+    assert "0001" in trivet.run("migrate").stdout
+    assert (trivet.folder / "data" / "trivet.db").stat().st_mode & 0o077 == 0
+    assert "nothing to do" in trivet.run("migrate").stdout
+    assert trivet.run("migrate", "--quiet").stdout == ""
+
+
+def test_pair_without_a_running_trivet_says_what_to_start(trivet: Trivet) -> None:
+    trivet.run("migrate")
+    assert "`trivet up` has to run" in trivet.refusal("pair", "ABCDEFGH", code=1)
+
+
+def test_pair_before_the_first_start_says_so(trivet: Trivet) -> None:
+    assert "migrate" in trivet.refusal("pair", "ABCDEFGH", code=1)
+
+
+def test_scrub_copies_its_input_without_the_secrets(trivet: Trivet) -> None:
+    ended = trivet.run("scrub", given=f"my key is {SECRET}, thanks\nПривет\n")
+    assert ended.returncode == 0
+    assert SECRET not in ended.stdout
+    assert ended.stdout.startswith("my key is [redacted:openai")
+    assert ended.stdout.endswith("thanks\nПривет\n")
+
+
+def test_scrub_report_counts_by_kind(trivet: Trivet) -> None:
+    ended = trivet.run("scrub", "--report", given=f"{SECRET} and nothing else")
+    assert [line.split() for line in ended.stdout.splitlines()] == [["1", "openai"], ["1", "in", "all"]]
+
+
+def test_doctor_shows_a_row_for_everything_and_fails_when_something_is_wrong(trivet: Trivet, taken_port: int) -> None:
+    environ = {
+        **TELEGRAM,
+        "TRIVET_CHANNELS__TELEGRAM__API_BASE": "http://127.0.0.1:1",
+        "TRIVET_HTTP__PORT": str(taken_port),
+    }
+    ended = trivet.run("doctor", environ=environ)
+    rows = {tuple(line.split()[:2]) for line in ended.stdout.splitlines()}
+    assert ended.returncode == 1
+    assert {("ok", "configuration"), ("ok", "data_dir"), ("ok", "redis"), ("ok", "database")} <= rows
+    assert {("warning", "agent.model"), ("wrong", "telegram"), ("wrong", "http.port")} <= rows
+    assert "quiet" not in ended.stdout + ended.stderr
+    assert not (trivet.folder / "data").exists()

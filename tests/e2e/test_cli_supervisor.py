@@ -1,0 +1,182 @@
+"""The supervisor on real, tiny processes: what it starts again, in which order it stops, what survives it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from gateway.clock import SystemClock
+from gateway.contracts.errors import ConfigError
+from gateway.supervisor.plan import Plan, Role
+from gateway.supervisor.watch import Watch, keep_server
+
+NOTHING = ("-c", "pass")
+UNTIL_TERM = "import signal, sys, pathlib; pathlib.Path(sys.argv[1]).touch(); signal.pause()"
+STUBBORN = (
+    "import signal, sys, pathlib, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
+)
+
+
+class Journal:
+    """The supervisor's log; `until` waits for an event."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+        self._changed = asyncio.Event()
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        self.lines.append((event, facts))
+        self._changed.set()
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        return [facts for name, facts in self.lines if name == event]
+
+    async def until(self, is_there: Callable[[], bool]) -> None:
+        while not is_there():
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def python(name: str, *arguments: str, **settings: Any) -> Role:
+    """A role that runs a line of Python."""
+    return Role(name, (sys.executable, *arguments), {"PATH": os.defpath}, **settings)
+
+
+def watch_of(*roles: Role, journal: Journal, preparation: Role | None = None) -> Watch:
+    prepared = preparation or python("migrate", *NOTHING)
+    return Watch(Plan(prepared, roles), clock=SystemClock(), chance=lambda: 0.5, say=journal)
+
+
+def file_appears(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
+
+
+async def test_a_role_that_is_killed_starts_again_with_a_new_process(tmp_path: Path) -> None:
+    journal = Journal()
+    watch = watch_of(python("agent", "-c", UNTIL_TERM, str(tmp_path / "up")), journal=journal)
+    running = asyncio.create_task(watch.run())
+    await journal.until(lambda: len(journal.events("role started")) == 1)
+    first = journal.events("role started")[0]["pid"]
+    os.kill(first, signal.SIGKILL)
+    await journal.until(lambda: len(journal.events("role started")) == 2)
+    assert journal.events("role ended by itself") == [{"role": "agent", "ended": "SIGKILL", "again_in_s": 0.2}]
+    watch.stop()
+    assert await running == 0
+    assert not any(psutil.pid_exists(facts["pid"]) for facts in journal.events("role started"))
+
+
+async def test_roles_stop_one_after_another_in_the_order_of_the_plan(tmp_path: Path) -> None:
+    journal = Journal()
+    files = {name: tmp_path / name for name in ("channels", "agent-1", "agent-2", "admin")}
+    roles = [
+        python("channels", "-c", UNTIL_TERM, str(files["channels"])),
+        python("agent", "-c", UNTIL_TERM, str(tmp_path / "agent-1"), processes=2),
+        python("admin", "-c", UNTIL_TERM, str(files["admin"])),
+    ]
+    watch = watch_of(*roles, journal=journal)
+    running = asyncio.create_task(watch.run())
+    await journal.until(lambda: len(journal.events("role started")) == 4)
+    watch.stop()
+    assert await running == 0
+    assert {facts["role"] for facts in journal.events("role started")} == files.keys()
+    assert [facts["role"] for facts in journal.events("role stopped")] == ["channels", "agent", "admin"]
+
+
+async def test_a_process_that_ignores_its_grace_is_killed(tmp_path: Path) -> None:
+    journal = Journal()
+    watch = watch_of(python("agent", "-c", STUBBORN, str(tmp_path / "up"), grace_s=0.1), journal=journal)
+    running = asyncio.create_task(watch.run())
+    await asyncio.to_thread(file_appears, tmp_path / "up")
+    watch.stop()
+    assert await running == 0
+    assert not psutil.pid_exists(journal.events("role started")[0]["pid"])
+
+
+async def test_a_role_that_finds_its_configuration_wrong_stops_everything(tmp_path: Path) -> None:
+    journal = Journal()
+    roles = (
+        python("channels", "-c", UNTIL_TERM, str(tmp_path / "up")),
+        python("agent", "-c", "import sys; sys.exit(2)"),
+    )
+    assert await watch_of(*roles, journal=journal).run() == 2
+    assert len(journal.events("role started")) == 2
+    assert not any(psutil.pid_exists(facts["pid"]) for facts in journal.events("role started"))
+
+
+async def test_nothing_starts_when_the_preparation_fails(tmp_path: Path) -> None:
+    journal = Journal()
+    failing = python("migrate", "-c", "import sys; sys.exit(1)")
+    watch = watch_of(python("agent", "-c", UNTIL_TERM, str(tmp_path / "up")), journal=journal, preparation=failing)
+    assert await watch.run() == 1
+    assert journal.lines == []
+
+
+async def test_a_stop_during_the_preparation_is_heard(tmp_path: Path) -> None:
+    journal = Journal()
+    slow = python("migrate", "-c", UNTIL_TERM, str(tmp_path / "preparing"))
+    watch = watch_of(python("agent", *NOTHING), journal=journal, preparation=slow)
+    running = asyncio.create_task(watch.run())
+    await asyncio.to_thread(file_appears, tmp_path / "preparing")
+    watch.stop()
+    assert await running == 0
+    assert journal.lines == []
+
+
+async def test_the_embedded_server_is_started_again_with_each_death() -> None:
+    class Mortal:
+        """A server that fails to come back once."""
+
+        def __init__(self) -> None:
+            self.starts = 0
+            self.death = asyncio.Event()
+            self.death.set()
+
+        async def start(self) -> str:
+            self.starts += 1
+            if self.starts == 1:
+                raise ConfigError("no space left on device")
+            self.death.clear()
+            return "unix:///s.sock"
+
+        async def wait(self) -> int:
+            await self.death.wait()
+            return 1
+
+    journal, server = Journal(), Mortal()
+    keeping = asyncio.create_task(keep_server(server, clock=SystemClock(), chance=lambda: 0.0, say=journal))
+    await journal.until(lambda: len(journal.events("valkey started")) == 1)
+    server.death.set()
+    await journal.until(lambda: len(journal.events("valkey started")) == 2)
+    keeping.cancel()
+    assert server.starts == 3
+    assert journal.events("valkey does not start") == [{"error": "no space left on device"}]
+
+
+def test_a_child_ends_when_its_parent_is_killed() -> None:
+    """The parent has no chance to say good-bye; the child hears of it all the same."""
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'gateway.supervisor.child', 'http.server', '0',"
+        " '--bind', '127.0.0.1'], stdin=subprocess.PIPE, start_new_session=True)\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    gone, alive = psutil.wait_procs([child], timeout=20)
+    assert (len(gone), alive) == (1, [])

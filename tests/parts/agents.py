@@ -1,0 +1,160 @@
+"""An agent process's inside, in the test's own loop: real bus, real store, any model; the test is the channel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from agent.commands import CommandTable
+from agent.compactor import Compactor
+from agent.control import ControlLane
+from agent.identity import Identity, RuntimeFacts
+from agent.model.client import ModelClient
+from agent.models import Models, choose_models
+from agent.relay import Relay
+from agent.steps import Steps
+from agent.titler import Titler
+from agent.tools.memory import memory_tools
+from agent.tools.registry import ToolRegistry
+from agent.tools.todo import todo_tools
+from agent.turn import TurnTaker
+from agent.worker import Worker
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import (
+    CleanText,
+    ControlKind,
+    ControlRequest,
+    DeliveryRecord,
+    DeliveryState,
+    InboundMessage,
+    Receipt,
+    Reply,
+)
+from gateway.contracts.ports import Admission, Scrubber
+from gateway.scrub import new_scrubber
+from gateway.store.store import SqlStore
+
+ANSWER_WITHIN_S = 20.0
+_numbers = count(1)
+
+
+def message(text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "") -> InboundMessage:
+    """A message as intake hands it to the bus; a new id each time unless one is given."""
+    session_key = SessionKey.parse(key)
+    number = next(_numbers)
+    return InboundMessage(
+        id=message_id or f"{session_key.channel}:bot:{lane or 'chat'}:{number}",
+        key=session_key,
+        address=ReplyAddress(session_key.platform, lane or str(session_key), "{}"),
+        text=CleanText(text),
+        author_id=session_key.user or "someone",
+        author_name=CleanText("Someone"),
+        is_private=session_key.is_private,
+        sent_at_ms=1_000,
+        received_at_ms=1_000,
+    )
+
+
+@dataclass(slots=True)
+class AgentProcess:
+    """One worker with everything around it, and the hand that writes to it."""
+
+    worker: Worker
+    bus: RedisBus
+    store: SqlStore
+    models: Models
+    clock: SystemClock
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    replies: list[Reply] = field(default_factory=list)
+
+    async def say(self, text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "") -> Admission:
+        """Write as the user of `key`."""
+        return await self.bus.intake.enqueue(message(text, key, message_id=message_id, lane=lane))
+
+    async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
+        """Send /stop or /status past the queue."""
+        return await self.bus.intake.request_control(ControlRequest(kind, message(f"/{kind.value}", key)))
+
+    async def heard(self, replies: int, channel: str = "telegram") -> list[Reply]:
+        """Deliver until `replies` have arrived on `channel`, as a channel would; all of them in order."""
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            while sum(reply.address.channel == channel for reply in self.replies) < replies:
+                for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
+                    record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
+                    await self.bus.deliveries.finish(
+                        channel, pending.entry_id, Receipt(record, pending.reply.key, channel)
+                    )
+                    self.replies.append(pending.reply)
+        return [reply for reply in self.replies if reply.address.channel == channel]
+
+    async def ask(self, text: str, key: str = "telegram:1") -> CleanText:
+        """Say something and hear the next answer."""
+        channel = SessionKey.parse(key).platform
+        before = sum(reply.address.channel == channel for reply in self.replies)
+        await self.say(text, key)
+        return (await self.heard(before + 1, channel))[-1].text
+
+
+@asynccontextmanager
+async def running_agent(
+    bus: RedisBus,
+    store: SqlStore,
+    client: ModelClient,
+    workspace: Path,
+    *,
+    model: str = "demo/scripted",
+    context_window: int = 0,
+    concurrency: int = 64,
+    scrubber: Scrubber | None = None,
+    tweak: Callable[[AgentProcess], None] | None = None,
+) -> AsyncIterator[AgentProcess]:
+    """A running agent; on leaving it finishes its turns and gives its lanes back."""
+    clock = SystemClock()
+    scrubber = scrubber or new_scrubber(())
+    models = choose_models(client, model=model, utility_model=model, context_window=context_window)
+    tools = ToolRegistry([*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)], scrubber, clock)
+    compactor = Compactor(client, models, store, scrubber, clock)
+    worker_id = f"test:{clock.code(8)}"
+    worker = Worker(
+        worker_id=worker_id,
+        bus=bus.lanes,
+        pulse=partial(bus.heartbeat, worker_id),
+        store=store,
+        turns=TurnTaker(
+            models=models,
+            steps=Steps(client, tools, scrubber, clock),
+            compactor=compactor,
+            commands=CommandTable(store, compactor, bus.operator, scrubber),
+            identity=Identity(workspace, RuntimeFacts("0.0", ("telegram",), tools.overview), scrubber),
+            store=store,
+            scrubber=scrubber,
+            clock=clock,
+        ),
+        titler=Titler(client, models, store, scrubber, clock),
+        scrubber=scrubber,
+        clock=clock,
+        concurrency=concurrency,
+    )
+    process = AgentProcess(worker, bus, store, models, clock)
+    if tweak is not None:
+        tweak(process)
+    beside = [
+        asyncio.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+        asyncio.create_task(ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()),
+    ]
+    working = asyncio.create_task(worker.run(process.stopping))
+    try:
+        yield process
+    finally:
+        process.stopping.set()
+        await working
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)

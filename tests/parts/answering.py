@@ -1,0 +1,66 @@
+"""An agent that answers at once, on the real bus: enough of a mind to test everything around it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.contracts.messages import Activity, CleanText, InboundMessage, Reply, ReplyKind
+from gateway.contracts.ports import Claim
+
+LEASE_S = 60.0
+
+
+class EchoAgent:
+    """Answers each batch with what `answer` makes of it. `heard` is everything it was asked, in order."""
+
+    def __init__(self, bus: RedisBus, answer: Callable[[str], str] | None = None) -> None:
+        self._bus = bus
+        self._clock = SystemClock()
+        self._worker = f"echo-{self._clock.new_id()}"
+        self._thinking: asyncio.Event | None = None
+        self.answer = answer or (lambda text: f"echo: {text}")
+        self.heard: list[InboundMessage] = []
+
+    def think_until(self, done: asyncio.Event) -> None:
+        """From now on a turn lasts until `done`, and says so to the channel."""
+        self._thinking = done
+
+    @contextlib.asynccontextmanager
+    async def at_work(self) -> AsyncIterator[EchoAgent]:
+        """Claims and answers inside the context."""
+        await self._bus.lanes.register(self._worker, lease_ttl_s=LEASE_S)
+        working = asyncio.create_task(self._work())
+        try:
+            yield self
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            batch = await self._bus.lanes.claim(self._worker, lanes_max=16, messages_max=1, attempts_max=4)
+            for claim in batch.claims:
+                await self._turn(claim)
+            if not batch.claims:
+                await self._bus.lanes.wait_for_work(timeout_s=0.2)
+
+    async def _turn(self, claim: Claim) -> None:
+        (message,) = claim.messages
+        self.heard.append(message)
+        if self._thinking is not None:
+            await self._bus.lanes.show_activity(Activity(message.address, f"turn-{message.id}", 30.0))
+            await self._thinking.wait()
+        reply = Reply(
+            id=f"{message.id}:answer",
+            turn_id=f"turn-{message.id}",
+            key=claim.key,
+            address=message.address,
+            text=CleanText(self.answer(message.text)),
+            kind=ReplyKind.ANSWER,
+            created_at_ms=self._clock.now_ms(),
+        )
+        await self._bus.lanes.commit(claim, handled=1, replies=[reply])

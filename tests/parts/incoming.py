@@ -1,0 +1,24 @@
+"""Normalized messages for tests that begin behind the adapters."""
+
+from __future__ import annotations
+
+from channels.normalized import FoundFile, Incoming
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import AttachmentKind
+
+
+def private_message(text: str = "hello", author_name: str = "Ann", file_name: str = "") -> Incoming:
+    """Ann's direct message to the bot on Telegram."""
+    files = (FoundFile(AttachmentKind.DOCUMENT, "file-1", file_name),) if file_name else ()
+    return Incoming(
+        id="telegram:1:7:99",
+        channel="telegram",
+        user="7",
+        place=(),
+        address=ReplyAddress("telegram", "7", "{}"),
+        text=text,
+        author_name=author_name,
+        is_private=True,
+        sent_at_ms=1_700_000_000_000,
+        attachments=files,
+    )

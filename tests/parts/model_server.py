@@ -1,0 +1,120 @@
+"""A model provider on loopback that speaks the OpenAI chat API, for tests and benches of the real litellm.
+
+It answers `echo: <last user text>` (or what `answer` makes of the request) as a stream, keeps every
+request, and fails on request: a status with headers, a stream cut in the middle, a stall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One request that goes wrong: an HTTP error, or (status 200) a stream cut after its first chunk."""
+
+    status: int
+    message: str = "told to fail"
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def last_user_text(body: Body) -> str:
+    """The text of the newest user message of a request."""
+    texts = [message["content"] for message in body["messages"] if message["role"] == "user"]
+    return str(texts[-1]) if texts else ""
+
+
+def echo(body: Body) -> Body:
+    """The default answer, as an assistant message."""
+    return {"content": f"echo: {last_user_text(body)}"}
+
+
+def call(name: str, arguments: str, call_id: str = "call_1") -> Body:
+    """An assistant message that calls one tool."""
+    return {"tool_calls": [{"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}]}
+
+
+class ModelServer:
+    """The provider. `url` is what `agent.api_base` takes."""
+
+    def __init__(self) -> None:
+        self.requests: list[Body] = []
+        self.failures: deque[Failure] = deque()
+        self.answer: Callable[[Body], Body] = echo
+        self.latency_s = 0.0
+        self.cached_tokens = 0
+        self.url = ""
+        self.app = Starlette(routes=[Route("/v1/chat/completions", self._complete, methods=["POST"])])
+
+    async def _complete(self, request: Request) -> Response:
+        body: Body = await request.json()
+        self.requests.append(body)
+        await asyncio.sleep(self.latency_s)
+        failure = self.failures.popleft() if self.failures else None
+        if failure is not None and failure.status != 200:
+            error = {"message": failure.message, "type": "error", "code": failure.code}
+            return JSONResponse({"error": error}, status_code=failure.status, headers=dict(failure.headers))
+        chunks = self._chunks(body, is_cut=failure is not None)
+        # A cut stream promises more bytes than it sends: the client sees the connection end too early.
+        length = {"content-length": "1000000"} if failure is not None else None
+        return StreamingResponse(chunks, media_type="text/event-stream", headers=length)
+
+    async def _chunks(self, body: Body, *, is_cut: bool) -> AsyncIterator[bytes]:
+        message = self.answer(body)
+        text = message.get("content") or ""
+        deltas: list[Body] = [{"content": text[at : at + 7]} for at in range(0, len(text), 7)]
+        deltas += [
+            {"tool_calls": [{"index": index, **tool_call}]}
+            for index, tool_call in enumerate(message.get("tool_calls", ()))
+        ]
+        for delta in deltas:
+            yield _event(body, {"choices": [{"index": 0, "delta": {"role": "assistant", **delta}}]})
+            if is_cut:
+                return
+        finish = "tool_calls" if message.get("tool_calls") else "stop"
+        yield _event(body, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+        prompt = sum(len(str(item.get("content") or "")) for item in body["messages"]) // 4
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": len(text) // 4 + 1,
+            "total_tokens": prompt + len(text) // 4 + 1,
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
+        }
+        yield _event(body, {"choices": [], "usage": usage})
+        yield b"data: [DONE]\n\n"
+
+
+def _event(body: Body, fields: Body) -> bytes:
+    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": body["model"], **fields}
+    return f"data: {json.dumps(chunk)}\n\n".encode()
+
+
+@asynccontextmanager
+async def serve_model() -> AsyncIterator[ModelServer]:
+    """A running `ModelServer` on a free port of loopback."""
+    model = ModelServer()
+    server = uvicorn.Server(uvicorn.Config(model.app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn offers no event for "started"
+        await asyncio.sleep(0.005)
+    model.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
+    try:
+        yield model
+    finally:
+        server.should_exit = True
+        await serving

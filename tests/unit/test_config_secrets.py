@@ -1,0 +1,115 @@
+"""Secrets of the configuration: never shown, known to the scrubber, kept from other users."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from gateway.config import admin_token, load_settings, masked_url, settings_secrets
+from gateway.contracts.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "123456:veryveryquiet"
+
+
+def test_secrets_are_not_in_the_text_of_settings() -> None:
+    environ = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": TOKEN, "TRIVET_AGENT__API_KEY": "quiet-key"}
+    loaded = load_settings(None, environ)
+    assert TOKEN not in repr(loaded)
+    assert "quiet-key" not in str(loaded)
+
+
+def test_a_wrong_secret_or_url_is_not_in_the_message(tmp_path: Path) -> None:
+    path = tmp_path / "trivet.toml"
+    for text in ("[channels.telegram]\ntoken = [123454321]", '[redis]\nurl = "mysql://u:123454321@host"'):
+        path.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            load_settings(path, {})
+        assert "123454321" not in str(caught.value)
+        assert "line 2" in str(caught.value)
+
+
+def test_all_secret_values_are_handed_to_the_scrubber() -> None:
+    environ = {
+        "TRIVET_CHANNELS__TELEGRAM__TOKEN": TOKEN,
+        "TRIVET_CHANNELS__SLACK__SIGNING_SECRET": "sign",
+        "TRIVET_DATABASE__URL": "postgresql+asyncpg://trivet:p%40ss@db/trivet",
+        "TRIVET_REDIS__URL": "redis://:hush@redis:6379/0",
+        "OPENAI_API_KEY": "sk-openai",
+        "PATH": "/bin",
+    }
+    loaded = load_settings(None, environ)
+    assert set(settings_secrets(loaded.settings)) == {TOKEN, "sign", "p@ss", "hush"}
+    assert set(loaded.secrets) == {TOKEN, "sign", "p@ss", "hush", "sk-openai"}
+
+
+def test_a_password_is_masked_in_a_url() -> None:
+    assert masked_url("redis://user:hush@host:1/0") == "redis://user:***@host:1/0"
+    assert masked_url("redis://:hush@host") == "redis://:***@host"
+    assert masked_url("redis://host:6379") == "redis://host:6379"
+
+
+def test_a_file_with_secrets_that_others_may_read_gives_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "trivet.toml"
+    path.write_text(f'[channels.telegram]\ntoken = "{TOKEN}"\n')
+    path.chmod(0o644)
+    assert load_settings(path, {}).warnings == (f"{path} holds secrets and others may read it: run `chmod 600 {path}`",)
+    path.chmod(0o600)
+    assert load_settings(path, {}).warnings == ()
+    path.write_text("[http]\nport = 9000\n")
+    path.chmod(0o644)
+    assert load_settings(path, {}).warnings == ()
+
+
+def test_the_admin_token_is_made_once_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
+    settings = load_settings(None, {"TRIVET_DATA_DIR": str(tmp_path / "new")}).settings
+    token = admin_token(settings)
+    assert len(token) >= 32
+    assert admin_token(settings) == token
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["admin-token"]
+    assert (tmp_path / "new" / "admin-token").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_configured_admin_token_is_taken_and_no_file_is_written(tmp_path: Path) -> None:
+    environ = {"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_HTTP__ADMIN_TOKEN": "mine"}
+    assert admin_token(load_settings(None, environ).settings) == "mine"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_token_file_is_never_taken_for_a_token(tmp_path: Path) -> None:
+    (tmp_path / "admin-token").write_text("\n")
+    with pytest.raises(ConfigError, match="is empty: delete it"):
+        admin_token(load_settings(None, {"TRIVET_DATA_DIR": str(tmp_path)}).settings)
+
+
+def test_a_data_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="make data_dir writable"):
+        admin_token(load_settings(None, {"TRIVET_DATA_DIR": str(tmp_path / "file" / "below")}).settings)
+
+
+def readers_of_the_environment(source: str) -> list[int]:
+    """Lines of a module that touch `os.environ` or `os.getenv`."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv", "putenv"}:
+            found.append(node.lineno)
+        if isinstance(node, ast.ImportFrom) and node.module == "os":
+            found += [node.lineno for alias in node.names if alias.name in {"environ", "getenv"}]
+    return found
+
+
+def test_only_the_configuration_reads_the_environment() -> None:
+    """Let off are the emulators, which stand for somebody else's machines; the embedded server's launcher, which
+    asks the system for its runtime directory; litellm, which is told two things that it takes in no other way."""
+    modules = [path for package in ("gateway", "channels", "agent") for path in (ROOT / package).rglob("*.py")]
+    readers = {path.relative_to(ROOT).as_posix() for path in modules if readers_of_the_environment(path.read_text())}
+    ours = {path for path in readers if not path.startswith("channels/emulators/")}
+    assert ours == {"gateway/config/loading.py", "gateway/bus/embedded.py", "agent/model/litellm_client.py"}
+
+
+def test_the_rule_about_the_environment_sees_a_violation() -> None:
+    assert readers_of_the_environment("import os\nhome = os.environ['HOME']\n") == [2]
+    assert readers_of_the_environment("from os import getenv\n") == [1]

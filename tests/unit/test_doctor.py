@@ -1,0 +1,187 @@
+"""What the doctor sees: this machine, the servers, the platforms' own answers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.config import Settings, load_settings
+from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, warning, wrong
+from gateway.doctor.machine import check_data_dir, check_model, check_ports, file_system_of
+from gateway.doctor.platforms import check_platforms
+from gateway.doctor.servers import check_database, check_redis
+
+MOUNTS = """\
+overlay / overlay rw,relatime 0 0
+proc /proc proc rw 0 0
+/dev/sda1 /home ext4 rw 0 0
+server:/export /home/me/net\\040disk nfs4 rw 0 0
+"""
+TELEGRAM = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": "123:quiet"}
+DISCORD = {"TRIVET_CHANNELS__DISCORD__TOKEN": "quiet"}
+SLACK = {"TRIVET_CHANNELS__SLACK__BOT_TOKEN": "xoxb-quiet", "TRIVET_CHANNELS__SLACK__APP_TOKEN": "xapp-quiet"}
+
+
+def settings_of(environ: Mapping[str, str]) -> Settings:
+    return load_settings(None, environ).settings
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/lib/trivet", "overlay"),
+        ("/home/me", "ext4"),
+        ("/home/me/net disk/trivet", "nfs4"),
+        ("/homely", "overlay"),
+    ],
+)
+def test_the_file_system_is_that_of_the_nearest_mount(path: str, kind: str) -> None:
+    assert file_system_of(PurePosixPath(path), MOUNTS) == kind
+
+
+def test_a_data_directory_that_is_a_file_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    assert check_data_dir(settings_of({"TRIVET_DATA_DIR": str(tmp_path / "data")})).state is State.WRONG
+    assert check_data_dir(settings_of({"TRIVET_DATA_DIR": str(tmp_path / "new" / "below")})).state is State.OK
+
+
+async def test_a_port_in_use_is_wrong_and_a_free_one_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        environ = {"TRIVET_HTTP__PORT": str(server.getsockname()[1])}
+        taken = await check_ports(settings_of(environ))
+    assert [finding.state for finding in taken] == [State.WRONG]
+    assert [finding.state for finding in await check_ports(settings_of(environ))] == [State.OK]
+
+
+@pytest.mark.parametrize(
+    ("environ", "state"),
+    [
+        ({}, State.WARNING),
+        ({"OPENAI_API_KEY": "k"}, State.OK),
+        ({"TRIVET_AGENT__MODEL": "gpt-5.4"}, State.WRONG),
+        ({"TRIVET_AGENT__MODEL": "gpt-5.4", "ANTHROPIC_API_KEY": "k"}, State.WRONG),
+        ({"TRIVET_AGENT__MODEL": "gpt-5.4", "TRIVET_AGENT__API_KEY": "k"}, State.OK),
+        ({"TRIVET_AGENT__MODEL": "openai/x", "TRIVET_AGENT__API_BASE": "http://127.0.0.1:1/v1"}, State.OK),
+        ({"TRIVET_AGENT__MODEL": "ollama_chat/llama3"}, State.OK),
+    ],
+)
+def test_the_model_needs_the_key_of_its_provider(environ: dict[str, str], state: State) -> None:
+    assert check_model(settings_of(environ), environ).state is state
+
+
+async def test_our_own_valkey_keeps_everything_and_evicts_nothing(valkey_server: EmbeddedValkey) -> None:
+    found = await check_redis(settings_of({"TRIVET_REDIS__URL": valkey_server.url}))
+    assert [finding.state for finding in found] == [State.OK]
+    assert found[0].seen.startswith("Valkey ")
+
+
+async def test_a_redis_that_does_not_answer_is_wrong_and_its_password_stays_hidden() -> None:
+    found = await check_redis(settings_of({"TRIVET_REDIS__URL": "redis://:hush@127.0.0.1:1"}))
+    assert [finding.state for finding in found] == [State.WRONG]
+    assert "hush" not in as_table(found)
+
+
+async def test_a_database_is_looked_at_but_never_made(tmp_path: Path, sqlite_url: str) -> None:
+    absent = f"sqlite+aiosqlite:///{tmp_path}/absent.db"
+    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": absent}))).state is State.OK
+    assert not (tmp_path / "absent.db").exists()
+    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": sqlite_url}))).state is State.OK
+    (tmp_path / "strange.db").write_bytes(b"")
+    strange = f"sqlite+aiosqlite:///{tmp_path}/strange.db"
+    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": strange}))).state is State.WRONG
+
+
+# --- platforms, answering as their documentation says
+
+Answers = Mapping[str, tuple[int, Any]]
+
+
+async def examined(environ: Mapping[str, str], answers: Answers) -> list[Finding]:
+    """The rows when each path answers as given; nobody is there for other paths."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path not in answers:
+            raise httpx.ConnectError("nobody is there")
+        status, body = answers[request.url.path]
+        return httpx.Response(status, json=body)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        return await check_platforms(settings_of(environ), client)
+
+
+def states(found: list[Finding]) -> list[tuple[str, State]]:
+    return [(finding.name, finding.state) for finding in found]
+
+
+async def test_accepted_tokens_show_who_the_bot_is() -> None:
+    found = await examined(
+        TELEGRAM | DISCORD | SLACK,
+        {
+            "/bot123:quiet/getMe": (200, {"ok": True, "result": {"id": 123, "is_bot": True, "username": "trivet_bot"}}),
+            "/bot123:quiet/getWebhookInfo": (200, {"ok": True, "result": {"url": ""}}),
+            "/api/v10/users/@me": (200, {"id": "1", "username": "trivet"}),
+            "/api/v10/oauth2/applications/@me": (200, {"id": "1", "flags": 1 << 19}),
+            "/api/auth.test": (200, {"ok": True, "user": "trivet", "team": "Boats"}),
+            "/api/apps.connections.open": (200, {"ok": True, "url": "wss://example"}),
+        },
+    )
+    assert states(found) == [("telegram", State.OK), ("discord", State.OK), ("slack", State.OK)]
+    assert [finding.seen for finding in found] == ["@trivet_bot", "@trivet", "@trivet in Boats"]
+
+
+async def test_refused_tokens_are_wrong_and_never_shown() -> None:
+    found = await examined(
+        TELEGRAM | DISCORD | SLACK,
+        {
+            "/bot123:quiet/getMe": (401, {"ok": False, "error_code": 401, "description": "Unauthorized"}),
+            "/api/v10/users/@me": (401, {"message": "401: Unauthorized", "code": 0}),
+            "/api/auth.test": (200, {"ok": False, "error": "invalid_auth"}),
+        },
+    )
+    assert states(found) == [("telegram", State.WRONG), ("discord", State.WRONG), ("slack", State.WRONG)]
+    assert all("the token is refused" in finding.seen and finding.remedy for finding in found)
+    assert "quiet" not in as_table(found)
+
+
+async def test_what_would_keep_a_bot_deaf_is_told() -> None:
+    found = await examined(
+        TELEGRAM | DISCORD | SLACK,
+        {
+            "/bot123:quiet/getMe": (200, {"ok": True, "result": {"username": "trivet_bot"}}),
+            "/bot123:quiet/getWebhookInfo": (200, {"ok": True, "result": {"url": "https://elsewhere"}}),
+            "/api/v10/users/@me": (200, {"username": "trivet"}),
+            "/api/v10/oauth2/applications/@me": (200, {"flags": 0}),
+            "/api/auth.test": (200, {"ok": True, "user": "trivet", "team": "Boats"}),
+            "/api/apps.connections.open": (200, {"ok": False, "error": "not_allowed_token_type"}),
+        },
+    )
+    assert [row for row in states(found) if row[1] is not State.OK] == [
+        ("telegram", State.WARNING),
+        ("discord", State.WARNING),
+        ("slack", State.WRONG),
+    ]
+
+
+@pytest.mark.parametrize("body", [[], "text"])
+async def test_an_answer_that_is_none_or_nonsense_is_wrong(body: object) -> None:
+    assert states(await examined(TELEGRAM, {})) == [("telegram", State.WRONG)]
+    assert states(await examined(TELEGRAM, {"/bot123:quiet/getMe": (200, body)})) == [("telegram", State.WRONG)]
+
+
+async def test_a_channel_without_its_token_is_wrong_without_a_call() -> None:
+    found = await examined({"TRIVET_CHANNELS__SLACK__ENABLED": "true"}, {})
+    assert states(found) == [("slack", State.WRONG)]
+    assert "channels.slack.bot_token and channels.slack.app_token" in found[0].seen
+
+
+@pytest.mark.parametrize(("make", "healthy"), [(ok, True), (wrong, False), (warning, True)])
+def test_only_what_is_wrong_makes_the_patient_ill(make: Callable[..., Finding], healthy: bool) -> None:
+    finding = make("name", "seen") if make is ok else make("name", "seen", "do this")
+    assert is_healthy([ok("a", "b"), finding]) is healthy
+    assert ("-> do this" in as_table([finding])) is (make is not ok)

@@ -1,0 +1,195 @@
+"""The door: who is let in, what is scrubbed and cut, what the author is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.adapter import Outcome, QueueFull
+from channels.admission import AccessPolicy, Admittance, StrangerRule, admit
+from channels.bounding import TEXT_BYTES_MAX, fit
+from channels.commands import control_kind
+from channels.intake import Intake
+from gateway.contracts.envelope import encode
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.ids import SessionKey, SessionScope
+from gateway.contracts.messages import ControlKind, RemovedSecrets
+from gateway.contracts.ports import Verdict
+from gateway.limits import ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
+from tests.doubles import ManualClock, MemoryBus, PlainScrubber
+from tests.parts.incoming import private_message
+
+OPEN = AccessPolicy(StrangerRule.OPEN)
+PAIRING = AccessPolicy(StrangerRule.PAIRING)
+CLOSED = AccessPolicy(StrangerRule.CLOSED)
+ANN = SessionKey("telegram", "7")
+IN_GROUP = replace(private_message(), place=("-100",), is_private=False)
+
+
+def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> Intake:
+    """An intake on a bus in memory."""
+    return Intake(bus, bus, bus, PlainScrubber(), ManualClock(), policy, scope=scope)
+
+
+class TestAMessage:
+    async def test_is_on_the_bus_before_accept_returns(self) -> None:
+        bus = MemoryBus()
+        assert await door(bus).accept(private_message()) is Outcome.QUEUED
+        assert [(str(message.key), message.text) for message in bus.queued] == [("telegram:7", "hello")]
+
+    async def test_said_in_a_group_has_the_place_in_its_key(self) -> None:
+        bus = MemoryBus()
+        await door(bus).accept(IN_GROUP)
+        assert str(bus.queued[0].key) == "telegram:7/-100"
+
+    async def test_in_shared_scope_has_no_user_in_its_key(self) -> None:
+        bus = MemoryBus()
+        await door(bus, scope=SessionScope.SHARED).accept(IN_GROUP)
+        assert str(bus.queued[0].key) == "telegram:/-100"
+
+    async def test_that_comes_twice_is_one(self) -> None:
+        bus = MemoryBus()
+        intake = door(bus)
+        await intake.accept(private_message())
+        assert await intake.accept(private_message()) is Outcome.DUPLICATE
+        assert len(bus.queued) == 1
+
+    async def test_is_not_acknowledged_while_the_bus_is_away(self) -> None:
+        """The adapter sees the error and tells the platform nothing."""
+        with pytest.raises(BusUnavailable):
+            await door(MemoryBus(away=True)).accept(private_message())
+
+    async def test_is_not_acknowledged_while_the_queue_is_full(self) -> None:
+        """Back-pressure: the platform keeps it."""
+        with pytest.raises(QueueFull):
+            await door(MemoryBus(verdict=Verdict.QUEUE_FULL)).accept(private_message())
+
+    async def test_is_not_acknowledged_while_the_process_stops(self) -> None:
+        bus = MemoryBus()
+        intake = door(bus)
+        intake.close()
+        with pytest.raises(QueueFull):
+            await intake.accept(private_message())
+        assert bus.queued == []
+
+    async def test_for_a_full_lane_is_turned_away_with_one_sentence(self) -> None:
+        bus = MemoryBus(verdict=Verdict.LANE_FULL)
+        intake = door(bus)
+        assert await intake.accept(private_message()) is Outcome.TURNED_AWAY
+        await intake.accept(private_message())
+        (notice,) = bus.notices.values()
+        assert "waiting" in notice.text
+        assert notice.address == private_message().address
+
+
+class TestScrubbing:
+    async def test_reaches_text_author_and_file_names(self) -> None:
+        """A secret never gets further than this process, wherever in the message it stands."""
+        bus = MemoryBus()
+        await door(bus).accept(private_message(text="my SECRET", author_name="SECRET Ann", file_name="SECRET.txt"))
+        assert b"SECRET" not in encode(bus.queued[0])
+
+    async def test_counts_what_it_removed(self) -> None:
+        bus = MemoryBus()
+        await door(bus).accept(private_message(text="SECRET and SECRET"))
+        assert bus.queued[0].removed == (RemovedSecrets("test", 2),)
+
+
+class TestAccess:
+    @pytest.mark.parametrize("policy", [OPEN, PAIRING, CLOSED])
+    async def test_blocked_users_get_no_answer_at_all(self, policy: AccessPolicy) -> None:
+        bus = MemoryBus(roles={str(ANN): "blocked"})
+        assert await door(bus, policy).accept(private_message()) is Outcome.REFUSED
+        assert (bus.queued, bus.notices) == ([], {})
+
+    async def test_a_stranger_gets_a_code_in_a_direct_message(self) -> None:
+        bus = MemoryBus()
+        assert await door(bus, PAIRING).accept(private_message()) is Outcome.REFUSED
+        (notice,) = bus.notices.values()
+        assert bus.codes[str(ANN)] in notice.text
+        assert bus.queued == []
+
+    async def test_a_stranger_who_repeats_himself_is_told_once(self) -> None:
+        """A redelivered message, or a flood within the minute, makes one notice."""
+        bus = MemoryBus()
+        intake = door(bus, PAIRING)
+        await intake.accept(private_message())
+        await intake.accept(replace(private_message(), id="telegram:1:7:100"))
+        assert len(bus.notices) == 1
+
+    async def test_a_code_is_never_shown_in_a_group(self) -> None:
+        bus = MemoryBus()
+        await door(bus, PAIRING).accept(IN_GROUP)
+        (notice,) = bus.notices.values()
+        assert "direct message" in notice.text
+        assert bus.codes == {}
+
+    async def test_too_many_strangers_get_no_more_codes(self) -> None:
+        bus = MemoryBus(pending_max_reached=True)
+        await door(bus, PAIRING).accept(private_message())
+        (notice,) = bus.notices.values()
+        assert "later" in notice.text
+
+    async def test_a_granted_user_is_let_in(self) -> None:
+        bus = MemoryBus(roles={str(ANN): "member"})
+        assert await door(bus, CLOSED).accept(private_message()) is Outcome.QUEUED
+
+    async def test_a_grant_holds_in_groups_too(self) -> None:
+        """Access belongs to the user, not to the place."""
+        bus = MemoryBus(roles={str(ANN): "member"})
+        assert await door(bus, PAIRING).accept(IN_GROUP) is Outcome.QUEUED
+
+    def test_an_admin_by_configuration_cannot_be_locked_out(self) -> None:
+        policy = AccessPolicy(StrangerRule.CLOSED, frozenset({ANN}))
+        assert admit(ANN, "blocked", policy) is Admittance.ADMITTED
+
+    def test_a_role_nobody_knows_lets_nobody_in(self) -> None:
+        assert admit(ANN, "emperor", OPEN) is Admittance.BLOCKED
+
+
+class TestControlCommands:
+    @pytest.mark.parametrize("text", ["/stop", " /STOP ", "/stop@trivet_bot"])
+    async def test_go_past_the_queue(self, text: str) -> None:
+        bus = MemoryBus()
+        assert await door(bus).accept(private_message(text=text)) is Outcome.CONTROL
+        assert [request.kind for request in bus.controls] == [ControlKind.STOP]
+        assert bus.queued == []
+
+    @pytest.mark.parametrize("text", ["/stopwatch", "/stop it", "stop", "/help", "/", "/new", "say /stop"])
+    def test_are_nothing_else(self, text: str) -> None:
+        assert control_kind(text) is None
+
+    async def test_that_come_twice_are_one(self) -> None:
+        bus = MemoryBus()
+        intake = door(bus)
+        await intake.accept(private_message(text="/status"))
+        assert await intake.accept(private_message(text="/status")) is Outcome.DUPLICATE
+
+
+class TestBounds:
+    @given(st.text(max_size=200))
+    def test_leave_ordinary_text_alone(self, text: str) -> None:
+        assert fit(text) == text
+
+    @given(st.text(min_size=1, max_size=40), st.integers(min_value=1, max_value=4_000))
+    def test_hold_for_any_text(self, part: str, repeated: int) -> None:
+        """Neither people's nor the bus's limit is passed, and what is kept is the beginning."""
+        text = part * repeated
+        kept = fit(text)
+        assert len(kept) <= INBOUND_CHARS_MAX
+        assert len(kept.encode()) <= TEXT_BYTES_MAX
+        assert kept == text or kept.partition("\n\n[The message was cut here")[0] == text[: kept.rindex("\n\n[")]
+
+    async def test_say_what_is_missing(self) -> None:
+        bus = MemoryBus()
+        await door(bus).accept(private_message(text="word " * 10_000))
+        assert "50,000 characters" in bus.queued[0].text
+
+    @pytest.mark.parametrize("letter", ["a", "é", "語", "😀", "\x00", '"'])
+    async def test_keep_every_envelope_under_the_limit_of_the_bus(self, letter: str) -> None:
+        bus = MemoryBus()
+        await door(bus).accept(private_message(text=letter * 100_000))
+        assert len(encode(bus.queued[0])) <= ENVELOPE_BYTES_MAX

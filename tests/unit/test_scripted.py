@@ -1,0 +1,83 @@
+"""The demo model does what its first word says, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta, ask
+from agent.model.scripted import SIGNATURE, ScriptedClient, check_name
+from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+from gateway.contracts.messages import CleanText, own_words
+
+
+def asking(*said: str, purpose: UsagePurpose = UsagePurpose.TURN) -> ModelRequest:
+    messages: list[PromptMessage] = []
+    for text in said:
+        messages += [PromptMessage(Role.USER, CleanText(text)), PromptMessage(Role.ASSISTANT, own_words("ok"))]
+    return ModelRequest("demo/scripted", purpose, own_words("s"), tuple(messages[:-1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hello", "You said: hello"),
+        ("say **hi** there", "**hi** there"),
+        ("<now>\nMonday\n</now>\n\nsay hi", "hi"),
+        ("long 500", "The end of the long answer."),
+        ("markdown", "| platform | limit |"),
+        ("slow 0.01", "0.01 seconds"),
+    ],
+)
+async def test_every_reply_says_that_it_is_a_demo(text: str, expected: str) -> None:
+    answer = await ask(ScriptedClient(), asking(text))
+    assert expected in answer.text
+    assert answer.text.endswith(SIGNATURE)
+
+
+async def test_it_streams_what_it_answers() -> None:
+    """The deltas are the answer."""
+    events = [event async for event in ScriptedClient().stream(asking("long 2000"))]
+    assert isinstance(events[-1], ModelAnswer)
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == events[-1].text
+    assert len(events) > 20
+
+
+async def test_history_shows_only_what_was_sent() -> None:
+    answer = await ask(ScriptedClient(), asking("first thing", "history"))
+    assert "I can see 2 message(s)" in answer.text
+    assert "1. first thing" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("text", "error"), [("fail", ModelRejected), ("fail busy", ModelUnavailable), ("fail long", ContextTooLong)]
+)
+async def test_it_fails_when_told_to(text: str, error: type[ModelError]) -> None:
+    with pytest.raises(error):
+        await ask(ScriptedClient(), asking(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "arguments"),
+    [
+        ("remember I like tea", "remember", '{"fact": "I like tea"}'),
+        ("recall tea", "recall", '{"query": "tea"}'),
+        ('tool todo_read {"x": 1}', "todo_read", '{"x": 1}'),
+    ],
+)
+async def test_it_calls_tools_when_told_to(text: str, name: str, arguments: str) -> None:
+    answer = await ask(ScriptedClient(), asking(text))
+    assert [(call.name, call.arguments) for call in answer.calls] == [(name, arguments)]
+
+
+async def test_it_makes_titles_and_summaries() -> None:
+    title = await ask(ScriptedClient(), asking("plan a trip to rome with my two children", purpose=UsagePurpose.TITLE))
+    assert title.text == "Plan a trip to rome with"
+    summary = await ask(ScriptedClient(), asking("User: plan a trip", purpose=UsagePurpose.COMPACTION))
+    assert summary.text.startswith("Goal:")
+
+
+def test_its_name_carries_its_latency() -> None:
+    assert check_name("demo/scripted@500ms") == 0.5
+    with pytest.raises(ConfigError):
+        check_name("demo/other")

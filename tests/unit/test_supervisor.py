@@ -1,0 +1,99 @@
+"""The supervisor's decisions: when a role starts again, and what each process may know."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.config import load_settings
+from gateway.supervisor.environment import for_admin, for_agent, for_channels
+from gateway.supervisor.plan import plan
+from gateway.supervisor.policy import DELAY_MAX_S, FIRST_DELAY_S, STEADY_AFTER_S, GiveUp, Restarts, StartAgain
+
+ENVIRONMENT = {
+    "PATH": "/bin",
+    "HOME": "/home/me",
+    "https_proxy": "http://proxy",
+    "OPENAI_API_KEY": "sk-1",
+    "AWS_SECRET_ACCESS_KEY": "aws",
+    "MY_DATABASE": "mine",
+    "TRIVET_DATA_DIR": "/data",
+    "TRIVET_AGENT__API_KEY": "sk-2",
+    "TRIVET_AGENT__MODEL": "openai/x",
+    "TRIVET_CHANNELS__TELEGRAM__TOKEN": "1:a",
+    "TRIVET_CHANNELS__TELEGRAM__API_BASE": "http://127.0.0.1:1",
+    "TRIVET_DATABASE__URL": "sqlite+aiosqlite:////data/x.db",
+    "TRIVET_HTTP__ADMIN_TOKEN": "operator",
+}
+GIVEN = {"TRIVET_REDIS__URL": "unix:///data/s.sock"}
+
+
+def delays(codes: list[int], *, alive_s: float = 0.0, chance: float = 0.5) -> list[float]:
+    """The delays after a row of deaths."""
+    restarts, found = Restarts(), []
+    for code in codes:
+        restarts, verdict = restarts.after(code=code, alive_s=alive_s, chance=chance)
+        assert isinstance(verdict, StartAgain)
+        found.append(verdict.delay_s)
+    return found
+
+
+def test_the_delay_doubles_up_to_half_a_minute() -> None:
+    assert delays([1] * 10) == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0]
+
+
+def test_a_steady_life_forgives_earlier_deaths() -> None:
+    restarts = Restarts(in_a_row=7)
+    after, verdict = restarts.after(code=1, alive_s=STEADY_AFTER_S, chance=0.5)
+    assert after == Restarts(1)
+    assert verdict == StartAgain(FIRST_DELAY_S)
+
+
+@pytest.mark.parametrize("code", [0, 1, -9, -15, 70])
+def test_any_death_but_one_is_worth_another_try(code: int) -> None:
+    assert delays([code]) == [FIRST_DELAY_S]
+
+
+def test_a_wrong_configuration_is_not_tried_again() -> None:
+    assert Restarts().after(code=2, alive_s=0.1, chance=0.5)[1] == GiveUp()
+
+
+@given(st.lists(st.sampled_from([0, 1, -9]), max_size=50), st.floats(0, 0.999), st.floats(0, 1e6))
+def test_every_delay_stays_between_its_bounds(codes: list[int], chance: float, alive_s: float) -> None:
+    assert all(FIRST_DELAY_S <= delay <= DELAY_MAX_S for delay in delays(codes, alive_s=alive_s, chance=chance))
+
+
+def test_chance_parts_roles_that_died_together() -> None:
+    assert delays([1, 1, 1], chance=0.0) < delays([1, 1, 1], chance=0.9)
+
+
+def test_the_agent_sees_no_token_of_a_channel_and_none_of_the_operator() -> None:
+    seen = for_agent(ENVIRONMENT, GIVEN, channels=("telegram",))
+    assert [name for name in seen if name.startswith("TRIVET_CHANNELS__")] == ["TRIVET_CHANNELS__TELEGRAM__ENABLED"]
+    assert "TRIVET_HTTP__ADMIN_TOKEN" not in seen
+    assert seen["OPENAI_API_KEY"] == "sk-1"
+    assert seen["MY_DATABASE"] == "mine"
+    assert seen["TRIVET_REDIS__URL"] == GIVEN["TRIVET_REDIS__URL"]
+
+
+def test_the_channels_see_no_model_key_no_database_and_nothing_we_do_not_know() -> None:
+    seen = for_channels(ENVIRONMENT, GIVEN)
+    hidden = {"OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "MY_DATABASE", "TRIVET_AGENT__API_KEY"}
+    hidden |= {"TRIVET_DATABASE__URL", "TRIVET_HTTP__ADMIN_TOKEN"}
+    assert seen.keys() == (ENVIRONMENT.keys() | GIVEN.keys()) - hidden
+
+
+def test_the_admin_knows_which_channels_there_are_but_none_of_their_tokens() -> None:
+    seen = for_admin(ENVIRONMENT, GIVEN, channels=("telegram",))
+    assert [name for name in seen if name.startswith("TRIVET_CHANNELS__")] == ["TRIVET_CHANNELS__TELEGRAM__ENABLED"]
+    assert load_settings(None, seen).settings.channels.enabled_names == ("telegram",)
+    assert seen["TRIVET_HTTP__ADMIN_TOKEN"] == "operator"
+    assert not seen.keys() & {"OPENAI_API_KEY", "TRIVET_AGENT__API_KEY"}
+
+
+def test_the_plan_stops_intake_first_and_the_operator_s_side_last() -> None:
+    settings = load_settings(None, ENVIRONMENT | {"TRIVET_AGENT__PROCESSES": "3"}).settings
+    made = plan(settings, ENVIRONMENT, GIVEN)
+    assert [(role.name, role.processes) for role in made.roles] == [("channels", 1), ("agent", 3), ("admin", 1)]
+    assert "sk-1" not in repr(made)
