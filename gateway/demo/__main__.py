@@ -14,8 +14,8 @@ from gateway.demo.rig import demo_rig
 from gateway.exits import EXIT_FAILED, EXIT_OK, run_to_exit
 
 HEADLESS: Final = "--headless"
-_SCRIPTED: Final = {"TRIVET_AGENT__MODEL": SCRIPTED_MODEL, "TRIVET_LOG__LEVEL": "warning"}
-_QUIET: Final = {"TRIVET_LOG__LEVEL": "warning"}
+_QUIET: Final = {"TRIVET_LOG__LEVEL": "error"}  # the transcript is what one wants to read
+_SCRIPTED: Final = {**_QUIET, "TRIVET_AGENT__MODEL": SCRIPTED_MODEL}
 
 
 def main() -> None:
