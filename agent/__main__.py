@@ -36,7 +36,7 @@ from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load, utility_model
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.exits import run_to_exit
-from gateway.scrub import new_scrubber
+from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import open_store
 from gateway.telemetry.logs import configure_logs
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 def _program() -> None:
     loaded = load()
-    scrubber = new_scrubber(loaded.secrets)
+    scrubber = SecretScrubber(known_values=loaded.secrets)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     client = _model_client(loaded.settings)
     uvloop.run(_serve(loaded.settings, scrubber, client))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import ContextTooLong
-from gateway.contracts.messages import RemovedSecrets
+from gateway.contracts.messages import RemovedSecrets, own_words
+
+STOPPED_NOTE: Final = own_words("(Stopped by the user before an answer was given.)")
 
 
 def failure_sentence(error: Exception, reference: str) -> str:

@@ -19,10 +19,10 @@ from agent.context import build_prompt, next_prompt_tokens, preamble
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.models import Models
-from agent.sentences import failure_sentence, removed_note
+from agent.sentences import STOPPED_NOTE, failure_sentence, removed_note
 from agent.steps import Steps, StepsTaken
 from agent.tools.tool import ToolContext
-from gateway.contracts.entries import Effect, Entry, Session, TurnCommit, TurnState
+from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, joined
@@ -86,8 +86,11 @@ class TurnTaker:
         return self._commit(batch, session, TurnState.DONE, taken, self._answer(batch, taken))
 
     def stopped(self, batch: Batch, session: Session) -> TurnCommit:
-        """What a turn leaves behind that its user stopped: no reply, and its messages are not run again."""
-        return self._commit(batch, session, TurnState.STOPPED, StepsTaken(), None)
+        """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
+
+        The transcript says that it was stopped, or the next prompt would ask for it once more.
+        """
+        return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, StepsTaken(), STOPPED_NOTE), None)
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken) -> None:
         view = await self._store.view(session.id)
@@ -126,7 +129,16 @@ class TurnTaker:
         _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
         sentence = self._scrubber.scrub(failure_sentence(error, reference))
         reply = self._reply(batch, sentence, ReplyKind.ERROR)
+        taken = self._noted(batch, taken, sentence)
         return self._commit(batch, session, TurnState.FAILED, taken, reply, reference=reference)
+
+    def _noted(self, batch: Batch, taken: StepsTaken, text: CleanText) -> StepsTaken:
+        """How a turn without an answer ended, in the place of the answer. A command leaves no trace."""
+        if not batch.is_command:
+            now_ms = self._clock.now_ms()
+            taken.entries.append(Entry(Role.ASSISTANT, text, turn_id=batch.turn_id, created_at_ms=now_ms))
+            taken.prompt_tokens = 0  # a count belongs to the answer it was made for
+        return taken
 
     def _reply(self, batch: Batch, text: CleanText, kind: ReplyKind) -> Reply:
         return Reply(

@@ -139,7 +139,8 @@ def _slowness_s(request: ModelRequest) -> float:
 
 def _title(request: ModelRequest) -> _Script:
     words = re.findall(r"\w[\w'-]*", _newest_request(request)[0])
-    return _Script(" ".join(words[:_TITLE_WORDS]).capitalize())
+    title = " ".join(words[:_TITLE_WORDS])
+    return _Script(title[:1].upper() + title[1:])
 
 
 def _summary(request: ModelRequest) -> _Script:

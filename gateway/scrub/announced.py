@@ -31,7 +31,7 @@ _IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
 _SPACES: Final = re.compile(r"[^\S\r\n]+")
 _NEWLINE: Final = re.compile(r"\r?\n[>|]?")
 _FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}(?=\s|\Z)|\\n")
-_CLOSING: Final = re.compile(r"[\"'`*_\])}\\]{1,6}|</[a-z]{1,3}>")
+_CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}|</[a-z]{1,3}>")
 _ASSIGNS: Final = re.compile(r":=|=>|={1,3}|->|:(?!//)|→|>(?=[^\s=>])")
 _SAYS: Final = re.compile(r"(?:[-|~]|[—–])(?=\s|\Z)|[—–]")
 _OPENING: Final = re.compile(r"(?:\\*[\"']|[bBrRfFuU][\"']|`|\*{1,2}|[(\[]|[“”«„‘’「『《【])")
@@ -48,8 +48,13 @@ _SAYING: Final = frozenset(
         " =is set to now becomes"
     ).split()
 )
-_CARRYING: Final = frozenset("now to just simply still actually set changed теперь на сейчас просто ahora jetzt maintenant agora a to:".split())
+_CARRYING: Final = frozenset(
+    "now to just simply still actually set changed теперь на сейчас просто ahora jetzt maintenant agora a to:".split()
+)
 """Words between "is" and the value that do not loosen the bond: "is now", "was changed to"."""
+
+_MAKES_CERTAIN: Final = frozenset("api апи доступа шифрования access secreta privada".split())
+"""Words after a vague `key` that say which key is meant."""
 
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
@@ -58,11 +63,12 @@ _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&am
 class AnnouncedValue:
     """State: an announcing word was read, its value is expected."""
 
-    __slots__ = ("_begun_at", "_bond", "_family", "_fillers", "_is_fresh", "_newlines", "_quote", "_rest_read")
+    __slots__ = ("_begun_at", "_bond", "_family", "_fillers", "_is_fresh", "_may_touch", "_newlines", "_quote", "_rest_read")
 
     def __init__(self, announcement: Announcement) -> None:
         self._family = announcement.family
         self._begun_at = announcement.end
+        self._may_touch = not announcement.is_spaced
         self._bond: Bond = Bond.ADJACENT
         self._fillers = 0
         self._newlines = 0
@@ -79,7 +85,7 @@ class AnnouncedValue:
         if self._is_fresh:
             self._is_fresh = False
             rest = _IDENTIFIER_REST.match(text, at, end)
-            self._rest_read = rest.group() if rest and self._family is not Family.SCHEME else ""
+            self._rest_read = rest.group() if rest and not self._may_touch and self._family is not Family.SCHEME else ""
             if DENIES.match(self._rest_read):
                 return Step(at, is_over=True)
             at += len(self._rest_read)
@@ -144,16 +150,20 @@ class AnnouncedValue:
 
     def _pass_filler(self, word: str, end: int, at: int) -> int | None:
         lowered = word.lower()
-        if is_announcing(lowered) or lowered in ("bearer", "basic"):
+        if is_announcing(lowered):
             return None
         if lowered in _SAYING and self._bond < Bond.SAID:
             self._bond = Bond.SAID
             return end
         if self._rest_read.startswith("-") or DENIES.fullmatch(lowered):
             return None
-        if is_secret(word, self._family, self._bond, is_quoted=False):
+        is_plain = word.islower() or word.istitle() or word.isupper()
+        if not is_plain and is_secret(word, self._family, self._bond, is_quoted=False):
             return at
         self._fillers += 1
+        if self._family is Family.VAGUE and lowered in _MAKES_CERTAIN:
+            self._family = Family.KEY
+            return end
         if lowered not in _CARRYING:
             self._bond = Bond.LOOSE
         return end if self._fillers <= _FILLERS_MAX else None
@@ -166,6 +176,8 @@ class AnnouncedValue:
     # --- the value
 
     def _value(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+        if not self._may_touch and at == self._begun_at + len(self._rest_read):
+            return Step(at, is_over=True)
         if self._quote:
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:

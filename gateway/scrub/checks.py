@@ -48,6 +48,11 @@ def varied(secret: str) -> bool:
     return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_wordy(secret) and not is_placeholder(secret)
 
 
+def distinct(secret: str) -> bool:
+    """Enough different characters and not a placeholder; may be letters only."""
+    return len(set(secret)) >= min(8, len(secret) // 2) and not is_placeholder(secret)
+
+
 def has_digit(secret: str) -> bool:
     """At least one digit: words of one case have none."""
     return any(char.isdigit() for char in secret)
@@ -120,5 +125,5 @@ _STAND_INS: Final = frozenset(
 
 CHECKS: Final[Mapping[str, Check]] = {
     check.__name__: check
-    for check in (varied, has_digit, jwt, discord, basic, base58check, json_inside, no_reference)
+    for check in (varied, distinct, has_digit, jwt, discord, basic, base58check, json_inside, no_reference)
 }

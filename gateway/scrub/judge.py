@@ -33,13 +33,20 @@ _REFERENCE: Final = re.compile(
     |(?:vault|ssm|op|file|env|keyring|aws|gcp|azure):|!(?:vault|secret|Ref|Sub|GetAtt)|await[ ]|new[ ]|function|lambda""",
     re.ASCII | re.VERBOSE,
 )
-_HASH: Final = re.compile(r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE)
-_MASKED: Final = re.compile(r"[*•xX.…_#\-?]{3,}|.{0,4}[*•]{3,}.{0,4}|\[redacted|<redacted|REDACTED|\[removed|\[hidden", re.ASCII)
+_HASH: Final = re.compile(
+    r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
+)
+_MASKED: Final = re.compile(
+    r"[*•xX.…_#\-?]{3,}|.{0,4}[*•]{3,}.{0,4}|\[redacted|<redacted|REDACTED|\[removed|\[hidden", re.ASCII
+)
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
-_DATE: Final = re.compile(r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII)
+_DATE: Final = re.compile(
+    r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
+)
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
+_CAMEL: Final = re.compile(r"_?[a-z]*(?:[A-Z]{1,2}[a-z]{2,}){1,5}\d{0,3}", re.ASCII)
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _STAND_IN: Final = frozenset(
     (
@@ -78,7 +85,7 @@ def is_pass_phrase(value: str) -> bool:
     return (
         3 <= len(words) <= 12
         and all(2 <= len(word) <= 14 and word.isalnum() for word in words)
-        and not any(word.lower() in _SENTENCE or word.lower() in _STAND_IN for word in words)
+        and not any(word.lower() in _SENTENCE for word in words)
         and not any(word[0].isupper() for word in words[1:])
     )
 
@@ -93,11 +100,18 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return True
     if _SHOUTED_NAME.fullmatch(value):
         return True
-    return bool(re.search(r"your[-_ ]?|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\.|replace[-_]|insert[-_]|-here\b|_here\b", lowered))
+    return bool(
+        re.search(
+            r"your[-_ ]?|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\.|replace[-_]|insert[-_]|-here\b|_here\b",
+            lowered,
+        )
+    )
 
 
 def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
-    if len(value) < _CHARS_MIN[bond] or is_announcing(value):
+    if value[:-1].isalpha() and value[-1] == "!":
+        return _is_plain_word_secret(value[:-1], bond, is_quoted=is_quoted)
+    if len(value) < _CHARS_MIN[bond] or is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
         return bond >= Bond.SAID and len(value) != 4 or bond == Bond.ASSIGNED
@@ -108,7 +122,9 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if bond == Bond.LOOSE:
         return _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value)
     if bond == Bond.ASSIGNED:
-        return is_quoted or not (_SNAKE.fullmatch(value) and re.search("pass|pwd|secret|token|key|cred|value|user|input|field", value))
+        return is_quoted or not (
+            _SNAKE.fullmatch(value) and re.search("pass|pwd|secret|token|key|cred|value|user|input|field", value)
+        )
     if not any(char.isdigit() for char in value) and not re.search(r"[!@#$%^&*+=~?|\\]", value[:-1]):
         return bool(_PHRASE.fullmatch(value)) and value.count("-") >= 3
     return _has_substance(value)
@@ -126,7 +142,9 @@ def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 def _has_substance(value: str) -> bool:
     """More than a number with a sign, a version or an ordinal (`2nd`, `#12`, `3.5`)."""
-    return sum(1 for char in value if char.isalpha()) >= 2 and any(char.isdigit() or not char.isalnum() for char in value)
+    return sum(1 for char in value if char.isalpha()) >= 2 and any(
+        char.isdigit() or not char.isalnum() for char in value
+    )
 
 
 def _classes(value: str) -> int:
@@ -144,6 +162,8 @@ def _is_mixed(value: str) -> bool:
         return False
     has_digit = any(char.isdigit() for char in value)
     has_letter = any(char.isalpha() for char in value)
+    if _CAMEL.fullmatch(value):
+        return False
     if has_digit and has_letter:
         return True
     humps = sum(1 for left, right in zip(value, value[1:], strict=False) if left.islower() != right.islower())

@@ -110,7 +110,7 @@ class Machine:
 
     def _before_open_value(self, text: str, border: int) -> int:
         """A known value with spaces in it may have begun: stop at the unit it begins in."""
-        begun = self._known.open_from(text, self._closed, len(text))
+        begun = self._known.reaches_over(text, self._closed, border)
         if begun >= border:
             return border
         self._seen = self._closed

@@ -32,6 +32,8 @@ class Announcement(NamedTuple):
     start: int
     end: int
     family: Family
+    is_spaced: bool = True
+    """Does its script put spaces between words, so that a value cannot simply follow?"""
 
 
 _ANYWHERE: Final = {
@@ -59,14 +61,17 @@ _INFLECTED: Final = {
     Family.KEY: "секрет токен".split(),
     Family.VAGUE: "ключ".split(),
 }
-_ENDING: Final = re.compile("[а-яё]{0,4}")
+_ENDING_CHARS_MAX: Final = 4
+_ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
 
 _QUALIFIED: Final = re.compile(
     r"(?:api|access|secret|private|auth|sign|signing|encrypt|encryption|decryption|master|account|shared|licen[sc]e|client|session"
     r"|service|server|admin|deploy|ssh|hmac|aes|jwt|webhook|consumer|storage|subscription|storageaccount|app|application|registry|bot|user"
     r"|апи|секретный|приватный|закрытый|лицензионный|мастер|de api|d'api|da api|api\s?密|accès|secreta|privada)[-_. ’'`\"]{0,2}\Z"
 )
-_DENIED_BEFORE: Final = re.compile(r"(?:public|primary|foreign|partition|sort|cache|hot|шапка|открытый|публичный|公)[-_. ]?\Z")
+_DENIED_BEFORE: Final = re.compile(
+    r"(?:public|primary|foreign|partition|sort|cache|hot|шапка|открытый|публичный|公)[-_. ]?\Z"
+)
 _LOOK_BACK_CHARS: Final = 24
 
 _DENYING: Final = (
@@ -96,14 +101,15 @@ def announcements(text: str, lowered: str, start: int, end: int) -> Iterator[Ann
                 continue
             if _QUALIFIED.search(before):
                 family = Family.KEY
-        yield Announcement(at, stop, family)
+        yield Announcement(at, stop, family, _is_letter(text[stop - 1]))
 
 
 def is_announcing(word: str) -> bool:
-    """Is this word, by itself, an announcement?"""
-    lowered = word.lower()
-    found = next(announcements(word, lowered, 0, len(word)), None) if len(lowered) == len(word) else None
-    return found is not None and found.start == 0 and found.end == len(word)
+    """Is this word, in lower case, by itself an announcement?"""
+    known = _families()
+    if word in known or word.isascii():
+        return word in known
+    return any(word[:-cut] in known for cut in range(1, _ENDING_CHARS_MAX + 1))
 
 
 def _goes_on(text: str, end: int, limit: int) -> bool:
@@ -145,3 +151,8 @@ def _families() -> dict[str, tuple[Family, int]]:
 def announcing() -> re.Pattern[str]:
     """Finds every place where an announcing word may stand, in lower-case text."""
     return re.compile(trie_pattern(_families()))
+
+
+ANNOUNCING_WORDS: Final = frozenset(
+    word for table in (_ANYWHERE, _WHOLE, _INFLECTED) for words in table.values() for word in words
+)

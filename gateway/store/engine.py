@@ -40,7 +40,7 @@ _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:pass
 class Runner(Protocol):
     """How a function of a synchronous connection is run on an asynchronous one."""
 
-    def __call__(self, connection: AsyncConnection, work: Work[T], /) -> Awaitable[T]: ...
+    def __call__(self, connection: AsyncConnection, work: Work[T], /, *, durable: bool) -> Awaitable[T]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,18 @@ class Database:
     reader: AsyncEngine
     run: Runner
 
-    async def write(self, work: Work[T]) -> T:
-        """Run `work` in one transaction: all of it or nothing."""
+    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """Run `work` in one transaction: all of it or nothing. One that is not `durable` survives the death
+        of every process, but need not survive a power cut."""
         with in_our_words(self.url):
             async with self.writer.connect() as connection:
-                return await self.run(connection, _in_transaction(work))
+                return await self.run(connection, _in_transaction(work), durable=durable)
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` with no transaction around it: each statement sees one state of its own."""
         with in_our_words(self.url):
             async with self.reader.connect() as connection:
-                return await self.run(connection, work)
+                return await self.run(connection, _in_transaction(work), durable=False)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -135,11 +136,18 @@ def _open_postgres(url: URL) -> Database:
         url=url,
         writer=engine,
         reader=engine.execution_options(isolation_level="AUTOCOMMIT"),
-        run=AsyncConnection.run_sync,
+        run=_run_in_greenlet,
     )
 
 
+async def _run_in_greenlet(connection: AsyncConnection, work: Work[T], *, durable: bool) -> T:
+    """PostgreSQL is as durable as its server is told to be; it gathers the commits of many into one sync."""
+    return await connection.run_sync(work)
+
+
 def _in_transaction(work: Work[T]) -> Work[T]:
+    """A reader's transaction is none (sqlite.py, AUTOCOMMIT): the frame only ends it on the right thread."""
+
     def transaction(connection: Connection) -> T:
         with connection.begin():
             return work(connection)

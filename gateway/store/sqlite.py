@@ -5,8 +5,10 @@ close, four hops for one statement. A turn has some fifteen statements, so the h
 the work. Here a whole transaction runs on the thread: SQLAlchemy's synchronous `Connection` is handed
 over, and the adapter below talks to SQLite directly while it is there.
 
-`synchronous=FULL`: the bus forgets a message once the turn is committed (and its log is synced at every
-write), so the commit must survive a power cut as well. With WAL that is one fdatasync per commit.
+Durability. With WAL, `synchronous=NORMAL` survives the death of any process; `FULL` survives a power cut,
+too, at one fdatasync per commit. The bus forgets a message once its turn is committed, and syncs its own log
+at every write, so a turn is committed with FULL. What the bus would bring again (a turn that has begun, a
+reply marked as published) is not.
 """
 
 from __future__ import annotations
@@ -103,7 +105,6 @@ def sqlite_engine(url: URL, *, busy_timeout_s: float, connections_max: int, writ
 def _prepare(driver: aiosqlite.Connection, busy_timeout_s: float) -> None:
     connection = driver._conn
     _use_wal(connection, busy_timeout_s)
-    connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
 
 
@@ -121,11 +122,18 @@ def _use_wal(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
             time.sleep(_WAL_RETRY_S)
 
 
-async def run_in_thread(connection: AsyncConnection, work: Callable[[Connection], T]) -> T:
+async def run_in_thread(connection: AsyncConnection, work: Callable[[Connection], T], *, durable: bool) -> T:
     """Call `work` on the connection's thread. Once begun it runs to its end, even if the caller is cancelled:
     nobody may give the connection back while its thread still uses it."""
-    driver: Any = (await connection.get_raw_connection()).driver_connection
-    job: asyncio.Task[T] = asyncio.ensure_future(driver._execute(work, connection.sync_connection))
+    handed_over = connection.sync_connection
+    assert handed_over is not None
+    driver: Any = handed_over.connection.driver_connection
+
+    def there() -> T:
+        driver._conn.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        return work(handed_over)
+
+    job: asyncio.Task[T] = asyncio.ensure_future(driver._execute(there))
     try:
         return await asyncio.shield(job)
     except asyncio.CancelledError:

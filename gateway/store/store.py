@@ -54,7 +54,8 @@ class SqlStore:
                 now_ms=now_ms,
                 new_session_id=self._clock.new_id(),
                 is_said=is_said,
-            )
+            ),
+            durable=False,  # the bus has the messages until the turn is committed
         )
 
     async def commit_turn(self, commit: TurnCommit) -> Session:
@@ -132,7 +133,8 @@ class SqlStore:
 
     async def mark_published(self, reply_ids: Sequence[str]) -> None:
         """The bus has these replies."""
-        await self._database.write(partial(outbox.mark_published, reply_ids=reply_ids, now_ms=self._clock.now_ms()))
+        work = partial(outbox.mark_published, reply_ids=reply_ids, now_ms=self._clock.now_ms())
+        await self._database.write(work, durable=False)  # else the relay publishes again, which is cut by id
 
     async def record_receipts(self, receipts: Sequence[Receipt]) -> None:
         """How deliveries ended."""

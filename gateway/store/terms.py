@@ -4,10 +4,11 @@ The full-text engines disagree about everything that matters here (PostgreSQL ta
 one word, FTS5 knows no Russian endings), so they only look terms up; the terms are ours:
 
 - letters are compared without case and accents, `ё` as `е`;
-- a word is found by itself and by its stem, a crude one: one letter off a word of four or five, two off a
-  longer one. Enough for the endings of English and Russian; the exact form scores higher;
+- a word is found by itself and by what remains of it without its last letter or two: enough for most endings
+  of English and Russian, and the more of a word is shared, the higher it scores;
 - what contains a digit is found whole only;
-- scripts without spaces (Chinese, Japanese, Thai, …) are cut into single characters and pairs.
+- scripts without spaces, or with endings that are words of their own (Chinese, Japanese, Korean, Thai, …), are
+  cut into single characters and pairs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ T = TypeVar("T")
 TERM_CHARS_MAX: Final = 64
 """What is longer is no word; PostgreSQL takes 2,046 bytes."""
 
-_UNSPACED: Final = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_ENDING_CHARS_MAX: Final = 2
+_STEM_CHARS_MIN: Final = 3
+
+_UNSPACED: Final = r"\p{Hangul}\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _RUN: Final = regex.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>[\p{{L}}\p{{N}}--[{_UNSPACED}]]+)", regex.V1)
 
 
@@ -69,8 +73,9 @@ def _pairs(run: str, *, with_single: bool) -> Iterator[str]:
 
 def _word(word: str) -> Iterator[str]:
     yield word
-    if len(word) > 3 and word.isalpha():
-        yield word[: -2 if len(word) > 5 else -1]
+    if word.isalpha():
+        longest, shortest = len(word) - 1, max(_STEM_CHARS_MIN, len(word) - _ENDING_CHARS_MAX)
+        yield from (word[:chars] for chars in range(longest, shortest - 1, -1))
 
 
 def _distinct(terms: Iterator[str], count_max: int) -> list[str]:

@@ -237,6 +237,7 @@ async def test_without_the_content_intent_only_what_concerns_the_bot_is_readable
 
 async def test_what_discord_refuses(discord_world: DiscordWorld) -> None:
     stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    stage.switches.rates.clear()
     said = await stage.say(ada.id, hall.id, "mine")
     async with discord_world.client() as client:
         channel = client.get_partial_messageable(int(hall.id))

@@ -10,7 +10,7 @@ import pytest
 from gateway.contracts.entries import Entry, OpenSession, Role, SetTitle, ToolCall, TurnCommit, TurnState
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, DeliveryState
+from gateway.contracts.messages import CleanText, DeliveryState, InboundMessage
 from gateway.contracts.ports import Store
 from gateway.store import SqlStore, open_store
 from tests.contract.store_samples import (
@@ -268,7 +268,7 @@ async def test_a_commit_into_a_session_of_somebody_else_is_refused(store: SqlSto
 
 
 async def test_a_commit_that_fails_half_way_leaves_nothing(store: SqlStore) -> None:
-    """The last statement breaks (the same reply twice with different keys cannot), so the first must not stay."""
+    """An entry that claims the user's message breaks the transaction after the turn was marked as done."""
     messages = [says(ANN, "hello", id_="m1")]
     start = await begin(store, "t1", messages)
     broken = replace(outcome(start, "t1", messages), entries=(replace(answer("x"), message_id="m1"),))
@@ -294,27 +294,28 @@ async def test_text_that_no_database_takes_is_mended_not_lost(store: SqlStore, u
 # --- many at once
 
 
-async def test_of_two_workers_racing_for_a_lane_one_commits(store: SqlStore) -> None:
-    """Both begin and commit at once, over and over: every message has one answer, of a turn that was not fenced."""
-    for round_ in range(1, 6):
-        messages = [says(ANN, f"q{round_}", id_=f"m{round_}")]
+async def answer_unless_fenced(store: SqlStore, messages: list[InboundMessage], fence: int) -> bool:
+    """One worker's whole turn; True if its answer counts."""
+    try:
+        start = await begin(store, f"t{fence}", messages, fence=fence)
+        if start.fresh_ids:
+            await store.commit_turn(outcome(start, f"t{fence}", messages, fence=fence, text=f"a{fence}"))
+    except Fenced:
+        return False
+    return bool(start.fresh_ids)
 
-        async def run(fence: int, messages: list[object] = messages) -> bool:  # type: ignore[assignment]
-            try:
-                start = await begin(store, f"t{fence}", messages, fence=fence)  # type: ignore[arg-type]
-                if start.fresh_ids:
-                    await store.commit_turn(outcome(start, f"t{fence}", messages, fence=fence, text=f"a{fence}"))  # type: ignore[arg-type]
-                    return True
-            except Fenced:
-                pass
-            return False
 
-        won = await asyncio.gather(run(round_ * 10), run(round_ * 10 + 1))
-        assert sum(won) == 1
+async def test_of_two_workers_racing_for_a_lane_one_answers(store: SqlStore) -> None:
+    """Both begin and commit at once, over and over: every message ends with one answer."""
+    for number in range(1, 6):
+        messages = [says(ANN, f"q{number}", id_=f"m{number}")]
+        older, newer = number * 10, number * 10 + 1
+        counted = await asyncio.gather(*(answer_unless_fenced(store, messages, fence) for fence in (older, newer)))
+        assert sum(counted) == 1
     session = await store.current_session(ANN)
     assert session is not None
     texts = [entry.text for entry in await store.view(session.id)]
-    assert [text for text in texts if text.startswith("q")] == [f"q{n}" for n in range(1, 6)]
+    assert [text for text in texts if text.startswith("q")] == [f"q{number}" for number in range(1, 6)]
     assert len(texts) == session.message_count == 10
 
 

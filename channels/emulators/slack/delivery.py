@@ -58,7 +58,13 @@ class Delivery:
         self.transport = transport
         self._switches = switches
         self._under_way: set[asyncio.Task[None]] = set()
+        self.failures: list[Failure] = []
         self.lost: list[Parcel] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still waiting for its acknowledgement."""
+        return bool(self._under_way)
 
     def send(self, parcel: Parcel, *, as_retry: bool = False) -> None:
         """Begin now. `as_retry`: the first attempt already looks like a repetition."""
@@ -73,6 +79,7 @@ class Delivery:
             failure = await self.transport.attempt(parcel, number=number, reason=reason)
             if failure is None:
                 return
+            self.failures.append(failure)
             if delay_s is None or failure.is_final:
                 break
             reason = failure.reason

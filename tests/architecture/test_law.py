@@ -1,0 +1,75 @@
+"""The law of the imports bites: every contract is broken by a deliberate violation."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ("gateway", "channels", "agent")
+
+VIOLATIONS: Final = {
+    "roots": ("agent/turn.py", "import channels.adapter"),
+    "gateway": ("gateway/contracts/ids.py", "import gateway.bus.bus"),
+    "channels": ("channels/a_module_nobody_placed.py", ""),
+    "agent": ("agent/tokens.py", "import agent.worker"),
+    "no-sql-in-channels": ("channels/intake.py", "import gateway.store.store"),
+    "emulators": ("channels/emulators/stage.py", "import gateway.limits"),
+    "contracts": ("gateway/contracts/messages.py", "import os"),
+    "pure": ("agent/titling.py", "import asyncio"),
+    "redis": ("agent/worker.py", "import redis"),
+    "sqlalchemy": ("agent/relay.py", "import sqlalchemy"),
+    "litellm": ("agent/steps.py", "import litellm"),
+    "telegram-sdk": ("channels/delivery.py", "import telegram"),
+    "discord-sdk": ("channels/delivery.py", "import discord"),
+    "slack-sdk": ("channels/delivery.py", "import slack_sdk"),
+    "acyclic": ("gateway/contracts/errors.py", "import gateway.contracts.envelope"),
+}
+
+
+def verdicts(project: Path) -> dict[str, str]:
+    """KEPT, BROKEN or an error for every contract of the project in `project`, by contract name."""
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=100)
+    found = dict(re.findall(r"^(.+?) (KEPT|BROKEN)\b", done.stdout, re.MULTILINE))
+    return found or {"output": done.stdout + done.stderr}
+
+
+def names_by_id() -> dict[str, str]:
+    """The contracts of pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    return dict(re.findall(r'^id = "(.+)"\nname = "(.+)"$', text, re.MULTILINE))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the sources, with the law and without the tests."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").touch()
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_every_contract_has_a_violation_that_breaks_it(project: Path) -> None:
+    """One line each is enough."""
+    for path, line in VIOLATIONS.values():
+        with (project / path).open("a", encoding="utf-8") as module:
+            module.write(f"\n{line}\n")
+    names = names_by_id()
+    assert set(names) == set(VIOLATIONS)
+    found = verdicts(project)
+    kept = [contract for contract, name in names.items() if found.get(name) != "BROKEN"]
+    assert not kept, (kept, found)
+
+
+def test_the_sources_keep_the_law(project: Path) -> None:
+    """What `make lint` says, said here too, so that the violations above are known to be the cause."""
+    assert set(verdicts(project).values()) == {"KEPT"}

@@ -1,0 +1,153 @@
+"""Migrations: from nothing, twice, several at once, never backwards; and `tables.py` says the same."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable
+from gateway.store import open_store
+from gateway.store.engine import Database, open_database
+from gateway.store.migrations import alembic_config, migrate
+from gateway.store.search_sqlite import INDEX
+from gateway.store.tables import KNOWN_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
+from tests.contract.store_samples import ANN, talk
+from tests.parts.databases import MakeUrl
+
+
+def opened(url: str) -> Database:
+    return open_database(url, busy_timeout_s=5.0)
+
+
+def revisions() -> list[str]:
+    """What the versions folder holds, oldest first."""
+    script = ScriptDirectory(str(Path(sys.modules[migrate.__module__].__file__ or "").parent))
+    return [step.revision for step in reversed(list(script.walk_revisions()))]
+
+
+def test_the_code_knows_every_migration() -> None:
+    """`check_schema` works without Alembic, from two constants."""
+    assert revisions()[-1] == SCHEMA_REVISION
+    assert set(revisions()) == KNOWN_REVISIONS
+
+
+async def test_an_empty_database_becomes_ready(empty_database: MakeUrl) -> None:
+    url = await empty_database()
+    assert await migrate(url) == revisions()
+    store = open_store(url)
+    try:
+        await store.check_schema()
+        assert (await talk(store, ANN, "hello", number=1)).message_count == 2
+    finally:
+        await store.close()
+
+
+async def test_migrating_again_does_nothing_and_keeps_everything(empty_database: MakeUrl) -> None:
+    url = await empty_database()
+    await migrate(url)
+    store = open_store(url)
+    try:
+        session = await talk(store, ANN, "hello", number=1)
+        assert await migrate(url) == []
+        assert await store.session(session.id) == session
+    finally:
+        await store.close()
+
+
+async def test_processes_that_migrate_at_once_apply_each_step_once(empty_database: MakeUrl) -> None:
+    url = await empty_database()
+    applied = await asyncio.gather(*(migrate(url) for _ in range(4)))
+    assert sorted(applied) == [[], [], [], revisions()]
+
+
+async def test_real_processes_that_migrate_at_once(empty_database: MakeUrl) -> None:
+    url = await empty_database()
+    program = f"import asyncio; from gateway.store.migrations import migrate; print(asyncio.run(migrate({url!r})))"
+    runs = await asyncio.gather(
+        *(asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE) for _ in range(3))
+    )
+    printed = [(await run.communicate())[0].decode().strip() for run in runs]
+    assert sorted(printed) == sorted(["[]", "[]", str(revisions())])
+    assert [run.returncode for run in runs] == [0, 0, 0]
+
+
+async def test_a_database_of_a_newer_trivet_is_left_alone(database_url: str) -> None:
+    database = opened(database_url)
+    await database.write(
+        lambda connection: connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    )
+    await database.close()
+    store = open_store(database_url)
+    try:
+        with pytest.raises(SchemaMismatch, match=r"newer Trivet \(schema 9999"):
+            await store.check_schema()
+    finally:
+        await store.close()
+    with pytest.raises(SchemaMismatch, match="newer Trivet"):
+        await migrate(database_url)
+
+
+async def test_a_step_that_fails_leaves_nothing_behind(empty_database: MakeUrl) -> None:
+    """A table of that name is in the way: the tables made before it are gone again."""
+    url = await empty_database()
+    database = opened(url)
+    await database.write(lambda connection: connection.execute(text("CREATE TABLE todos (mine TEXT)")))
+    try:
+        with pytest.raises(StoreError, match="refused a statement"):
+            await migrate(url)
+        tables = await database.read(lambda connection: connection.dialect.get_table_names(connection))
+        assert tables == ["todos"]
+    finally:
+        await database.close()
+
+
+async def test_tables_py_is_what_the_migrations_build(database_url: str) -> None:
+    def differences(connection: Connection) -> list[object]:
+        options = {
+            "include_name": lambda name, kind, parents: not (kind in {"table", "index"} and name.startswith(INDEX)),
+            "version_table": VERSION_TABLE,
+            "compare_type": True,
+        }
+        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+
+    database = opened(database_url)
+    try:
+        assert await database.read(differences) == []
+    finally:
+        await database.close()
+
+
+def test_every_column_says_what_it_is_for() -> None:
+    assert [str(column) for table in metadata.tables.values() for column in table.columns if not column.doc] == []
+
+
+async def test_bad_urls_and_absent_servers_are_one_sentence() -> None:
+    with pytest.raises(ConfigError, match="database URL"):
+        await migrate("nonsense")
+    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+        await migrate("postgresql+asyncpg://a:b@127.0.0.1:1/c")
+
+
+async def test_alembic_is_loaded_by_migrations_only() -> None:
+    """The agent's cold start does not pay for it."""
+    program = "import sys, gateway.store; print([name for name in ('alembic', 'asyncpg') if name in sys.modules])"
+    run = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
+    assert (await run.communicate())[0] == b"[]\n"
+
+
+async def test_a_percent_sign_in_the_folder_is_no_syntax(tmp_path: Path) -> None:
+    url = f"sqlite+aiosqlite:///{tmp_path}/50%/trivet.db"
+    assert await migrate(url) == revisions()
+    database = opened(url)
+    try:
+        assert await database.read(lambda connection: alembic_config(connection).attributes["options"]) == {}
+    finally:
+        await database.close()

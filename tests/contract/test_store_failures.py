@@ -1,0 +1,270 @@
+"""What goes wrong with databases, and the one sentence it becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
+from gateway.store import open_store
+from tests.contract.store_samples import ANN, begin, outcome, says
+from tests.parts.databases import MakeUrl, PostgresTestServer
+
+PASSWORD = "correct-horse-battery"
+
+
+def path_of(url: str) -> Path:
+    """The file of a SQLite URL."""
+    return Path(url.partition(":///")[2])
+
+
+async def complaint(url: str, *, busy_timeout_s: float = 5.0) -> TrivetError:
+    """What the store says when it is asked whether it can work."""
+
+    async def check() -> None:
+        store = open_store(url, busy_timeout_s=busy_timeout_s)
+        try:
+            await store.check_schema()
+        finally:
+            await store.close()
+
+    with pytest.raises(TrivetError) as caught:
+        await check()
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+# --- URLs
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("", "sqlite+aiosqlite:///"),
+        ("what is this", "sqlite+aiosqlite:///"),
+        (f"postgres://trivet:{PASSWORD}@db/trivet", "postgresql+asyncpg://"),
+        (f"postgresql://trivet:{PASSWORD}@db/trivet", "postgresql+asyncpg://"),
+        (f"mysql+aiomysql://trivet:{PASSWORD}@db/trivet", "postgresql+asyncpg://"),
+        (f"postgresql+asyncpg://trivet:{PASSWORD}@db:port/trivet", "postgresql+asyncpg://"),
+        (f"postgresql+asyncpg://trivet:{PASSWORD}@db", "names no database"),
+        (f"postgresql+asyncpg://trivet:{PASSWORD}@db/trivet?sslmode=require", "?ssl=require"),
+        ("sqlite+aiosqlite://", "names no database"),
+        ("sqlite+aiosqlite:///:memory:", "plain SQLite file"),
+        ("sqlite+aiosqlite:///file:x?mode=memory&uri=true", "plain SQLite file"),
+    ],
+)
+async def test_a_url_we_cannot_use_names_one_we_can(url: str, hint: str) -> None:
+    error = await complaint(url)
+    assert isinstance(error, ConfigError)
+    assert hint in str(error)
+    assert PASSWORD not in str(error)
+
+
+# --- SQLite
+
+
+async def test_a_new_file_and_its_folder_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "trivet.db"
+    await complaint(f"sqlite+aiosqlite:///{path}")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    error = await complaint(f"sqlite+aiosqlite:///{tmp_path}/file/trivet.db")
+    assert isinstance(error, ConfigError)
+    assert "data_dir" in str(error)
+
+
+async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "trivet.db").write_bytes(b"Dear diary, " * 1_000)
+    error = await complaint(f"sqlite+aiosqlite:///{tmp_path}/trivet.db")
+    assert isinstance(error, ConfigError)
+    assert "is not an SQLite database" in str(error)
+
+
+async def test_a_folder_where_the_file_should_be(tmp_path: Path) -> None:
+    error = await complaint(f"sqlite+aiosqlite:///{tmp_path}")
+    assert isinstance(error, ConfigError)
+    assert str(tmp_path) in str(error)
+
+
+async def test_a_locked_file_is_unavailable_and_then_available_again(sqlite_url: str) -> None:
+    store = open_store(sqlite_url, busy_timeout_s=0.05)
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match="is locked by another process"):
+            await store.commit_turn(outcome(start, "t1", messages))
+        assert StoreUnavailable.retryable
+        assert len(await store.view(start.session.id)) == 1  # readers never wait for a writer
+        other.execute("ROLLBACK")
+        session = await store.commit_turn(outcome(start, "t1", messages))
+        assert session.message_count == 2
+    finally:
+        other.close()
+        await store.close()
+
+
+async def test_a_writer_waits_for_another_process(sqlite_url: str) -> None:
+    store = open_store(sqlite_url)
+    other = sqlite3.connect(path_of(sqlite_url), isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.create_task(begin(store, "t1", [says(ANN, "hello", id_="m1")]))
+        await store.sessions()
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+        assert (await waiting).fresh_ids == {"m1"}
+    finally:
+        other.close()
+        await store.close()
+
+
+async def test_a_file_locked_for_good_is_unavailable(tmp_path: Path) -> None:
+    """Somebody holds a file that is not in WAL mode exclusively, so not even reading works."""
+    path = tmp_path / "trivet.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    try:
+        other.execute("BEGIN EXCLUSIVE")
+        error = await complaint(f"sqlite+aiosqlite:///{path}", busy_timeout_s=0.05)
+        assert isinstance(error, StoreUnavailable)
+    finally:
+        other.close()
+
+
+async def test_two_stores_open_one_new_file_at_once(tmp_path: Path) -> None:
+    """SQLite refuses one of two that switch to WAL at once; we ask again."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/new.db"
+    errors = await asyncio.gather(*(complaint(url) for _ in range(8)))
+    assert {type(error) for error in errors} == {SchemaMismatch}
+
+
+async def test_the_file_is_in_wal_mode_and_keeps_its_references(sqlite_url: str) -> None:
+    store = open_store(sqlite_url)
+    await store.check_schema()
+    other = sqlite3.connect(path_of(sqlite_url))
+    try:
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    finally:
+        other.close()
+        await store.close()
+
+
+# --- PostgreSQL
+
+
+async def test_a_server_that_is_not_there() -> None:
+    error = await complaint(f"postgresql+asyncpg://trivet:{PASSWORD}@127.0.0.1:1/trivet")
+    assert isinstance(error, StoreUnavailable)
+    assert "127.0.0.1:1" in str(error)
+    assert PASSWORD not in str(error)
+
+
+async def test_a_host_that_has_no_address() -> None:
+    error = await complaint(f"postgresql+asyncpg://trivet:{PASSWORD}@no-such-host.invalid/trivet")
+    assert isinstance(error, StoreUnavailable)
+    assert PASSWORD not in str(error)
+
+
+async def test_a_database_that_is_not_there(postgres_server: PostgresTestServer) -> None:
+    error = await complaint(postgres_server.url("nowhere"))
+    assert isinstance(error, ConfigError)
+    assert "create it" in str(error)
+
+
+async def test_a_user_who_may_not_come_in(postgres_server: PostgresTestServer) -> None:
+    """`nobody` has no role on the server."""
+    url = postgres_server.url("postgres").replace("//postgres@", f"//nobody:{PASSWORD}@")
+    error = await complaint(url)
+    assert isinstance(error, ConfigError)
+    assert "user or the password" in str(error)
+    assert PASSWORD not in str(error)
+
+
+async def test_a_user_who_may_not_read_the_tables(postgres_server: PostgresTestServer, postgres_url: str) -> None:
+    await postgres_server.execute("DROP ROLE IF EXISTS visitor", "CREATE ROLE visitor LOGIN")
+    error = await complaint(postgres_url.replace("//postgres@", "//visitor@"))
+    assert isinstance(error, ConfigError)
+    assert "grant the rights" in str(error)
+
+
+async def test_connections_cut_by_the_server_cost_one_retry(
+    postgres_server: PostgresTestServer, postgres_url: str
+) -> None:
+    """A restart of PostgreSQL: one call fails as retryable, the next finds a new connection."""
+    store = open_store(postgres_url)
+    try:
+        await store.check_schema()
+        database = postgres_url.partition("@/")[2].partition("?")[0]
+        await postgres_server.execute(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
+        )
+        with pytest.raises(StoreUnavailable):
+            await store.sessions()
+        assert await store.sessions() == []
+    finally:
+        await store.close()
+
+
+async def test_a_lane_held_too_long_is_unavailable(postgres_server: PostgresTestServer, postgres_url: str) -> None:
+    """The server gives up waiting for a row: the turn is retried, nothing of it stays."""
+    store = open_store(postgres_url)
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    await store.close()
+    database = postgres_url.partition("@/")[2].partition("?")[0]
+    await postgres_server.execute(f"ALTER DATABASE \"{database}\" SET lock_timeout = '50ms'")
+    holder = await postgres_server.connect(database)
+    try:
+        async with holder.transaction():
+            await holder.execute("SELECT 1 FROM lanes FOR UPDATE")
+            with pytest.raises(StoreUnavailable, match="is locked"):
+                await store.commit_turn(outcome(start, "t1", messages))
+        assert (await store.commit_turn(outcome(start, "t1", messages))).message_count == 2
+    finally:
+        await holder.close()
+        await store.close()
+
+
+# --- both
+
+
+async def test_a_database_that_was_never_migrated(empty_database: MakeUrl) -> None:
+    error = await complaint(await empty_database())
+    assert isinstance(error, SchemaMismatch)
+    assert "trivet migrate" in str(error)
+
+
+async def test_work_on_a_database_that_was_never_migrated(empty_database: MakeUrl) -> None:
+    store = open_store(await empty_database())
+    try:
+        for call in (store.sessions(), begin(store, "t1", [says(ANN, "hello", id_="m1")])):
+            with pytest.raises(SchemaMismatch, match="trivet migrate"):
+                await call
+    finally:
+        await store.close()
+
+
+async def test_a_defect_names_no_text(database_url: str) -> None:
+    """The message of an error reaches the log: what people said must not."""
+    store = open_store(database_url)
+    messages = [says(ANN, "my diary", id_="m1")]
+    try:
+        start = await begin(store, "t1", messages)
+        done = outcome(start, "t1", messages, text="dear diary")
+        broken = (*done.entries, *await store.view(start.session.id))
+        with pytest.raises(StoreError) as caught:
+            await store.commit_turn(replace(done, entries=broken))
+        chain = [caught.value, caught.value.__cause__]
+        assert all("diary" not in str(error) for error in chain)
+    finally:
+        await store.close()

@@ -1,0 +1,74 @@
+"""Committed replies and receipts, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText, DeliveryState, ReplyKind
+from gateway.store import SqlStore
+from tests.contract.store_samples import ANN, BOB, ended, reply
+
+
+async def test_a_reply_comes_back_as_it_was_committed(store: SqlStore) -> None:
+    address = ReplyAddress("slack.T1", "C1/17.2", '{"channel":"C1","thread_ts":"17.2"}')
+    said = replace(reply(BOB, "**hé** 中\n", id_="r1"), address=address, kind=ReplyKind.ERROR, title=CleanText("Тема"))
+    await store.put_outbox([said])
+    assert await store.stale_outbox(before_ms=2_001, limit=5) == [said]
+
+
+async def test_the_relay_sees_old_replies_only_oldest_first_and_few_at_a_time(store: SqlStore) -> None:
+    for number, made in ((1, 4_000), (2, 1_000), (3, 3_000), (4, 2_000)):
+        await store.put_outbox([reply(ANN, "x", id_=f"r{number}", created_at_ms=made)])
+    assert [row.id for row in await store.stale_outbox(before_ms=4_000, limit=9)] == ["r2", "r4", "r3"]
+    assert [row.id for row in await store.stale_outbox(before_ms=9_000, limit=2)] == ["r2", "r4"]
+
+
+async def test_replies_of_one_commit_keep_their_order(store: SqlStore) -> None:
+    """Also past ten, where ids sort wrongly as text."""
+    replies = [reply(ANN, str(number), id_=f"m1:{number}", turn_id="t1") for number in range(12)]
+    await store.put_outbox(replies)
+    assert await store.stale_outbox(before_ms=9_000, limit=20) == replies
+
+
+async def test_a_known_id_is_skipped(store: SqlStore) -> None:
+    await store.put_outbox([reply(ANN, "first", id_="r1")])
+    await store.put_outbox([reply(ANN, "second", id_="r1"), reply(ANN, "other", id_="r2")])
+    assert sorted(row.text for row in await store.stale_outbox(before_ms=9_000, limit=9)) == ["first", "other"]
+
+
+async def test_what_is_published_or_ended_is_not_stale(store: SqlStore) -> None:
+    await store.put_outbox([reply(ANN, "x", id_=f"r{number}") for number in range(4)])
+    await store.mark_published(["r0", "unknown"])
+    await store.record_receipts([ended("r1", DeliveryState.SENT), ended("r2", DeliveryState.FAILED)])
+    assert [row.id for row in await store.stale_outbox(before_ms=9_000, limit=9)] == ["r3"]
+
+
+async def test_a_receipt_that_overtakes_the_mark_stays(store: SqlStore) -> None:
+    """The channel may be faster than the worker that marks the reply as published."""
+    await store.put_outbox([reply(ANN, "x", id_="r1")])
+    await store.record_receipts([ended("r1", DeliveryState.SENT)])
+    await store.mark_published(["r1"])
+    await store.record_receipts([ended("r1", DeliveryState.SENT)])
+    assert await store.stale_outbox(before_ms=9_000, limit=9) == []
+
+
+async def test_empty_lists_are_no_work(store: SqlStore) -> None:
+    await store.put_outbox([])
+    await store.mark_published([])
+    await store.record_receipts([])
+    assert await store.stale_outbox(before_ms=9_000, limit=9) == []
+
+
+async def test_a_receipt_for_a_notice_needs_no_outbox_row(store: SqlStore) -> None:
+    """A channel's own notices (queue full, pairing code) never were in SQL."""
+    await store.record_receipts([ended("notice-1", DeliveryState.SENT)])
+
+
+async def test_two_relays_may_write_the_same_receipts_at_once(store: SqlStore) -> None:
+    ids = [f"r{number}" for number in range(30)]
+    await store.put_outbox([reply(ANN, "x", id_=id_) for id_ in ids])
+    receipts = [ended(id_, DeliveryState.SENT) for id_ in ids]
+    await asyncio.gather(store.record_receipts(receipts), store.record_receipts(receipts[::-1]))
+    assert await store.stale_outbox(before_ms=9_000, limit=99) == []

@@ -1,0 +1,201 @@
+"""Sessions, titles, sums and lists, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.contracts.entries import OpenSession, SessionStatus, SetTitle, UsagePurpose
+from gateway.contracts.errors import Fenced, StoreError
+from gateway.contracts.messages import CleanText
+from gateway.store import SqlStore
+from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, bare, begin, call, outcome, says, summary, talk
+
+
+async def test_a_stranger_has_no_session(store: SqlStore) -> None:
+    assert await store.current_session(ANN) is None
+    assert await store.session("01ARZ3NDEKTSV4RRFFQ69G5FAV") is None
+    assert await store.sessions(key=ANN) == []
+    assert await store.view("01ARZ3NDEKTSV4RRFFQ69G5FAV") == []
+
+
+async def test_new_closes_the_session_and_opens_the_next(store: SqlStore) -> None:
+    first = await talk(store, ANN, "hello", number=1)
+    second = await store.apply(ANN, [OpenSession()], now_ms=5_000)
+    assert (second.number, second.is_current, second.message_count, second.created_at_ms) == (2, True, 0, 5_000)
+    closed = await store.session(first.id)
+    assert closed is not None
+    assert (closed.status, closed.is_current) == (SessionStatus.CLOSED, False)
+    assert await store.current_session(ANN) == second
+    third = await talk(store, ANN, "again", number=2)
+    assert third.id == second.id
+    assert [entry.text for entry in await store.view(third.id)] == ["again", "re: again"]
+
+
+async def test_an_effect_on_a_stranger_opens_the_first_session(store: SqlStore) -> None:
+    session = await store.apply(ANN, [SetTitle(CleanText("Plans"))], now_ms=5_000)
+    assert (session.number, session.title, session.is_current) == (1, "Plans", True)
+    assert (await begin(store, "t1", [says(ANN, "hello", id_="m1")])).session.id == session.id
+
+
+async def test_many_new_at_once_count_without_gaps(store: SqlStore) -> None:
+    await asyncio.gather(*(store.apply(ANN, [OpenSession()], now_ms=n) for n in range(8)))
+    sessions = await store.sessions(key=ANN)
+    assert sorted(session.number for session in sessions) == list(range(1, 10))
+    assert [session.number for session in sessions if session.is_current] == [9]
+    assert [session.number for session in sessions if session.status is SessionStatus.ACTIVE] == [9]
+
+
+# --- titles
+
+
+async def test_the_titler_names_an_untitled_session_once(store: SqlStore) -> None:
+    session = await talk(store, ANN, "hello", number=1)
+    assert await store.set_title_if_untitled(session.id, CleanText("Greetings"))
+    assert not await store.set_title_if_untitled(session.id, CleanText("Other"))
+    named = await store.current_session(ANN)
+    assert named is not None
+    assert named.title == "Greetings"
+
+
+async def test_the_users_title_always_wins(store: SqlStore) -> None:
+    session = await talk(store, ANN, "hello", number=1)
+    assert await store.claim_title(session.id, tries_max=3)
+    await store.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
+    assert not await store.set_title_if_untitled(session.id, CleanText("Model's"))
+    assert not await store.claim_title(session.id, tries_max=3)
+    await store.apply(ANN, [SetTitle(CleanText("Mine, too"))], now_ms=5_001)
+    named = await store.session(session.id)
+    assert named is not None
+    assert (named.title, named.title_tries) == ("Mine, too", 1)
+
+
+async def test_of_many_workers_only_as_many_as_there_are_tries_pay_for_a_title(store: SqlStore) -> None:
+    session = await talk(store, ANN, "hello", number=1)
+    won = await asyncio.gather(*(store.claim_title(session.id, tries_max=3) for _ in range(10)))
+    assert sum(won) == 3
+    counted = await store.session(session.id)
+    assert counted is not None
+    assert counted.title_tries == 3
+
+
+# --- sums
+
+
+async def test_titles_and_compactions_are_charged_to_the_session(store: SqlStore) -> None:
+    session = await talk(store, ANN, "hello", number=1)
+    title = call(ANN, 30, 5, 0.25)
+    await store.record_usage([title, title], session_id=session.id)
+    charged = await store.session(session.id)
+    assert charged is not None
+    assert (charged.tokens, charged.cost_usd) == (70, 0.5)
+    assert title.purpose is UsagePurpose.TURN
+
+
+async def test_charging_nothing_or_nobody(store: SqlStore) -> None:
+    await store.record_usage([], session_id="nobody")
+    with pytest.raises(StoreError):
+        await store.record_usage([call(ANN, 1, 1, 0.0)], session_id="nobody")
+
+
+async def test_charges_made_at_once_all_count(store: SqlStore) -> None:
+    session = await talk(store, ANN, "hello", number=1)
+    await asyncio.gather(*(store.record_usage([call(ANN, 1, 1, 0.5)], session_id=session.id) for _ in range(10)))
+    charged = await store.session(session.id)
+    assert charged is not None
+    assert (charged.tokens, charged.cost_usd) == (20, 5.0)
+
+
+# --- lists
+
+
+async def test_lists_are_newest_first_and_pages_do_not_overlap(store: SqlStore) -> None:
+    for now_ms in (1_000, 2_000, 2_000, 3_000, 3_000):
+        await store.apply(ANN, [OpenSession()], now_ms=now_ms)
+    await talk(store, BOB, "hello", number=1)
+    everything = await store.sessions()
+    assert [s.created_at_ms for s in everything] == sorted((s.created_at_ms for s in everything), reverse=True)
+    paged = [s for offset in (0, 3, 6) for s in await store.sessions(limit=3, offset=offset)]
+    assert paged == everything
+    assert len({session.id for session in everything}) == 7
+    assert [session.number for session in await store.sessions(key=ANN)] == [6, 5, 4, 3, 2, 1]
+
+
+async def test_talking_does_not_move_a_session_between_pages(store: SqlStore) -> None:
+    old = await talk(store, ANN, "hello", number=1)
+    await store.apply(BOB, [OpenSession()], now_ms=9_000)
+    before = [session.id for session in await store.sessions()]
+    await talk(store, ANN, "again", number=2)
+    assert [session.id for session in await store.sessions()] == before
+    assert before[-1] == old.id
+
+
+async def test_a_list_by_key_shows_that_key_only(store: SqlStore) -> None:
+    await talk(store, ANN, "hello", number=1)
+    await talk(store, ANN_IN_GROUP, "hello", number=1)
+    await talk(store, BOB, "hello", number=1)
+    for key in (ANN, ANN_IN_GROUP, BOB):
+        assert [session.key for session in await store.sessions(key=key)] == [key]
+
+
+async def test_an_absurd_page_is_empty(store: SqlStore) -> None:
+    await talk(store, ANN, "hello", number=1)
+    assert await store.sessions(limit=0) == []
+    assert await store.sessions(limit=-1) == []
+    assert await store.sessions(offset=100) == []
+    assert len(await store.sessions(offset=-5)) == 1
+
+
+# --- transcripts
+
+
+async def test_a_transcript_is_read_page_by_page(store: SqlStore) -> None:
+    session, *_ = [await talk(store, ANN, f"q{number}", number=number) for number in range(1, 4)]
+    first = await store.transcript(session.id, limit=4)
+    rest = await store.transcript(session.id, after_seq=first[-1].seq, limit=4)
+    assert [entry.text for entry in (*first, *rest)] == ["q1", "re: q1", "q2", "re: q2", "q3", "re: q3"]
+    assert await store.transcript(session.id, after_seq=6) == []
+
+
+async def test_a_compaction_hides_what_it_sums_up_and_deletes_nothing(store: SqlStore) -> None:
+    session, *_ = [await talk(store, ANN, f"q{number}", number=number) for number in range(1, 4)]
+    wanted = summary("we spoke of q1 and q2", tail_start_seq=5)
+    stored = await store.append_compaction(session.id, fence=3, key=ANN, entry=wanted)
+    assert (bare(stored), stored.seq) == (wanted, 7)
+    assert [entry.text for entry in await store.view(session.id)] == ["we spoke of q1 and q2", "q3", "re: q3"]
+    assert len(await store.transcript(session.id)) == 7
+    after = await talk(store, ANN, "q4", number=4)
+    assert after.message_count == 8
+    assert [entry.text for entry in await store.view(session.id)][-2:] == ["q4", "re: q4"]
+
+
+async def test_the_newest_of_several_compactions_counts(store: SqlStore) -> None:
+    session = await talk(store, ANN, "q1", number=1)
+    await store.append_compaction(session.id, fence=1, key=ANN, entry=summary("old", tail_start_seq=1))
+    await talk(store, ANN, "q2", number=2)
+    await store.append_compaction(session.id, fence=2, key=ANN, entry=summary("new", tail_start_seq=7))
+    assert [entry.text for entry in await store.view(session.id)] == ["new"]
+
+
+async def test_a_fenced_compaction_is_not_written(store: SqlStore) -> None:
+    session = await talk(store, ANN, "q1", number=1, fence=5)
+    with pytest.raises(Fenced):
+        await store.append_compaction(session.id, fence=4, key=ANN, entry=summary("late", tail_start_seq=3))
+    assert len(await store.transcript(session.id)) == 2
+
+
+async def test_a_compaction_into_a_session_of_somebody_else_is_refused(store: SqlStore) -> None:
+    await talk(store, ANN, "q1", number=1)
+    foreign = await talk(store, BOB, "private", number=1)
+    with pytest.raises(StoreError):
+        await store.append_compaction(foreign.id, fence=1, key=ANN, entry=summary("mine", tail_start_seq=3))
+    assert len(await store.transcript(foreign.id)) == 2
+
+
+async def test_a_turn_may_be_compacted_while_it_runs(store: SqlStore) -> None:
+    messages = [says(ANN, "long story", id_="m1")]
+    start = await begin(store, "t1", messages, fence=3)
+    await store.append_compaction(start.session.id, fence=3, key=ANN, entry=summary("before", tail_start_seq=1))
+    session = await store.commit_turn(outcome(start, "t1", messages, fence=3))
+    assert [entry.text for entry in await store.view(session.id)] == ["before", "long story", "fine"]
