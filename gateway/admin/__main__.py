@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from importlib.metadata import version
 
 import uvicorn
+from fastapi import FastAPI
 
 from gateway.admin.app import Parts, create_app
 from gateway.admin.operator_channel import take_replies
@@ -22,7 +24,7 @@ from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from gateway.telemetry.logs import configure_logs
 
-_GRACE_S = 2
+_GRACE_S = 2  # less than the supervisor gives
 
 
 def main() -> None:
@@ -47,15 +49,32 @@ async def _serve(loaded: Loaded) -> None:
                 channels=settings.channels.enabled_names,
                 version=version("trivet"),
             )
-            config = uvicorn.Config(
-                create_app(parts, token), log_config=None, access_log=False, timeout_graceful_shutdown=_GRACE_S
-            )
-            taking = asyncio.create_task(take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock))
-            try:
-                await uvicorn.Server(config).serve(sockets=[listener])
-            finally:
-                taking.cancel()
-                await asyncio.gather(taking, return_exceptions=True)
+            taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)
+            await _until_stopped(create_app(parts, token), listener, beside=taking)
+
+
+async def _until_stopped(app: FastAPI, listener: socket.socket, *, beside: Coroutine[None, None, None]) -> None:
+    """Serve until SIGTERM or SIGINT. `beside` runs along; if it fails, the role does."""
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=_GRACE_S)
+    server = _Server(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, server.leave)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(beside)
+        await server.serve(sockets=[listener])
+        running.cancel()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but the signals are ours: it would end the process before bus and store are closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def leave(self) -> None:
+        """Finish what is being answered, then return from `serve`."""
+        self.should_exit = True
 
 
 @contextlib.asynccontextmanager

@@ -82,15 +82,11 @@ class Watch:
         return self._exit_code == EXIT_OK and not self._ending.is_set()
 
     async def _keep(self, role: Role, name: str) -> None:
+        """One process of a role, life after life."""
         restarts = Restarts()
         while not self._ending.is_set():
             started_s = self._clock.monotonic_s()
-            process = self._living[name] = await _spawn(role)
-            self._say("role started", role=name, pid=process.pid)
-            if self._ending.is_set():  # while it was being started, so nobody else will stop it
-                await _end(process, role.grace_s)
-            code = await process.wait()
-            del self._living[name]
+            code = await self._live(role, name)
             if self._ending.is_set():
                 return
             alive_s = self._clock.monotonic_s() - started_s
@@ -101,9 +97,24 @@ class Watch:
                     self._exit_code = EXIT_CONFIG
                     self._ending.set()
                 case StartAgain(delay_s):
-                    facts = {"role": name, "ended": _ending_text(code), "again_in_s": round(delay_s, 2)}
-                    self._say("role ended by itself", **facts)
+                    again_in_s = round(delay_s, 2)
+                    self._say("role ended by itself", role=name, ended=_ending_text(code), again_in_s=again_in_s)
                     await self._pause(delay_s)
+
+    async def _live(self, role: Role, name: str) -> int:
+        """One life: from the start to the exit code. A machine that cannot start a process is a short life."""
+        try:
+            process = self._living[name] = await _spawn(role)
+        except OSError as error:
+            self._say("role cannot be started", role=name, error=str(error))
+            return EXIT_FAILED
+        try:
+            self._say("role started", role=name, pid=process.pid)
+            if self._ending.is_set():  # while it was being started, so nobody else will stop it
+                await _end(process, role.grace_s)
+            return await process.wait()
+        finally:
+            del self._living[name]
 
     async def _pause(self, delay_s: float) -> None:
         """Sleep, but not past the end."""

@@ -1,0 +1,36 @@
+"""`trivet demo --headless`: everything together, as `make demo` runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import psutil
+
+from gateway.demo.script import SECRET
+
+PLATFORMS = ("telegram", "discord", "slack")
+
+
+async def test_every_reply_comes_on_every_platform_and_nothing_is_left_running(tmp_path: Path) -> None:
+    """The transcript shows places, session keys and titles; the secret is nowhere in it but in what was typed."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", "demo", "--headless"), env=environ, cwd=tmp_path, stdout=PIPE, stderr=PIPE
+    )
+    out, err = (text.decode() for text in await process.communicate())
+    assert process.returncode == 0, err + out
+    for platform in PLATFORMS:
+        assert f"=== {platform} ===" in out
+        keys = re.findall(rf"^session ({platform}:\S+) .* title: (.+)$", out, re.MULTILINE)
+        assert len(keys) >= 5
+        assert all(title != "New Chat" for _, title in keys)
+    answers = [line for line in out.splitlines() if "] bot" in line]
+    assert not any(SECRET in line for line in answers)
+    assert any("[redacted:" in line for line in answers)
+    assert not [p for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get("HOME") == str(tmp_path)]
+    assert list(tmp_path.glob("trivet-demo-*")) == []
