@@ -25,7 +25,7 @@ from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, joined
+from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
 
 _log = structlog.get_logger(__name__)
@@ -121,7 +121,7 @@ class TurnTaker:
     def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
         removed = [removed for message in batch.messages for removed in message.removed]
         note = removed_note(removed)
-        parts = [taken.answer or CleanText(""), *([self._scrubber.scrub(note)] if note else [])]
+        parts = [taken.answer or own_words(""), *([self._scrubber.scrub(note)] if note else [])]
         return self._reply(batch, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:

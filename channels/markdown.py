@@ -20,6 +20,7 @@ from markdown_it.token import Token
 from channels.syntax import FOOTNOTE_REF, FOOTNOTES, MATH, extend
 
 URL_CHARS_MAX: Final = 1500  # longer ones are shown as text, which can be split; a link cannot
+INFO_WORDS_MAX: Final = 2  # ```python app.py
 _LANGUAGE: Final = regex.compile(r"[\w+#.-]{1,32}")
 _VISIBLE: Final = regex.compile(r"[^\s\p{Cc}\p{Cf}]")
 _UNWANTED: Final = regex.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\u202a-\u202e]")
@@ -225,12 +226,18 @@ def _leaf(tokens: _Tokens, closing: str) -> Runs:
 
 def _fence(token: Token) -> Blocks:
     """The code, after a caption that keeps what the info string says beyond the language."""
-    language, _, caption = token.info.strip().partition(" ")
-    if not _LANGUAGE.fullmatch(language):
-        language, caption = "", token.info.strip()
-    captions = (Paragraph((Run(caption.strip()),)),) if is_visible(caption) else ()
+    language, caption = _language(token.info.strip())
+    captions = (Paragraph((Run(caption),)),) if is_visible(caption) else ()
     body = token.content.rstrip().lstrip("\n")
     return (*captions, Fence(body, language)) if is_visible(body) else captions
+
+
+def _language(info: str) -> tuple[str, str]:
+    """The language an info string names, and the rest of it. Many words are text on the wrong line."""
+    match = _LANGUAGE.match(info)
+    if match is None or len(info.split()) > INFO_WORDS_MAX:
+        return "", info
+    return match[0], info[match.end() :].lstrip(" ,:;")
 
 
 def _listing(tokens: _Tokens, closing: str, start: int | None) -> Listing:

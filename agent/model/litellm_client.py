@@ -6,7 +6,6 @@ litellm is loaded at the first call, in a thread: importing it costs seconds of 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +97,8 @@ class LitellmClient:
 def _import_litellm() -> Any:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # no search for .env files
-    litellm: Any = importlib.import_module("litellm")
+    import litellm  # noqa: PLC0415 - seconds of CPU and 190 MB, paid at the first call and by this process only
+
     litellm.telemetry = False
     litellm.suppress_debug_info = True
     litellm.turn_off_message_logging = True

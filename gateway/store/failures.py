@@ -64,7 +64,7 @@ def in_our_words(url: URL) -> Iterator[None]:
         raise _from_driver(error, url) from error
     except exc.SQLAlchemyError as error:
         raise StoreError(f"{_place(url)}: {type(error).__name__}") from error
-    except (OSError, TimeoutError) as error:
+    except OSError as error:
         raise StoreUnavailable(f"{_place(url)} cannot be reached ({_short(error)})") from error
 
 

@@ -85,13 +85,14 @@ def sqlite_engine(url: URL, *, busy_timeout_s: float, connections_max: int, writ
     def connect(dialect: Any, _record: Any, arguments: Any, options: Any) -> InThreadConnection:
         driver: Any = aiosqlite.connect(*arguments, **options)
         driver._thread.daemon = True  # a connection that nobody closed must not keep the process alive
-        connection = InThreadConnection(dialect.dbapi, await_(driver))
         try:
+            await_(driver)
             await_(driver._execute(_prepare, driver, busy_timeout_s))
         except BaseException:
-            connection.close()
+            driver.stop()
+            driver._thread.join()  # its last word goes to this event loop, which may be about to close
             raise
-        return connection
+        return InThreadConnection(dialect.dbapi, driver)
 
     if writes:
 

@@ -14,6 +14,9 @@ MAKERS = ("gateway/scrub/scrubber.py",)
 RESTORERS = ("gateway/contracts/envelope.py", "gateway/contracts/entries.py", "gateway/store/")
 """Of text that was clean when it was written; the sentinel title."""
 
+OWN_WORDS = ("gateway/contracts/messages.py", "agent/prompts/library.py", "agent/context.py")
+"""Of what we wrote ourselves: literals and clean parts joined, the prompt files, the time of day."""
+
 
 def calls_of_clean_text(source: str) -> list[int]:
     """The lines on which `CleanText` is called, or made by a cast."""
@@ -31,11 +34,29 @@ def calls_of_clean_text(source: str) -> list[int]:
 def test_only_the_scrubber_makes_clean_text(package: str) -> None:
     for path in sorted((ROOT / package).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith((*MAKERS, *RESTORERS)):
+        if not name.startswith((*MAKERS, *RESTORERS, *OWN_WORDS)):
             assert calls_of_clean_text(path.read_text(encoding="utf-8")) == [], name
+
+
+def variable_own_words(source: str) -> list[int]:
+    """The lines on which `own_words` is given anything but a literal."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "own_words"
+        and not all(isinstance(argument, ast.Constant) for argument in node.args)
+    ]
+
+
+@pytest.mark.parametrize("package", ["gateway", "channels", "agent"])
+def test_our_own_words_are_literals(package: str) -> None:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        assert variable_own_words(path.read_text(encoding="utf-8")) == [], path.name
 
 
 def test_the_law_sees_a_violation() -> None:
     assert calls_of_clean_text("x = messages.CleanText('raw')") == [1]
     assert calls_of_clean_text("x = cast(CleanText, raw)") == [1]
+    assert variable_own_words("own_words(f'{raw}')") == [1]
     assert calls_of_clean_text("def f(x: CleanText) -> CleanText: return x") == []

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Select
 
 from gateway.contracts.entries import (
     Effect,
@@ -28,6 +31,7 @@ from gateway.contracts.messages import (
     ReplyKind,
 )
 from gateway.store import SqlStore
+from gateway.store.engine import open_database
 
 ANN = SessionKey("telegram", "1")
 BOB = SessionKey("slack", "U2")
@@ -127,3 +131,12 @@ async def talk(store: SqlStore, key: SessionKey, text: str, *, number: int, fenc
 def bare(entry: Entry) -> Entry:
     """An entry without what the store added."""
     return replace(entry, seq=0, turn_id="", created_at_ms=0, message_id="")
+
+
+async def rows(url: str, query: Select[Any]) -> list[tuple[Any, ...]]:
+    """What the tables really hold, where the store has no word for it yet."""
+    database = open_database(url, busy_timeout_s=5.0)
+    try:
+        return await database.read(lambda connection: [tuple(row) for row in connection.execute(query)])
+    finally:
+        await database.close()

@@ -12,7 +12,10 @@ import pytest
 
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
 from gateway.store import open_store
-from tests.contract.store_samples import ANN, begin, outcome, says
+from gateway.store.engine import open_database
+from gateway.store.rows import from_entry
+from gateway.store.tables import entries
+from tests.contract.store_samples import ANN, answer, begin, outcome, says
 from tests.parts.databases import MakeUrl, PostgresTestServer
 
 PASSWORD = "correct-horse-battery"
@@ -148,15 +151,15 @@ async def test_two_stores_open_one_new_file_at_once(tmp_path: Path) -> None:
     assert {type(error) for error in errors} == {SchemaMismatch}
 
 
-async def test_the_file_is_in_wal_mode_and_keeps_its_references(sqlite_url: str) -> None:
+async def test_the_file_is_in_wal_mode(sqlite_url: str) -> None:
     store = open_store(sqlite_url)
     await store.check_schema()
+    await store.close()
     other = sqlite3.connect(path_of(sqlite_url))
     try:
         assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     finally:
         other.close()
-        await store.close()
 
 
 # --- PostgreSQL
@@ -252,6 +255,17 @@ async def test_work_on_a_database_that_was_never_migrated(empty_database: MakeUr
                 await call
     finally:
         await store.close()
+
+
+async def test_a_row_without_its_parent_is_refused(database_url: str) -> None:
+    """SQLite checks references only where it is told to, on every connection anew."""
+    database = open_database(database_url, busy_timeout_s=5.0)
+    orphan = from_entry(answer("whose?"), session_id="nobody's")
+    try:
+        with pytest.raises(StoreError):
+            await database.write(lambda connection: connection.execute(entries.insert(), orphan))
+    finally:
+        await database.close()
 
 
 async def test_a_defect_names_no_text(database_url: str) -> None:

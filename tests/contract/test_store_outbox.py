@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from sqlalchemy import select
+
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, DeliveryState, ReplyKind
 from gateway.store import SqlStore
-from tests.contract.store_samples import ANN, BOB, ended, reply
+from gateway.store.tables import deliveries, outbox
+from tests.contract.store_samples import ANN, BOB, begin, ended, outcome, reply, rows, says
 
 
 async def test_a_reply_comes_back_as_it_was_committed(store: SqlStore) -> None:
@@ -47,11 +50,21 @@ async def test_what_is_published_or_ended_is_not_stale(store: SqlStore) -> None:
 
 async def test_a_receipt_that_overtakes_the_mark_stays(store: SqlStore) -> None:
     """The channel may be faster than the worker that marks the reply as published."""
-    await store.put_outbox([reply(ANN, "x", id_="r1")])
-    await store.record_receipts([ended("r1", DeliveryState.SENT)])
-    await store.mark_published(["r1"])
-    await store.record_receipts([ended("r1", DeliveryState.SENT)])
-    assert await store.stale_outbox(before_ms=9_000, limit=9) == []
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    await store.commit_turn(outcome(start, "t1", messages))
+    await store.record_receipts([ended("t1:0", DeliveryState.SENT)])
+    await store.mark_published(["t1:0"])
+    assert (await begin(store, "t2", messages, fence=2)).unsent == ()
+
+
+async def test_what_was_sent_stays_sent(store: SqlStore, database_url: str) -> None:
+    """A second channel process that took over too early may report a failure after the success."""
+    await store.put_outbox([reply(ANN, "x", id_="r1"), reply(ANN, "y", id_="r2")])
+    await store.record_receipts([ended("r1", DeliveryState.SENT), ended("r2", DeliveryState.UNKNOWN)])
+    await store.record_receipts([ended("r1", DeliveryState.FAILED), ended("r2", DeliveryState.SENT)])
+    states = select(outbox.c.state, deliveries.c.state).join(deliveries, deliveries.c.reply_id == outbox.c.id)
+    assert await rows(database_url, states) == [("sent", "sent"), ("sent", "sent")]
 
 
 async def test_empty_lists_are_no_work(store: SqlStore) -> None:
@@ -61,9 +74,11 @@ async def test_empty_lists_are_no_work(store: SqlStore) -> None:
     assert await store.stale_outbox(before_ms=9_000, limit=9) == []
 
 
-async def test_a_receipt_for_a_notice_needs_no_outbox_row(store: SqlStore) -> None:
+async def test_a_receipt_for_a_notice_needs_no_outbox_row(store: SqlStore, database_url: str) -> None:
     """A channel's own notices (queue full, pairing code) never were in SQL."""
     await store.record_receipts([ended("notice-1", DeliveryState.SENT)])
+    kept = select(deliveries.c.reply_id, deliveries.c.key, deliveries.c.platform_ids, deliveries.c.updated_at_ms)
+    assert await rows(database_url, kept) == [("notice-1", "telegram:1", '["55"]', 3_000)]
 
 
 async def test_two_relays_may_write_the_same_receipts_at_once(store: SqlStore) -> None:

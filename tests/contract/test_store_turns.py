@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 
 from gateway.contracts.entries import Entry, OpenSession, Role, SetTitle, ToolCall, TurnCommit, TurnState
 from gateway.contracts.errors import Fenced, StoreError
@@ -13,6 +14,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, DeliveryState, InboundMessage
 from gateway.contracts.ports import Store
 from gateway.store import SqlStore, open_store
+from gateway.store.tables import turns, usage
 from tests.contract.store_samples import (
     ANN,
     ANN_IN_GROUP,
@@ -24,6 +26,7 @@ from tests.contract.store_samples import (
     ended,
     outcome,
     reply,
+    rows,
     says,
     talk,
 )
@@ -244,6 +247,31 @@ async def test_a_turn_committed_with_a_state_keeps_it(store: SqlStore) -> None:
     done = replace(outcome(start, "t1", messages, state=TurnState.FAILED), error_reference="E7")
     await store.commit_turn(done)
     assert (await begin(store, "t2", messages, fence=2)).fresh_ids == frozenset()
+
+
+async def test_a_turn_taken_over_is_failed_as_worker_lost(store: SqlStore, database_url: str) -> None:
+    """Nothing is left running for ever when a worker dies."""
+    messages = [says(ANN, "hello", id_="m1")]
+    await begin(store, "t1", messages, fence=1)
+    await begin(store, "t1", messages, fence=2)
+    start = await begin(store, "t2", messages, fence=3)
+    await store.commit_turn(outcome(start, "t2", messages, fence=3))
+    await begin(store, "t3", [says(ANN, "next", id_="m2")], fence=4)
+    states = select(turns.c.id, turns.c.state, turns.c.runs, turns.c.error_reference).order_by(turns.c.id)
+    assert await rows(database_url, states) == [
+        ("t1", "failed", 2, "worker_lost"),
+        ("t2", "done", 1, ""),
+        ("t3", "running", 1, ""),
+    ]
+
+
+async def test_usage_is_charged_to_the_owner(store: SqlStore, database_url: str) -> None:
+    """What is spent in a group counts for the person."""
+    messages = [says(ANN_IN_GROUP, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    await store.commit_turn(outcome(start, "t1", messages, usage=(call(ANN_IN_GROUP, 10, 1, 0.5),)))
+    charged = select(usage.c.owner, usage.c.turn_id, usage.c.session_id, usage.c.prompt_tokens, usage.c.created_at_ms)
+    assert await rows(database_url, charged) == [("telegram:1", "t1", start.session.id, 10, 2_000)]
 
 
 async def test_a_turn_that_found_nothing_new_may_commit(store: SqlStore) -> None:

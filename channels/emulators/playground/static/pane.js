@@ -15,6 +15,8 @@ export class Pane {
     this.places = [];
     this.messages = new Map();
     this.unread = new Set();
+    this.loading = 0;
+    this.held = [];
     this.answering = null;
     this.changing = null;
     this.element = document.getElementById("pane").content.firstElementChild.cloneNode(true);
@@ -51,13 +53,28 @@ export class Pane {
 
   // --- what there is
 
-  async refresh() {
-    const [people, places] = await Promise.all([call("GET", this.path("people")), call("GET", this.path("places"))]);
-    this.people = people.people;
-    this.places = places.places;
-    this.#fillPeople();
-    this.#fillPlaces();
-    await Promise.all([this.#load(), this.faults.refresh()]);
+  refresh() {
+    return this.#holding(async () => {
+      const [people, places] = await Promise.all([call("GET", this.path("people")), call("GET", this.path("places"))]);
+      this.people = people.people;
+      this.places = places.places;
+      this.#fillPeople();
+      this.#fillPlaces();
+      await Promise.all([this.#load(), this.faults.refresh()]);
+    });
+  }
+
+  // What happens while an answer is on its way may be newer than the answer: it is looked at afterwards.
+  async #holding(work) {
+    this.loading += 1;
+    try {
+      await work();
+    } finally {
+      this.loading -= 1;
+    }
+    while (!this.loading && this.held.length) {
+      this.see(this.held.shift());
+    }
   }
 
   #fillPeople() {
@@ -94,21 +111,25 @@ export class Pane {
     return options.some((each) => each.value === place.id);
   }
 
-  async #load() {
-    this.#stopReply();
-    this.part(".typing").textContent = "";
-    const place = this.place;
-    this.unread.delete(place?.id);
-    this.#fillPlaces();
-    this.part(".address").textContent = place?.address ?? "";
-    this.part(".mention").disabled = false;
-    const given = place ? await call("GET", this.path(`messages?place=${encodeURIComponent(place.id)}`)) : { messages: [] };
-    if (place?.id !== this.place?.id) {
-      return;
-    }
-    this.messages = new Map(given.messages.map((each) => [each.id, each]));
-    this.#draw();
-    this.onChoice(this);
+  #load() {
+    return this.#holding(async () => {
+      const place = this.place;
+      if (place?.id !== this.shown) {
+        this.shown = place?.id;
+        this.#stopReply();
+        this.#showTyping("");
+      }
+      this.unread.delete(place?.id);
+      this.#fillPlaces();
+      this.part(".address").textContent = place?.address ?? "";
+      const path = this.path(`messages?place=${encodeURIComponent(place?.id ?? "")}`);
+      const given = place ? await call("GET", path) : { messages: [] };
+      if (place?.id === this.place?.id) {
+        this.messages = new Map(given.messages.map((each) => [each.id, each]));
+        this.#draw();
+        this.onChoice(this);
+      }
+    });
   }
 
   #draw() {
@@ -137,17 +158,19 @@ export class Pane {
   // --- what happens
 
   see(event) {
-    if (event.kind === "place") {
+    if (this.loading) {
+      this.held.push(event);
+    } else if (event.kind === "place") {
       this.refresh().catch(this.report);
-      return;
+    } else if (event.place_id === this.place?.id) {
+      this.#seeHere(event);
+    } else if (event.kind === "said") {
+      this.unread.add(event.place_id);
+      this.#fillPlaces();
     }
-    if (event.place_id !== this.place?.id) {
-      if (event.kind === "said" && this.places.some((each) => each.id === event.place_id)) {
-        this.unread.add(event.place_id);
-        this.#fillPlaces();
-      }
-      return;
-    }
+  }
+
+  #seeHere(event) {
     if (event.kind === "typing") {
       this.#showTyping(event.status);
     } else if (event.kind === "deleted") {
