@@ -33,6 +33,7 @@ class Outcome(StrEnum):
     DUPLICATE = "duplicate"
     TURNED_AWAY = "turned_away"
     REFUSED = "refused"
+    IGNORED = "ignored"
 
 
 class Door(Protocol):

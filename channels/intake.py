@@ -8,7 +8,6 @@ it has seen. Whoever is turned away is told so, in the place where he spoke, at 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -16,8 +15,7 @@ from channels import notices
 from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, admit
 from channels.bounding import fit
-from channels.commands import control_kind
-from channels.normalized import FoundFile, Incoming
+from channels.normalized import Addressing, FileReference, Incoming
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import (
     Attachment,
@@ -31,11 +29,14 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, Scrubber, Verdict
 from gateway.limits import AUTHOR_NAME_CHARS_MAX, PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S
+from gateway.scrub import removed_secrets
 
 log = logging.getLogger(__name__)
 
 NOTICE_EVERY_MS: Final = 60_000
 FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
+ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says that it is the last
+SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
 
 
 class Intake:
@@ -72,19 +73,21 @@ class Intake:
 
     async def accept(self, incoming: Incoming) -> Outcome:
         """Bring a message to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not acknowledge then."""
+        if not incoming.is_addressed or incoming.is_edit:
+            return Outcome.IGNORED
         if self._is_closed:
             raise QueueFull("Trivet is stopping")
-        owner = SessionKey(incoming.channel, incoming.user)
+        owner = SessionKey(incoming.channel, incoming.user_id)
         admittance = admit(owner, await self._access.role_of(owner), self._policy)
         if admittance is not Admittance.ADMITTED:
             await self._turn_away(incoming, owner, admittance)
             return Outcome.REFUSED
         message = self._message(incoming)
-        kind = control_kind(message.text)
+        kind = incoming.command.control if incoming.command else None
         return await (self._enqueue(message, incoming) if kind is None else self._control(message, kind))
 
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
-        admission = await self._bus.enqueue(message, settle_ms=max(self._settle_ms, incoming.settle_ms))
+        admission = await self._bus.enqueue(message, settle_ms=max(self._settle_ms, settle_ms(incoming)))
         match admission.verdict:
             case Verdict.ACCEPTED:
                 self._accepted(message.address)
@@ -102,9 +105,11 @@ class Intake:
         return Outcome.CONTROL if is_new else Outcome.DUPLICATE
 
     async def _turn_away(self, incoming: Incoming, owner: SessionKey, admittance: Admittance) -> None:
-        """Silence for the blocked; a sentence for a stranger, who in a group has addressed us."""
+        """Silence for the blocked; a sentence for a stranger, unless he only spoke in a thread we are in."""
         if admittance is Admittance.BLOCKED:
             log.info("%s: a message of a blocked user was ignored", incoming.channel)
+        elif incoming.addressing is Addressing.THREAD:
+            log.debug("%s: a stranger in a thread of ours was ignored", incoming.channel)
         elif admittance is Admittance.CLOSED:
             await self._tell(incoming, owner, "closed", notices.CLOSED)
         elif incoming.is_private:
@@ -123,7 +128,7 @@ class Intake:
 
     async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
         """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once."""
-        minute = incoming.sent_at_ms // NOTICE_EVERY_MS
+        minute = (incoming.sent_at_ms or self._clock.now_ms()) // NOTICE_EVERY_MS
         await self._outbound.publish_notice(
             Reply(
                 id=f"notice:{topic}:{key}:{incoming.address.lane}:{minute}",
@@ -141,19 +146,19 @@ class Intake:
         bounded = fit(text)
         return InboundMessage(
             id=incoming.id,
-            key=SessionKey.scoped(incoming.channel, incoming.user, incoming.place, self._scope),
+            key=incoming.key(self._scope),
             address=incoming.address,
             text=text if bounded == text else self._scrubber.scrub(bounded),
-            author_id=incoming.user,
+            author_id=incoming.user_id,
             author_name=self._scrubber.scrub(incoming.author_name[:AUTHOR_NAME_CHARS_MAX]),
             is_private=incoming.is_private,
-            sent_at_ms=incoming.sent_at_ms,
+            sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=self._clock.now_ms(),
             attachments=tuple(self._attachment(found) for found in incoming.attachments),
             removed=self._removed(incoming.text, text),
         )
 
-    def _attachment(self, found: FoundFile) -> Attachment:
+    def _attachment(self, found: FileReference) -> Attachment:
         return Attachment(
             kind=found.kind,
             reference=found.reference,
@@ -163,7 +168,11 @@ class Intake:
         )
 
     def _removed(self, raw: str, clean: CleanText) -> tuple[RemovedSecrets, ...]:
-        if raw == clean:
-            return ()
-        counts = Counter(finding.rule for finding in self._scrubber.findings(raw))
-        return tuple(RemovedSecrets(rule, count) for rule, count in sorted(counts.items()))
+        return () if raw == clean else removed_secrets(self._scrubber.findings(raw))
+
+
+def settle_ms(incoming: Incoming) -> int:
+    """How long a lane waits for the rest of one thought, where a platform splits it. Else not at all."""
+    if incoming.album_id:
+        return ALBUM_SETTLE_MS
+    return SPLIT_SETTLE_MS if incoming.may_continue else 0

@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from channels.adapter import Door, Outcome
 from channels.backoff import Backoff
@@ -29,6 +29,9 @@ RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 30.0
 
 
+RawT = TypeVar("RawT")
+
+
 class NotTaken(Exception):
     """The message is not on the bus: do not acknowledge it."""
 
@@ -38,22 +41,22 @@ class HistoryUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """One message of a place as the platform tells it."""
+class Heard(Generic[RawT]):
+    """One message of a place as the platform tells it. An empty `message_id` stands in no history."""
 
     place: str
     message_id: str
-    raw: Mapping[str, Any]
+    raw: RawT
 
 
-class Source(Protocol):
+class Source(Protocol[RawT]):
     """The platform's side of listening."""
 
-    def missed(self) -> AsyncIterator[Heard]:
+    def missed(self) -> AsyncIterator[Heard[RawT]]:
         """What was said since the marks, in each place oldest first. May raise `HistoryUnavailable`."""
         ...
 
-    async def understand(self, heard: Heard) -> Incoming | None:
+    async def understand(self, heard: Heard[RawT]) -> Incoming | None:
         """The message if it is ours to answer. Raises `BusUnavailable`; anything else marks it as poisonous."""
         ...
 
@@ -63,20 +66,20 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class _Waiting:
-    heard: Heard
+class _Waiting(Generic[RawT]):
+    heard: Heard[RawT]
     taken: asyncio.Future[None]
 
 
-class Listener:
+class Listener(Generic[RawT]):
     """The live messages of one account, one at a time, in the order they came."""
 
-    def __init__(self, name: str, door: Door, marks: Marks, source: Source) -> None:
+    def __init__(self, name: str, door: Door, marks: Marks, source: Source[RawT]) -> None:
         self._name = name
         self._door = door
         self._marks = marks
         self._source = source
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiting[RawT]] = deque()
         self._stirred = asyncio.Event()
         self._has_gap = True
         self._is_reading_back = False
@@ -89,7 +92,7 @@ class Listener:
         """True when nothing that we know of is missing."""
         return not self._has_gap and not self._is_reading_back
 
-    def hear(self, heard: Heard) -> asyncio.Future[None]:
+    def hear(self, heard: Heard[RawT]) -> asyncio.Future[None]:
         """A live message. The future is done when the bus has it, or raises `NotTaken`."""
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         taken.add_done_callback(_look_at)
@@ -137,17 +140,18 @@ class Listener:
             if not waiting.taken.done():
                 waiting.taken.set_result(None)
 
-    async def _take(self, heard: Heard) -> Outcome | None:
+    async def _take(self, heard: Heard[RawT]) -> Outcome | None:
         outcome = None
         incoming = await self._understood(heard)
         if incoming is not None:
             outcome = await self._door.accept(incoming)
             if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
                 await self._source.taken(incoming)
-        self._marks.reach(heard.place, heard.message_id)
+        if heard.message_id:
+            self._marks.reach(heard.place, heard.message_id)
         return outcome
 
-    async def _understood(self, heard: Heard) -> Incoming | None:
+    async def _understood(self, heard: Heard[RawT]) -> Incoming | None:
         try:
             return await self._source.understand(heard)
         except BusUnavailable:
@@ -192,7 +196,7 @@ class Listener:
             log.debug("%s: marks are saved when the bus is back", self._name)
 
 
-def _fail(waiting: _Waiting) -> None:
+def _fail(waiting: _Waiting[RawT]) -> None:
     if not waiting.taken.done():
         waiting.taken.set_exception(NotTaken())
 

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import aiohttp
@@ -19,16 +19,17 @@ import discord
 from channels.adapter import CONNECTED, AdapterParts, Budget, Door
 from channels.backoff import Backoff
 from channels.discord import limits
+from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.client import GatewayClient, point_at
 from channels.discord.errors import INTENT_MISSING, REJECTED, delivery_error
 from channels.discord.history import History
-from channels.discord.lifting import lift
-from channels.discord.normalize import Me, Target, normalize, target_of
+from channels.discord.normalize import DiscordIdentity, DiscordMessage
 from channels.discord.render import DiscordChunk, render
 from channels.discord.snowflakes import snowflake_at
-from channels.listening import Heard, Listener
+from channels.discord.source import DiscordSource, heard_of
+from channels.listening import Listener
 from channels.marks import Marks
-from channels.normalized import Ignored, Incoming
+from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, CredentialsRejected
@@ -93,12 +94,12 @@ class DiscordAdapter:
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
-            Budget(f"channel:{target_of(address).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
+            Budget(f"channel:{parse_target(address.target).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
             Budget("bot", limits.BOT_PER_S, limits.BOT_BURST),
         )
 
     async def send(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
-        target = target_of(address)
+        target = parse_target(address.target)
         try:
             async with asyncio.timeout(limits.CALL_TIMEOUT_S):
                 sent = await self._place(target).send(
@@ -114,7 +115,7 @@ class DiscordAdapter:
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
-        target = target_of(address)
+        target = parse_target(address.target)
         after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
         try:
             history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
@@ -131,11 +132,11 @@ class DiscordAdapter:
         if not status:
             return
         try:
-            await self._place(target_of(address)).typing()
+            await self._place(parse_target(address.target)).typing()
         except Exception as error:
             raise delivery_error(error) from error
 
-    def _place(self, target: Target) -> discord.PartialMessageable:
+    def _place(self, target: DiscordTarget) -> discord.PartialMessageable:
         if self._client is None:
             raise aiohttp.ClientConnectionError("not connected")
         return self._client.get_partial_messageable(int(target.channel_id))
@@ -155,9 +156,11 @@ class DiscordAdapter:
             marks = Marks(self._positions, f"discord:{client.user.id}:marks", int)
             if not await marks.load():
                 marks.begin(str(snowflake_at(self._clock.now_ms())))
-            listener = session.listener = Listener(
-                self.name, door, marks, DiscordSource(client, History(client, marks, self._clock))
+            me = DiscordIdentity(str(client.user.id))
+            source = DiscordSource(
+                me, History(client, marks, self._clock), Threads(self._positions, f"discord:{me.user_id}")
             )
+            listener = session.listener = Listener(self.name, door, marks, source)
             self._client = client
             self._ready.set()
             try:
@@ -166,7 +169,7 @@ class DiscordAdapter:
                 self._ready.clear()
                 self._client = None
 
-    async def _listen(self, client: GatewayClient, listener: Listener) -> None:
+    async def _listen(self, client: GatewayClient, listener: Listener[DiscordMessage]) -> None:
         async with asyncio.timeout(limits.READY_TIMEOUT_S):
             await client.wait_until_ready()
         self.state = CONNECTED
@@ -185,46 +188,16 @@ class _Session:
     """Passes the events of a client to its listener, which exists only after the login."""
 
     def __init__(self) -> None:
-        self.listener: Listener | None = None
+        self.listener: Listener[DiscordMessage] | None = None
 
     def heard(self, message: discord.Message) -> None:
         if self.listener is not None:
-            self.listener.hear(Heard(str(message.channel.id), str(message.id), lift(message)))
+            self.listener.hear(heard_of(message))
 
     def began(self) -> None:
         """A session that is no resume: what was said in between is in the history only."""
         if self.listener is not None:
             self.listener.lost_touch()
-
-
-class DiscordSource:
-    """`channels.listening.Source` for one session."""
-
-    def __init__(self, client: GatewayClient, history: History) -> None:
-        self._client = client
-        self._history = history
-
-    def missed(self) -> AsyncIterator[Heard]:
-        return self._history.missed()
-
-    async def understand(self, heard: Heard) -> Incoming | None:
-        understood = normalize(heard.raw, self._me(heard))
-        if isinstance(understood, Ignored):
-            log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)
-            return None
-        return understood
-
-    async def taken(self, incoming: Incoming) -> None:
-        """Discord needs no memory of who spoke with us: a mention or a reply says it anew."""
-
-    def _me(self, heard: Heard) -> Me:
-        """Who we are to this message: people also pick the role that Discord made for the bot."""
-        user = self._client.user
-        if user is None:
-            raise GatewayLost
-        guild = self._client.get_guild(int(heard.raw.get("guild_id") or 0))
-        role = guild.self_role if guild else None
-        return Me(str(user.id), frozenset({str(role.id)} if role else ()))
 
 
 def nonce_of(send_id: str) -> str:
@@ -233,22 +206,22 @@ def nonce_of(send_id: str) -> str:
     return base64.b32encode(digest).decode()[: limits.NONCE_CHARS]
 
 
-def _quoted(target: Target) -> discord.MessageReference:
+def _quoted(target: DiscordTarget) -> discord.MessageReference:
     """The message that is answered. That it may be gone by now is no reason to fail; None, too, is a reference
     to the SDK, though its overloads do not say so."""
-    if target.message_id is None:
+    if target.reply_to_message_id is None:
         return cast(discord.MessageReference, None)
     return discord.MessageReference(
-        message_id=int(target.message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
+        message_id=int(target.reply_to_message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
     )
 
 
-def _is_the_same(message: discord.Message, target: Target, chunk: DiscordChunk, nonce: str) -> bool:
+def _is_the_same(message: discord.Message, target: DiscordTarget, chunk: DiscordChunk, nonce: str) -> bool:
     """The nonce if the history shows it, else the same words as an answer to the same message."""
     if message.nonce is not None:
         return str(message.nonce) == nonce
     answered = message.reference.message_id if message.reference else None
-    if answered is not None and target.message_id is not None and answered != int(target.message_id):
+    if answered is not None and target.reply_to_message_id is not None and answered != int(target.reply_to_message_id):
         return False
     return message.content.strip() in (chunk.content.strip(), chunk.plain.strip())
 

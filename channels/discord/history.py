@@ -13,9 +13,8 @@ import aiohttp
 import discord
 
 from channels.discord import limits
-from channels.discord.lifting import lift
 from channels.discord.snowflakes import snowflake_at
-from channels.listening import Heard, HistoryUnavailable
+from channels.listening import HistoryUnavailable
 from channels.marks import Marks
 from gateway.contracts.ports import Clock
 
@@ -30,7 +29,7 @@ class History:
         self._marks = marks
         self._clock = clock
 
-    async def missed(self) -> AsyncIterator[Heard]:
+    async def missed(self) -> AsyncIterator[discord.Message]:
         """Messages after the marks, a place at a time, oldest first. Raises `HistoryUnavailable`."""
         marks = {place: self._mark(place) for place in (*self._moved(), *self._unlisted())}
         if len(marks) > limits.HISTORY_PLACES_MAX:
@@ -42,7 +41,7 @@ class History:
                     async for message in channel.history(
                         after=discord.Object(mark), oldest_first=True, limit=limits.HISTORY_MESSAGES_MAX
                     ):
-                        yield Heard(place, str(message.id), lift(message))
+                        yield message
             except (discord.Forbidden, discord.NotFound):
                 log.info("discord: place %s cannot be read any more", place)
             except (discord.DiscordException, aiohttp.ClientError, OSError) as error:

@@ -1,87 +1,56 @@
-"""A message of discord.py back into the shape that Discord's API documents, which `normalize` reads.
-
-Live messages and history reach us as the SDK's objects; so both are read by one function, which is tested
-on documented JSON.
-"""
+"""A message of discord.py as plain values: the one place that reads the SDK's object."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import discord
 
+from channels.discord.normalize import DiscordFile, DiscordMessage
 
-def lift(message: discord.Message) -> dict[str, Any]:
-    """The documented fields that `normalize` looks at."""
-    lifted: dict[str, Any] = {
-        "id": str(message.id),
-        "channel_id": str(message.channel.id),
-        "type": message.type.value,
-        "flags": message.flags.value,
-        "author": _user(message.author),
-        "content": message.content,
-        "timestamp": message.created_at.isoformat(),
-        "edited_timestamp": message.edited_at.isoformat() if message.edited_at else None,
-        "mention_everyone": message.mention_everyone,
-        "mentions": [_user(user) for user in message.mentions],
-        "mention_roles": [str(role_id) for role_id in message.raw_role_mentions],
-        "attachments": [_attachment(attachment) for attachment in message.attachments],
-        "sticker_items": [{"id": str(sticker.id), "name": sticker.name} for sticker in message.stickers],
-        "channel_type": _channel_type(message.channel),
-    }
-    if message.guild is not None:
-        lifted["guild_id"] = str(message.guild.id)
-        lifted["member"] = {"nick": getattr(message.author, "nick", None)}
-    if message.webhook_id is not None:
-        lifted["webhook_id"] = str(message.webhook_id)
-    parent_id = getattr(message.channel, "parent_id", None)
-    if parent_id is not None:
-        lifted["parent_id"] = str(parent_id)
-    return lifted | _reference(message)
+FORWARDED = discord.MessageReferenceType.forward
 
 
-def _user(user: discord.abc.User) -> dict[str, Any]:
-    return {
-        "id": str(user.id),
-        "username": user.name,
-        "global_name": getattr(user, "global_name", None),
-        "bot": user.bot,
-        "system": getattr(user, "system", False),
-    }
+def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
+    """What `normalize` reads. Live messages and those of the history come out the same."""
+    thread = message.channel if isinstance(message.channel, discord.Thread) else None
+    return DiscordMessage(
+        id=str(message.id),
+        channel_id=str(message.channel.id),
+        author_id=str(message.author.id),
+        author_name=message.author.display_name,
+        content=message.content,
+        created_at_ms=int(message.created_at.timestamp() * 1000),
+        type=message.type.value,
+        guild_id=str(message.guild.id) if message.guild else None,
+        parent_id=str(thread.parent_id) if thread else None,
+        thread_owner_id=str(thread.owner_id) if thread else None,
+        is_bot=message.author.bot,
+        webhook_id=str(message.webhook_id) if message.webhook_id else None,
+        mentions=tuple(str(user.id) for user in message.mentions),
+        mentioned_roles=tuple(str(role_id) for role_id in message.raw_role_mentions),
+        own_role_id=own_role_id,
+        referenced_author_id=_answered_author(message),
+        files=tuple(_file(attachment) for attachment in message.attachments),
+        forwarded=tuple(snapshot.content for snapshot in message.message_snapshots),
+        user_names={str(user.id): user.display_name for user in message.mentions},
+        role_names={str(role.id): role.name for role in message.role_mentions},
+        channel_names={str(channel.id): str(channel) for channel in message.channel_mentions},
+    )
 
 
-def _attachment(attachment: discord.Attachment) -> dict[str, Any]:
-    return {
-        "id": str(attachment.id),
-        "filename": attachment.filename,
-        "content_type": attachment.content_type,
-        "size": attachment.size,
-        "url": attachment.url,
-    }
-
-
-def _channel_type(channel: Any) -> int | None:
-    kind = getattr(channel, "type", None)
-    return None if kind is None else int(kind.value)
-
-
-def _reference(message: discord.Message) -> dict[str, Any]:
+def _answered_author(message: discord.Message) -> str | None:
+    """The author of the message replied to, unless it is gone; a forwarded message answers nobody."""
     reference = message.reference
-    if reference is None:
-        return {}
-    lifted: dict[str, Any] = {
-        "message_reference": {
-            "type": reference.type.value,
-            "message_id": None if reference.message_id is None else str(reference.message_id),
-            "channel_id": str(reference.channel_id),
-        }
-    }
-    target = reference.resolved
-    if isinstance(target, discord.Message):
-        lifted["referenced_message"] = {
-            "id": str(target.id),
-            "author": _user(target.author),
-            "content": target.content,
-            "type": target.type.value,
-        }
-    return lifted
+    if reference is None or reference.type is FORWARDED or not isinstance(reference.resolved, discord.Message):
+        return None
+    return str(reference.resolved.author.id)
+
+
+def _file(attachment: discord.Attachment) -> DiscordFile:
+    return DiscordFile(
+        id=str(attachment.id),
+        filename=attachment.filename,
+        url=attachment.url,
+        content_type=attachment.content_type or "",
+        size_bytes=attachment.size,
+        is_voice=attachment.is_voice_message(),
+    )

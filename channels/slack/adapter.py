@@ -22,15 +22,17 @@ from channels.backoff import Backoff
 from channels.listening import Listener
 from channels.marks import Marks
 from channels.proxies import goes_direct
+from channels.raw import Raw
 from channels.slack import limits
+from channels.slack.address import parse_target
 from channels.slack.errors import api_word, delivery_error, is_rejection, rejected
 from channels.slack.history import History, ts_order
 from channels.slack.lookup import METADATA_TYPE, find_post
-from channels.slack.normalize import Me, target_of
+from channels.slack.normalize import SlackIdentity
 from channels.slack.render import SlackChunk, render
 from channels.slack.socket import sdk_log, socket_handler
 from channels.slack.source import SlackSource
-from channels.slack.threads import Threads
+from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, CredentialsRejected
@@ -99,15 +101,15 @@ class SlackAdapter:
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
-            Budget(f"channel:{target_of(address).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
+            Budget(f"channel:{parse_target(address.target).channel}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
             Budget("workspace", limits.WORKSPACE_PER_S, limits.WORKSPACE_BURST),
         )
 
     async def send(self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
-        target = target_of(address)
+        target = parse_target(address.target)
         try:
             posted = await self._connected().chat_postMessage(
-                channel=target.channel_id,
+                channel=target.channel,
                 thread_ts=target.thread_ts,
                 text=chunk.plain if plain else chunk.text,
                 mrkdwn=not plain,
@@ -123,21 +125,21 @@ class SlackAdapter:
         self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         try:
-            target = target_of(address)
+            target = parse_target(address.target)
             return await find_post(
-                self._connected(), target.channel_id, target.thread_ts, send_id=send_id, since_ms=since_ms
+                self._connected(), target.channel, target.thread_ts, send_id=send_id, since_ms=since_ms
             )
         except Exception as error:
             raise delivery_error(error) from error
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
-        target = target_of(address)
+        target = parse_target(address.target)
         thread_ts = target.thread_ts or target.message_ts
         if thread_ts is None:
             return
         try:
             await self._connected().assistant_threads_setStatus(
-                channel_id=target.channel_id, thread_ts=thread_ts, status=status
+                channel_id=target.channel, thread_ts=thread_ts, status=status
             )
         except Exception as error:
             raise delivery_error(error) from error
@@ -147,11 +149,11 @@ class SlackAdapter:
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
         """One connection, from the check of the credentials to its end."""
         me = await self._identify(client)
-        marks = Marks(self._positions, f"slack:{me.team_id}:marks", ts_order)
+        marks = Marks(self._positions, f"slack:{me.account}:marks", ts_order)
         if not await marks.load():
             marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
-        source = SlackSource(me, History(client, marks, self._clock), Threads(self._positions, me.team_id))
-        listener = Listener(self.name, door, marks, source)
+        source = SlackSource(me, History(client, marks, self._clock), Threads(self._positions, f"slack:{me.account}"))
+        listener: Listener[Raw] = Listener(self.name, door, marks, source)
         handler = socket_handler(
             client, self._app_token, await self._socket_url(client), me, source.hearing(listener), self._ping_every_s
         )
@@ -169,12 +171,17 @@ class SlackAdapter:
         finally:
             await handler.close_async()  # type: ignore[no-untyped-call]
 
-    async def _identify(self, client: AsyncWebClient) -> Me:
+    async def _identify(self, client: AsyncWebClient) -> SlackIdentity:
         try:
             answer = await client.auth_test()
         except SlackApiError as error:
             raise _or_rejected(error) from error
-        return Me(str(answer["user_id"]), str(answer.get("bot_id") or ""), str(answer.get("team_id") or ""))
+        return SlackIdentity(
+            team_id=str(answer.get("team_id") or ""),
+            user_id=str(answer["user_id"]),
+            bot_id=str(answer.get("bot_id") or ""),
+            enterprise_id=str(answer.get("enterprise_id") or ""),
+        )
 
     async def _socket_url(self, client: AsyncWebClient) -> str:
         """Asked for by ourselves, because the SDK would try a wrong app token for ever."""
@@ -216,7 +223,7 @@ def _or_rejected(error: SlackApiError) -> Exception:
     return rejected(word) if is_rejection(word) else error
 
 
-def _on_hello(greeted: asyncio.Event, listener: Listener) -> Callable[..., Awaitable[None]]:
+def _on_hello(greeted: asyncio.Event, listener: Listener[Raw]) -> Callable[..., Awaitable[None]]:
     """Every greeting but the first belongs to a new socket, and in between something may have been said."""
 
     async def on_message(client: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None) -> None:

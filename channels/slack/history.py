@@ -17,6 +17,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from channels.listening import Heard, HistoryUnavailable
 from channels.marks import Marks
+from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.errors import api_word, delivery_error
 from gateway.contracts.errors import RateLimited
@@ -37,7 +38,7 @@ def ts_order(ts: str) -> tuple[int, int]:
     return int(whole), int(fraction or 0)
 
 
-def place_of(channel_id: str, event: Json) -> str:
+def place_of(channel_id: str, event: Raw) -> str:
     """The place a message belongs to: its thread if it is a reply, else the channel."""
     thread_ts = str(event.get("thread_ts") or "")
     return f"{channel_id}/{thread_ts}" if thread_ts and thread_ts != event.get("ts") else channel_id
@@ -51,12 +52,12 @@ class History:
         self._marks = marks
         self._clock = clock
 
-    async def missed(self) -> AsyncIterator[Heard]:
+    async def missed(self) -> AsyncIterator[Heard[Raw]]:
         """Messages after the marks, a channel at a time, oldest first. Raises `HistoryUnavailable`."""
         for channel_id, channel_type in await self._channels():
             for event in sorted(await self._since(channel_id), key=lambda event: ts_order(event["ts"])):
                 whole = {**event, "type": "message", "channel": channel_id, "channel_type": channel_type}
-                yield Heard(place_of(channel_id, event), event["ts"], whole)
+                yield Heard(place_of(channel_id, event), event["ts"], {"event": whole})
 
     async def _channels(self) -> list[tuple[str, str]]:
         """Where we are a member, those with the most recent marks first."""

@@ -28,5 +28,3 @@ HISTORY_RATE_LIMITS_MAX: Final = 3
 HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over
 LOOKUP_PAGES_MAX: Final = 3
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Slack's
-
-THREADS_KNOWN_MAX: Final = 5_000  # threads remembered in memory; the durable set is on the bus

@@ -20,7 +20,7 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.slack.normalize import Me
+from channels.slack.normalize import SlackIdentity
 
 Hear = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Takes the body of a request; returns when it may be acknowledged, raises when it may not."""
@@ -33,7 +33,7 @@ sdk_log.setLevel(logging.CRITICAL)
 
 
 def socket_handler(
-    client: AsyncWebClient, app_token: str, url: str, me: Me, hear: Hear, ping_every_s: float
+    client: AsyncWebClient, app_token: str, url: str, me: SlackIdentity, hear: Hear, ping_every_s: float
 ) -> AsyncSocketModeHandler:
     """A handler that will connect to `url` (good for one connection). Must be made inside the running loop."""
     with _without_slack_variables():
@@ -65,7 +65,7 @@ def socket_handler(
     return handler
 
 
-def _authorize_as(me: Me, token: str) -> Callable[..., Awaitable[AuthorizeResult]]:
+def _authorize_as(me: SlackIdentity, token: str) -> Callable[..., Awaitable[AuthorizeResult]]:
     """Bolt would ask auth.test at the first event, and lose that event should the call fail."""
     result = AuthorizeResult(
         enterprise_id=None, team_id=me.team_id, bot_user_id=me.user_id, bot_id=me.bot_id, bot_token=token

@@ -1,4 +1,4 @@
-"""Slack's side of listening: which events are messages, which of them are ours."""
+"""Slack's side of listening: which requests are messages, which of them are ours."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from channels.listening import Heard, Listener
 from channels.normalized import Ignored, Incoming
+from channels.raw import Raw, mapping, text
+from channels.slack.address import parse_target
 from channels.slack.history import History, place_of
-from channels.slack.normalize import Me, normalize, target_of
+from channels.slack.normalize import SlackIdentity, normalize, normalize_slash
 from channels.slack.socket import Hear
-from channels.slack.threads import Threads
+from channels.threads import Threads
 
 log = logging.getLogger(__name__)
 
@@ -19,30 +21,28 @@ _MESSAGES: Final = frozenset({"message", "app_mention"})
 
 
 class SlackSource:
-    """`channels.listening.Source` for one workspace."""
+    """`channels.listening.Source` for one workspace. What it hears are payloads as Slack sends them."""
 
-    def __init__(self, me: Me, history: History, threads: Threads) -> None:
+    def __init__(self, me: SlackIdentity, history: History, threads: Threads) -> None:
         self._me = me
         self._history = history
         self._threads = threads
 
-    def hearing(self, listener: Listener) -> Hear:
+    def hearing(self, listener: Listener[Raw]) -> Hear:
         """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
 
         async def hear(body: Mapping[str, Any]) -> None:
-            event = body.get("event")
-            if isinstance(event, dict) and event.get("type") in _MESSAGES and event.get("ts"):
-                channel_id = str(event.get("channel") or "")
-                await listener.hear(Heard(place_of(channel_id, event), str(event["ts"]), event))
+            heard = _heard(body)
+            if heard is not None:
+                await listener.hear(heard)
 
         return hear
 
-    def missed(self) -> AsyncIterator[Heard]:
+    def missed(self) -> AsyncIterator[Heard[Raw]]:
         return self._history.missed()
 
-    async def understand(self, heard: Heard) -> Incoming | None:
-        event = heard.raw
-        understood = normalize(event, self._me, in_thread=await self._is_in_our_thread(event))
+    async def understand(self, heard: Heard[Raw]) -> Incoming | None:
+        understood = await self._normalized(heard.raw)
         if isinstance(understood, Ignored):
             log.debug("slack: message %s ignored: %s", heard.message_id, understood.reason)
             return None
@@ -50,10 +50,24 @@ class SlackSource:
 
     async def taken(self, incoming: Incoming) -> None:
         """From here on the thread in which we answer is one we take part in."""
-        target = target_of(incoming.address)
+        target = parse_target(incoming.address.target)
         if target.thread_ts and not incoming.is_private:
-            await self._threads.join(target.channel_id, target.thread_ts)
+            await self._threads.join(target.channel, target.thread_ts)
 
-    async def _is_in_our_thread(self, event: Mapping[str, Any]) -> bool:
-        thread_ts = event.get("thread_ts")
-        return bool(thread_ts) and await self._threads.has_joined(str(event["channel"]), str(thread_ts))
+    async def _normalized(self, payload: Raw) -> Incoming | Ignored:
+        if "command" in payload:
+            return normalize_slash(payload, self._me)
+        event = mapping(payload.get("event"))
+        thread_ts = text(event.get("thread_ts"))
+        takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
+        return normalize(payload, self._me, takes_part=lambda channel, thread: takes_part)
+
+
+def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:
+    if "command" in body:
+        return Heard(text(body.get("channel_id")), "", body)
+    event = mapping(body.get("event"))
+    ts, channel_id = text(event.get("ts")), text(event.get("channel"))
+    if event.get("type") not in _MESSAGES or not ts or not channel_id:
+        return None
+    return Heard(place_of(channel_id, event), ts, body)

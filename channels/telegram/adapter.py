@@ -10,6 +10,7 @@ import asyncio
 import logging
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from telegram import Bot, LinkPreviewOptions, MessageEntity, ReplyParameters
@@ -22,8 +23,9 @@ from channels.backoff import Backoff
 from channels.leases import while_holding
 from channels.proxies import goes_direct
 from channels.telegram import limits
+from channels.telegram.address import TelegramTarget, make_target, parse_target
 from channels.telegram.errors import REJECTED, delivery_error, seconds
-from channels.telegram.normalize import Me, Target, moved, target_of
+from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import Poller
 from channels.telegram.render import TelegramChunk, render
 from gateway.config import Settings
@@ -95,20 +97,22 @@ class TelegramAdapter:
         return render(text)
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
-        chat_id = target_of(address).chat_id
+        chat_id = parse_target(address.target).chat_id
         chat = Budget(f"chat:{chat_id}", limits.CHAT_PER_S, limits.CHAT_BURST)
         group = Budget(f"group:{chat_id}", limits.GROUP_PER_S, limits.GROUP_BURST)
         bot = Budget(f"bot:{self._bot_id}", limits.BOT_PER_S, limits.BOT_BURST)
         return (chat, group, bot) if chat_id < 0 else (chat, bot)
 
     async def send(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
-        target = target_of(address)
+        target = parse_target(address.target)
         try:
             sent = await self._bot.send_message(
                 target.chat_id,
                 chunk.plain if plain else chunk.text,
                 entities=None if plain else _entities(chunk),
-                message_thread_id=target.topic_id,
+                message_thread_id=target.message_thread_id,
+                direct_messages_topic_id=target.direct_messages_topic_id,
+                business_connection_id=target.business_connection_id,
                 reply_parameters=_quoting(target),
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
@@ -120,14 +124,19 @@ class TelegramAdapter:
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
-        target = target_of(address)
+        target = parse_target(address.target)
         try:
-            await self._bot.send_chat_action(target.chat_id, "typing", message_thread_id=target.topic_id)
+            await self._bot.send_chat_action(
+                target.chat_id,
+                "typing",
+                message_thread_id=target.message_thread_id,
+                business_connection_id=target.business_connection_id,
+            )
         except TelegramError as error:
             raise self._refusal(error, address) from error
 
     def _refusal(self, error: TelegramError, address: ReplyAddress) -> DeliveryError:
-        return delivery_error(error, lambda chat_id: moved(address, chat_id))
+        return delivery_error(error, lambda chat_id: _moved(address, chat_id))
 
     def _somebody_else_polls(self) -> None:
         self.state = "another process polls with this bot token"
@@ -173,7 +182,7 @@ class TelegramAdapter:
         self._ready.set()
         self.state = CONNECTED
         log.info("telegram: connected as @%s", user.username)
-        return Poller(self._bot, Me(user.id, user.username or ""), self._positions, poll_s=self._poll_s)
+        return Poller(self._bot, TelegramIdentity(user.id, user.username or ""), self._positions, poll_s=self._poll_s)
 
     async def _remove_webhook(self) -> None:
         """A webhook that somebody once set would end every poll with 409."""
@@ -202,10 +211,16 @@ def _entities(chunk: TelegramChunk) -> list[MessageEntity]:
     ]
 
 
-def _quoting(target: Target) -> ReplyParameters | None:
-    if target.message_id is None:
+def _quoting(target: TelegramTarget) -> ReplyParameters | None:
+    if target.reply_to_message_id is None:
         return None
-    return ReplyParameters(target.message_id, allow_sending_without_reply=True)
+    return ReplyParameters(target.reply_to_message_id, allow_sending_without_reply=True)
+
+
+def _moved(address: ReplyAddress, chat_id: int) -> ReplyAddress:
+    """The same place under the chat's new id, where the old message to quote has another one."""
+    target = replace(parse_target(address.target), chat_id=chat_id, reply_to_message_id=None)
+    return replace(address, target=make_target(target))
 
 
 def _wait_s(error: TelegramError, backoff: Backoff) -> float:

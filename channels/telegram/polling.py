@@ -13,9 +13,9 @@ from typing import Any, Final
 from telegram import Bot
 
 from channels.adapter import Door
-from channels.normalized import Ignored
+from channels.normalized import Ignored, Migrated
 from channels.telegram import limits
-from channels.telegram.normalize import Me, normalize
+from channels.telegram.normalize import TelegramIdentity, normalize
 from gateway.contracts.ports import IntakeBus
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ _POLL_S: Final = limits.POLL_TIMEOUT_S
 class Poller:
     """The update stream of one bot."""
 
-    def __init__(self, bot: Bot, me: Me, positions: IntakeBus, *, poll_s: int = _POLL_S) -> None:
+    def __init__(self, bot: Bot, me: TelegramIdentity, positions: IntakeBus, *, poll_s: int = _POLL_S) -> None:
         self._bot = bot
         self._me = me
         self._positions = positions
-        self._position = f"telegram:{me.id}"
+        self._position = f"telegram:{me.bot_id}"
         self._poll_s = poll_s
         self.poisoned = 0
         """Updates that could not be understood, since the start."""
@@ -71,6 +71,9 @@ class Poller:
             return
         if isinstance(incoming, Ignored):
             log.debug("telegram: update %s ignored: %s", _update_id(update), incoming.reason)
+            return
+        if isinstance(incoming, Migrated):
+            log.info("telegram: chat %s is %s now", incoming.old, incoming.new)
             return
         await door.accept(incoming)
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from channels.adapter import CONNECTED, Budget, Door
-from channels.normalized import Incoming
+from channels.normalized import Addressing, Incoming, find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
@@ -91,13 +91,16 @@ class TerminalAdapter:
         return Incoming(
             id=message_id,
             channel=KEY.channel,
-            user=KEY.user,
-            place=(),
-            address=ADDRESS,
-            text=text,
+            account="local",
+            user_id=KEY.user,
             author_name="",
+            place=(),
             is_private=True,
+            addressing=Addressing.PRIVATE,
+            text=text,
+            address=ADDRESS,
             sent_at_ms=self._clock.now_ms(),
+            command=find_command(text),
         )
 
     def _prompt(self) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from channels.normalized import FoundFile, Incoming
+from channels.normalized import Addressing, FileReference, Incoming, find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind
 
 
 def private_message(text: str = "hello", author_name: str = "Ann", file_name: str = "") -> Incoming:
     """Ann's direct message to the bot on Telegram."""
-    files = (FoundFile(AttachmentKind.DOCUMENT, "file-1", file_name),) if file_name else ()
+    files = (FileReference(AttachmentKind.DOCUMENT, "file-1", file_name),) if file_name else ()
     return Incoming(
         id="telegram:1:7:99",
         channel="telegram",
-        user="7",
+        account="1",
+        user_id="7",
         place=(),
+        addressing=Addressing.PRIVATE,
+        command=find_command(text),
         address=ReplyAddress("telegram", "7", "{}"),
         text=text,
         author_name=author_name,

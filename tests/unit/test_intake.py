@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, StrangerRule, admit
 from channels.bounding import TEXT_BYTES_MAX, fit
-from channels.commands import control_kind
-from channels.intake import Intake
+from channels.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
+from channels.normalized import Addressing, Incoming
 from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey, SessionScope
@@ -26,7 +26,7 @@ OPEN = AccessPolicy(StrangerRule.OPEN)
 PAIRING = AccessPolicy(StrangerRule.PAIRING)
 CLOSED = AccessPolicy(StrangerRule.CLOSED)
 ANN = SessionKey("telegram", "7")
-IN_GROUP = replace(private_message(), place=("-100",), is_private=False)
+IN_GROUP = replace(private_message(), place=("-100",), is_private=False, addressing=Addressing.MENTION)
 
 
 def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> Intake:
@@ -56,6 +56,28 @@ class TestAMessage:
         await intake.accept(private_message())
         assert await intake.accept(private_message()) is Outcome.DUPLICATE
         assert len(bus.queued) == 1
+
+    async def test_that_nobody_addressed_to_us_goes_nowhere(self) -> None:
+        bus = MemoryBus(away=True)
+        overheard = replace(IN_GROUP, addressing=Addressing.NOT_ADDRESSED)
+        assert await door(bus).accept(overheard) is Outcome.IGNORED
+
+    async def test_that_was_edited_is_not_a_new_one(self) -> None:
+        bus = MemoryBus()
+        assert await door(bus).accept(replace(private_message(), edited_at_ms=1)) is Outcome.IGNORED
+
+    @pytest.mark.parametrize(
+        ("incoming", "settle_ms"),
+        [
+            (private_message(), 0),
+            (replace(private_message(), album_id="a1"), ALBUM_SETTLE_MS),
+            (replace(private_message(), may_continue=True), SPLIT_SETTLE_MS),
+        ],
+    )
+    async def test_waits_only_where_the_platform_splits_one_thought(self, incoming: Incoming, settle_ms: int) -> None:
+        bus = MemoryBus()
+        await door(bus).accept(incoming)
+        assert bus.settled_ms == [settle_ms]
 
     async def test_is_not_acknowledged_while_the_bus_is_away(self) -> None:
         """The adapter sees the error and tells the platform nothing."""
@@ -127,6 +149,11 @@ class TestAccess:
         assert "direct message" in notice.text
         assert bus.codes == {}
 
+    async def test_a_stranger_who_only_talks_in_our_thread_is_left_in_peace(self) -> None:
+        bus = MemoryBus()
+        assert await door(bus, PAIRING).accept(replace(IN_GROUP, addressing=Addressing.THREAD)) is Outcome.REFUSED
+        assert bus.notices == {}
+
     async def test_too_many_strangers_get_no_more_codes(self) -> None:
         bus = MemoryBus(pending_max_reached=True)
         await door(bus, PAIRING).accept(private_message())
@@ -151,16 +178,17 @@ class TestAccess:
 
 
 class TestControlCommands:
-    @pytest.mark.parametrize("text", ["/stop", " /STOP ", "/stop@trivet_bot"])
+    @pytest.mark.parametrize("text", ["/stop", " /STOP ", "/stop now"])
     async def test_go_past_the_queue(self, text: str) -> None:
         bus = MemoryBus()
         assert await door(bus).accept(private_message(text=text)) is Outcome.CONTROL
         assert [request.kind for request in bus.controls] == [ControlKind.STOP]
         assert bus.queued == []
 
-    @pytest.mark.parametrize("text", ["/stopwatch", "/stop it", "stop", "/help", "/", "/new", "say /stop"])
-    def test_are_nothing_else(self, text: str) -> None:
-        assert control_kind(text) is None
+    @pytest.mark.parametrize("text", ["/stopwatch", "stop", "/help", "/", "/new", "say /stop"])
+    async def test_are_nothing_else(self, text: str) -> None:
+        bus = MemoryBus()
+        assert await door(bus).accept(private_message(text=text)) is Outcome.QUEUED
 
     async def test_that_come_twice_are_one(self) -> None:
         bus = MemoryBus()

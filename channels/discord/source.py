@@ -1,0 +1,55 @@
+"""Discord's side of listening: messages as plain values, which of them are ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import discord
+
+from channels.discord.history import History
+from channels.discord.lifting import lift
+from channels.discord.normalize import DiscordIdentity, DiscordMessage, normalize
+from channels.listening import Heard
+from channels.normalized import Ignored, Incoming
+from channels.threads import Threads
+
+log = logging.getLogger(__name__)
+
+
+def heard_of(message: discord.Message) -> Heard[DiscordMessage]:
+    """A live message, or one of the history."""
+    role = message.guild.self_role if message.guild else None
+    return Heard(str(message.channel.id), str(message.id), lift(message, str(role.id) if role else None))
+
+
+class DiscordSource:
+    """`channels.listening.Source` for one bot."""
+
+    def __init__(self, me: DiscordIdentity, history: History, threads: Threads) -> None:
+        self._me = me
+        self._history = history
+        self._threads = threads
+
+    async def missed(self) -> AsyncIterator[Heard[DiscordMessage]]:
+        async for message in self._history.missed():
+            yield heard_of(message)
+
+    async def understand(self, heard: Heard[DiscordMessage]) -> Incoming | None:
+        understood = normalize(await self._with_ownership(heard.raw), self._me)
+        if isinstance(understood, Ignored):
+            log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)
+            return None
+        return understood
+
+    async def taken(self, incoming: Incoming) -> None:
+        """From here on the thread in which we answer is one we take part in."""
+        if len(incoming.place) > 1:
+            await self._threads.join(*incoming.place[-2:])
+
+    async def _with_ownership(self, message: DiscordMessage) -> DiscordMessage:
+        """A thread that we were called into is as good as one that we opened."""
+        if message.parent_id and await self._threads.has_joined(message.parent_id, message.channel_id):
+            return replace(message, thread_owner_id=self._me.user_id)
+        return message

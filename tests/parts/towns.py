@@ -1,0 +1,195 @@
+"""A town per platform: an emulated platform on loopback with people, places and our real adapter in front.
+
+Tests of the channels role are written once, against `Town`, and run in all three.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pytest
+
+from channels.adapter import CONNECTED, ChannelAdapter
+from channels.admission import AccessPolicy, StrangerRule
+from channels.discord.adapter import DiscordAdapter
+from channels.emulators.discord import DiscordEmulator
+from channels.emulators.slack import SlackEmulator
+from channels.emulators.stage import EventKind, Person, Place, PlaceKind, Said, StageEvent
+from channels.emulators.telegram import TelegramEmulator
+from channels.line import Line, Rooms, Rules
+from channels.slack.adapter import SlackAdapter
+from channels.telegram.adapter import TelegramAdapter
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.contracts.ids import SessionScope
+from gateway.scrub import Scrubber
+from tests.parts.loopback import served, until
+
+TELEGRAM_TOKEN = "4242001:emulated-bot-token-for-the-tests"
+DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMA.test.discord-token"
+SLACK_BOT_TOKEN = "xoxb-emulated"
+SLACK_APP_TOKEN = "xapp-emulated"
+OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
+QUIET_S = 0.3  # nothing comes in a test that waits for nothing; long enough for what would come by mistake
+
+
+BotHome: TypeAlias = TelegramEmulator | DiscordEmulator | SlackEmulator
+"""A stage to which other bots may be added."""
+
+
+@dataclass
+class Town:
+    """One platform with Ann, Ben, a group and a thread in it. `letters_max` is the platform's limit of one message."""
+
+    platform: str
+    stage: BotHome
+    letters_max: int
+    adapter: Callable[[RedisBus], ChannelAdapter]
+    ann: Person
+    ben: Person
+    group: Place
+    thread: Place
+    lines: list[Line] = field(default_factory=list)
+
+    def dm(self, person: Person) -> Place:
+        """The direct chat of a person and the bot."""
+        return next(place for place in self.stage.places() if place.person_id == person.id)
+
+    def answers(self, place: Place | None = None) -> list[Said]:
+        """What our bot said, oldest first, in one place or everywhere."""
+        places = [place] if place else self.stage.places()
+        seen = {said.id: said for where in places for said in self.stage.said(where.id) if self._is_ours(said)}
+        return sorted(seen.values(), key=lambda said: said.at_ms)
+
+    def texts(self, place: Place | None = None) -> list[str]:
+        return [said.text for said in self.answers(place)]
+
+    async def until_answers(self, count: int, place: Place | None = None) -> list[str]:
+        """Wait until our bot has said `count` things; what they are."""
+        await until(lambda: len(self.answers(place)) >= count)
+        return self.texts(place)
+
+    async def stays_silent(self, count: int) -> None:
+        """Nothing more is said than `count` things."""
+        await asyncio.sleep(QUIET_S)
+        assert len(self.answers()) == count, self.texts()
+
+    @contextlib.asynccontextmanager
+    async def line(
+        self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
+    ) -> AsyncIterator[Line]:
+        """Our channel, connected; killed without ceremony at the end of the block."""
+        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, Scrubber(), SystemClock())
+        line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
+        running = asyncio.create_task(line.run())
+        try:
+            await until(lambda: line.state == CONNECTED or running.done())
+            if running.done():
+                running.result()
+            yield line
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def watched(self) -> AsyncIterator[list[StageEvent]]:
+        """Everything visible inside the block, as it happens."""
+        seen: list[StageEvent] = []
+        events = self.stage.events()
+
+        async def watch() -> None:
+            async for event in events:
+                seen.append(event)  # noqa: PERF401 - the list is read while it grows
+
+        watching = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        try:
+            yield seen
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    def _is_ours(self, said: Said) -> bool:
+        return said.author.is_bot and said.author.name == "Trivet"
+
+
+def typing_in(events: list[StageEvent]) -> list[str]:
+    """The places in which the bot showed that it works, in order."""
+    return [event.place_id for event in events if event.kind is EventKind.TYPING]
+
+
+@contextlib.asynccontextmanager
+async def telegram_town() -> AsyncIterator[Town]:
+    stage = TelegramEmulator(token=TELEGRAM_TOKEN)
+    async with served(stage.app) as address:
+
+        def adapter(bus: RedisBus) -> ChannelAdapter:
+            return TelegramAdapter(
+                token=TELEGRAM_TOKEN,
+                api_base=f"http://{address}",
+                positions=bus.intake,
+                leases=bus.deliveries,
+                holder="test",
+            )
+
+        yield _settled("telegram", stage, 4096, adapter)
+        await stage.cut_connections()
+
+
+@contextlib.asynccontextmanager
+async def discord_town() -> AsyncIterator[Town]:
+    stage = DiscordEmulator(token=DISCORD_TOKEN)
+    async with served(stage.app) as address:
+
+        def adapter(bus: RedisBus) -> ChannelAdapter:
+            return DiscordAdapter(
+                token=DISCORD_TOKEN,
+                api_base=f"http://{address}/api/v10",
+                gateway_url=f"ws://{address}/gateway",
+                positions=bus.intake,
+                clock=SystemClock(),
+            )
+
+        yield _settled("discord", stage, 2000, adapter)
+        await stage.cut_connections()
+
+
+@contextlib.asynccontextmanager
+async def slack_town() -> AsyncIterator[Town]:
+    stage = SlackEmulator(bot_token=SLACK_BOT_TOKEN, app_token=SLACK_APP_TOKEN)
+    async with served(stage.app) as address:
+
+        def adapter(bus: RedisBus) -> ChannelAdapter:
+            return SlackAdapter(
+                bot_token=SLACK_BOT_TOKEN,
+                app_token=SLACK_APP_TOKEN,
+                api_base=f"http://{address}/api/",
+                positions=bus.intake,
+                clock=SystemClock(),
+                ping_every_s=0.5,
+            )
+
+        yield _settled("slack", stage, 4000, adapter)
+        await stage.cut_connections()
+        await stage.aclose()
+
+
+TOWNS = {"telegram": telegram_town, "discord": discord_town, "slack": slack_town}
+
+
+@pytest.fixture(params=sorted(TOWNS))
+async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
+    """Each of the three platforms in turn."""
+    async with TOWNS[request.param]() as built:
+        yield built
+
+
+def _settled(platform: str, stage: BotHome, letters_max: int, adapter: Callable[[RedisBus], ChannelAdapter]) -> Town:
+    ann, ben = stage.add_person("Ann"), stage.add_person("Ben")
+    group = stage.add_place(PlaceKind.GROUP, "kitchen")
+    thread = stage.add_place(PlaceKind.THREAD, "recipes", parent_id=group.id)
+    return Town(platform, stage, letters_max, adapter, ann, ben, group, thread)
