@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from channels.emulators.loopback import Json
+from channels.emulators.loopback import RECORDED_MAX, Json
 from channels.emulators.slack.switches import Switches
 
 
@@ -58,8 +59,8 @@ class Delivery:
         self.transport = transport
         self._switches = switches
         self._under_way: set[asyncio.Task[None]] = set()
-        self.failures: list[Failure] = []
-        self.lost: list[Parcel] = []
+        self.failures: deque[Failure] = deque(maxlen=RECORDED_MAX)
+        self.lost: deque[Parcel] = deque(maxlen=RECORDED_MAX)
 
     @property
     def is_busy(self) -> bool:
