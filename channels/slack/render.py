@@ -11,6 +11,7 @@ nothing else can be escaped; signs work only at word borders and within a line; 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,9 +19,11 @@ from typing import Final
 
 from channels.chunking import split
 from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
+from channels.inlines import URL_CHARS_MAX
 from channels.layout import Line, Style, lay_out, linked_text, spans
-from channels.markdown import URL_CHARS_MAX, Blocks, Fence, Mark, Run, parse, plain_text
+from channels.markdown import parse
 from channels.tables import fit_tables
+from channels.tree import Blocks, Fence, Mark, Run, plain_text
 from gateway.contracts.messages import CleanText
 
 TEXT_CHARS_MAX: Final = 3900  # escaped; Slack splits silently a little above 4000
@@ -60,11 +63,17 @@ def _escaped(text: str) -> str:
 
 
 def _text(lines: Sequence[Line]) -> str:
-    return "\n".join(text for line in lines for text in _written(line)).strip()
+    return "\n".join(text for line in _unquoted_gaps(lines) for text in _written(line)).strip()
+
+
+def _unquoted_gaps(lines: Sequence[Line]) -> Iterator[Line]:
+    """Slack cannot quote a fence: it stands between the quoted lines, and so do the gaps beside it."""
+    for before, line, after in zip((None, *lines), lines, (*lines[1:], None), strict=False):
+        is_gap = line.is_blank and any(beside and beside.fence for beside in (before, after))
+        yield Line() if is_gap else line
 
 
 def _written(line: Line) -> Iterator[str]:
-    """Slack cannot quote a fence, so fences stand between the quoted lines."""
     if line.fence:
         yield from _fence_lines(line.fence)
         return
@@ -81,7 +90,7 @@ def _fence_lines(fence: Fence) -> Iterator[str]:
 
 
 def _is_word(char: str) -> bool:
-    return char.isalnum()
+    return char.isalnum() or unicodedata.category(char).startswith("M")
 
 
 def _piece(span: Sequence[Run], more: frozenset[Mark], *, is_first: bool) -> Piece:

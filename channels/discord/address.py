@@ -1,0 +1,36 @@
+"""Where a Discord answer goes: the part of a `ReplyAddress` that only this channel reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from channels.raw import canonical, target_fields, text
+from gateway.contracts.errors import BadEnvelope
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordTarget:
+    """`channel_id` is where to post (a thread is a channel); `reply_to_message_id` is the message to
+    reference, None in direct messages."""
+
+    channel_id: str
+    reply_to_message_id: str | None = None
+
+    @property
+    def lane(self) -> str:
+        """Order and pacing are by channel; a thread is one of its own."""
+        return self.channel_id
+
+
+def make_target(target: DiscordTarget) -> str:
+    """Canonical JSON."""
+    return canonical(asdict(target))
+
+
+def parse_target(target: str) -> DiscordTarget:
+    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    fields = target_fields(target)
+    channel_id = text(fields.get("channel_id"))
+    if not channel_id.isdecimal():
+        raise BadEnvelope("a Discord target without channel_id")
+    return DiscordTarget(channel_id, text(fields.get("reply_to_message_id")) or None)

@@ -1,0 +1,173 @@
+"""A Discord message becomes an `Incoming`, or the reason why it does not.
+
+The adapter fills a `DiscordMessage` from discord.py's own object: ids as text, absent things as empty
+values. That keeps the SDK out of here and the rules testable without a gateway.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from channels.discord.address import DiscordTarget, make_target
+from channels.normalized import Addressing, FileReference, Ignored, IgnoreReason, Incoming, find_command, without
+from channels.raw import canonical
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import AttachmentKind
+
+DEFAULT: Final = 0
+REPLY: Final = 19
+PERSONS_TYPES: Final = frozenset({DEFAULT, REPLY})  # every other message type is the system's or a bot's
+
+_TOKEN: Final = re.compile(r"<(@!?|@&|#)(\d{1,20})>|<a?:(\w{1,32}):\d{1,20}>")
+_SNOWFLAKE: Final = re.compile(r"\d{1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordIdentity:
+    """Who we are, from READY. `channel` is the first part of session keys."""
+
+    user_id: str
+    channel: str = "discord"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordFile:
+    """One attachment. `url` is signed and expires, so the ids stand beside it."""
+
+    id: str
+    filename: str
+    url: str
+    content_type: str = ""
+    size_bytes: int | None = None
+    is_voice: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordMessage:
+    """What MESSAGE_CREATE says, as far as we read it.
+
+    `guild_id` is None in a direct message. In a thread, `channel_id` is the thread's, `parent_id` its
+    parent's and `thread_owner_id` its creator's. `referenced_author_id` is the author of the message
+    replied to. `own_role_id` is the role that Discord manages for us in this guild (`guild.self_role`).
+    The names are those of the users, roles and channels that `content` mentions, by id; `mentions` are the
+    users the message pings. `forwarded` holds the texts of a forwarded message's snapshots.
+    """
+
+    id: str
+    channel_id: str
+    author_id: str
+    author_name: str
+    content: str
+    created_at_ms: int
+    type: int = DEFAULT
+    guild_id: str | None = None
+    parent_id: str | None = None
+    thread_owner_id: str | None = None
+    is_bot: bool = False
+    webhook_id: str | None = None
+    mentions: tuple[str, ...] = ()
+    mentioned_roles: tuple[str, ...] = ()
+    own_role_id: str | None = None
+    referenced_author_id: str | None = None
+    edited_at_ms: int | None = None
+    files: tuple[DiscordFile, ...] = ()
+    forwarded: tuple[str, ...] = ()
+    user_names: Mapping[str, str] = field(default_factory=dict)
+    role_names: Mapping[str, str] = field(default_factory=dict)
+    channel_names: Mapping[str, str] = field(default_factory=dict)
+
+
+def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignored:
+    """Read one message. `edited_at_ms` marks it as an edit: leave it None for MESSAGE_CREATE."""
+    reason = _reason_to_ignore(message, me)
+    if reason:
+        return Ignored(reason)
+    content = message.content if message.content.strip() else "\n\n".join(message.forwarded)
+    words = _readable(without(content, _own_mentions(content, message, me)) or content, message)
+    attachments = tuple(_attachment(file, message) for file in message.files)
+    if not words.strip() and not attachments:
+        return Ignored(IgnoreReason.EMPTY)
+    is_private = message.guild_id is None
+    target = DiscordTarget(message.channel_id, None if is_private else message.id)
+    return Incoming(
+        id=f"{me.channel}:{me.user_id}:{message.channel_id}:{message.id}",
+        channel=me.channel,
+        account=me.user_id,
+        user_id=message.author_id,
+        author_name=message.author_name or message.author_id,
+        place=_place(message),
+        is_private=is_private,
+        addressing=_addressing(message, me),
+        text=words,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=message.created_at_ms,
+        edited_at_ms=message.edited_at_ms,
+        attachments=attachments,
+        command=find_command(words),
+    )
+
+
+def _reason_to_ignore(message: DiscordMessage, me: DiscordIdentity) -> IgnoreReason | None:
+    ids = (message.id, message.channel_id, message.author_id, *filter(None, (message.parent_id,)))
+    if not all(map(_SNOWFLAKE.fullmatch, ids)):
+        return IgnoreReason.MALFORMED
+    if message.author_id == me.user_id:
+        return IgnoreReason.OWN
+    if message.is_bot or message.webhook_id:
+        return IgnoreReason.BOT
+    return None if message.type in PERSONS_TYPES else IgnoreReason.SERVICE
+
+
+def _place(message: DiscordMessage) -> tuple[str, ...]:
+    if message.guild_id is None:
+        return ()
+    return (message.parent_id, message.channel_id) if message.parent_id else (message.channel_id,)
+
+
+def _addressing(message: DiscordMessage, me: DiscordIdentity) -> Addressing:
+    """A reply that pings puts us among the mentions too, one that does not leaves us out. Users often pick
+    our managed role, which bears our name. `@everyone` means everyone else."""
+    if message.guild_id is None:
+        return Addressing.PRIVATE
+    if any(_own_mentions(message.content, message, me)):
+        return Addressing.MENTION
+    if message.referenced_author_id == me.user_id:
+        return Addressing.REPLY
+    if me.user_id in message.mentions or (message.own_role_id and message.own_role_id in message.mentioned_roles):
+        return Addressing.MENTION
+    is_own_thread = message.parent_id is not None and message.thread_owner_id == me.user_id
+    return Addressing.THREAD if is_own_thread else Addressing.NOT_ADDRESSED
+
+
+def _own_mentions(content: str, message: DiscordMessage, me: DiscordIdentity) -> Iterator[tuple[int, int]]:
+    for match in _TOKEN.finditer(content):
+        is_user = match[1] in ("@", "@!") and match[2] == me.user_id
+        if is_user or (match[1] == "@&" and match[2] == message.own_role_id):
+            yield match.span()
+
+
+def _readable(content: str, message: DiscordMessage) -> str:
+    def name(match: re.Match[str]) -> str:
+        sign, identifier, emoji = match.groups()
+        if emoji:
+            return f":{emoji}:"
+        names = {"@&": message.role_names, "#": message.channel_names}.get(sign, message.user_names)
+        return f"{sign[0]}{names.get(identifier, identifier)}"
+
+    return _TOKEN.sub(name, content)
+
+
+def _attachment(file: DiscordFile, message: DiscordMessage) -> FileReference:
+    ids = {"channel_id": message.channel_id, "message_id": message.id, "id": file.id, "url": file.url}
+    media_type = file.content_type.partition(";")[0].strip() or "application/octet-stream"
+    return FileReference(_kind(file, media_type), canonical(ids), file.filename or file.id, media_type, file.size_bytes)
+
+
+def _kind(file: DiscordFile, media_type: str) -> AttachmentKind:
+    if file.is_voice:
+        return AttachmentKind.VOICE
+    kinds = {"image": AttachmentKind.IMAGE, "audio": AttachmentKind.AUDIO, "video": AttachmentKind.VIDEO}
+    return kinds.get(media_type.partition("/")[0], AttachmentKind.DOCUMENT)

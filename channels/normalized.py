@@ -1,0 +1,159 @@
+"""What every platform's `normalize` answers: a message for intake, or the reason why it is none.
+
+Text and names are raw here; intake scrubs them. Nothing in this module knows a platform.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
+from gateway.contracts.messages import AttachmentKind, ControlKind
+
+_COMMAND: Final = re.compile(r"/([a-z][a-z0-9_]{0,31})(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
+_AFTER_GREETING: Final = re.compile(r"\s*[,:;]?\s*")
+_CLOSING: Final = (",", ".", "!", "?", ";", ":", ")", "\n")
+
+
+class Addressing(StrEnum):
+    """Why a message is meant for the bot, or that it is not."""
+
+    PRIVATE = "private"
+    MENTION = "mention"
+    COMMAND = "command"
+    REPLY = "reply"
+    THREAD = "thread"
+    NOT_ADDRESSED = "not_addressed"
+
+
+class IgnoreReason(StrEnum):
+    """Why an update is nothing to answer. The value is the label of a metric."""
+
+    MALFORMED = "malformed"
+    UNSUPPORTED = "unsupported"
+    SERVICE = "service"
+    EMPTY = "empty"
+    OWN = "own"
+    BOT = "bot"
+    OTHER_BOT = "other_bot"
+    AUTOMATIC_FORWARD = "automatic_forward"
+    NOT_AN_EDIT = "not_an_edit"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    reason: IgnoreReason
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """A chat lives under another id now; both are texts as they stand in a place."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`/name arguments` at the start of a text. `name` is lower case, without the slash."""
+
+    name: str
+    arguments: str = ""
+
+    @property
+    def control(self) -> ControlKind | None:
+        """The kind, for the commands that never wait behind work."""
+        return _CONTROL.get(self.name)
+
+
+_CONTROL: Final = {kind.value: kind for kind in ControlKind}
+
+
+@dataclass(frozen=True, slots=True)
+class FileReference:
+    """A file by reference, its name still raw. Only the channel that wrote `reference` can read it."""
+
+    kind: AttachmentKind
+    reference: str
+    name: str
+    media_type: str = "application/octet-stream"
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One message a person wrote, on any platform.
+
+    `id` is `<channel>:<account>:<place>:<platform message id>`, the same for every redelivery and for every
+    edit of a message. `place` is empty in a direct message, else the ids of the chat and of the thread or
+    topic in it. `text` has the bot's own mention removed (unless it is all there is) and other mentions made
+    readable. `sent_at_ms` is 0 where the platform does not say. `edited_at_ms` is set if this is a later
+    version of the message. `album_id` joins the parts of an album; `may_continue` says that the sender's
+    client may have split one text in two here.
+    """
+
+    id: str
+    channel: str
+    account: str
+    user_id: str
+    author_name: str
+    place: tuple[str, ...]
+    is_private: bool
+    addressing: Addressing
+    text: str
+    address: ReplyAddress
+    sent_at_ms: int
+    edited_at_ms: int | None = None
+    attachments: tuple[FileReference, ...] = ()
+    command: Command | None = None
+    album_id: str = ""
+    may_continue: bool = False
+
+    @property
+    def is_addressed(self) -> bool:
+        return self.addressing is not Addressing.NOT_ADDRESSED
+
+    @property
+    def is_edit(self) -> bool:
+        return self.edited_at_ms is not None
+
+    def key(self, scope: SessionScope) -> SessionKey:
+        """The lane of this message under the configured scope."""
+        return SessionKey.scoped(self.channel, self.user_id, self.place, scope)
+
+
+def find_command(text: str) -> Command | None:
+    """The command a text begins with, if any. `/etc/hosts` is none."""
+    match = _COMMAND.fullmatch(text.strip())
+    return Command(match[1].lower(), (match[2] or "").strip()) if match else None
+
+
+def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """`text` without the given ranges (the bot's mentions), and without the gap each of them leaves.
+
+    "@bot: hello" becomes "hello", "hey @bot, hello" becomes "hey, hello".
+    """
+    ranges = sorted(spans, reverse=True)
+    for start, end in ranges:
+        before, after = text[:start], text[end:]
+        if not before.strip():
+            text = after[_greeting_end(after) :]
+        elif not after.strip():
+            text = before.rstrip()
+        elif before[-1].isspace() and after.startswith(_CLOSING):
+            text = before.rstrip(" ") + after
+        elif before[-1].isspace() and after[0].isspace():
+            text = before + after.lstrip(" ")
+        else:
+            text = before + after
+    return text.strip() if ranges else text
+
+
+def _greeting_end(text: str) -> int:
+    match = _AFTER_GREETING.match(text)
+    return match.end() if match else 0

@@ -1,0 +1,46 @@
+"""Where a Telegram answer goes: the part of a `ReplyAddress` that only this channel reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from channels.raw import canonical, integer, target_fields, text
+from gateway.contracts.errors import BadEnvelope
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramTarget:
+    """Arguments of sendMessage. `message_thread_id` is a topic's, never 1 (General refuses it);
+    `reply_to_message_id` is the message to quote."""
+
+    chat_id: int
+    message_thread_id: int | None = None
+    direct_messages_topic_id: int | None = None
+    business_connection_id: str | None = None
+    reply_to_message_id: int | None = None
+
+    @property
+    def lane(self) -> str:
+        """Order is kept within `<chat>` or `<chat>/<topic>`; Telegram paces by what is before the slash."""
+        topic = self.message_thread_id or self.direct_messages_topic_id
+        return f"{self.chat_id}/{topic}" if topic else str(self.chat_id)
+
+
+def make_target(target: TelegramTarget) -> str:
+    """Canonical JSON."""
+    return canonical(asdict(target))
+
+
+def parse_target(target: str) -> TelegramTarget:
+    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    fields = target_fields(target)
+    chat_id = integer(fields.get("chat_id"))
+    if chat_id is None:
+        raise BadEnvelope("a Telegram target without chat_id")
+    return TelegramTarget(
+        chat_id=chat_id,
+        message_thread_id=integer(fields.get("message_thread_id")),
+        direct_messages_topic_id=integer(fields.get("direct_messages_topic_id")),
+        business_connection_id=text(fields.get("business_connection_id")) or None,
+        reply_to_message_id=integer(fields.get("reply_to_message_id")),
+    )

@@ -1,0 +1,267 @@
+"""A raw Bot API update becomes an `Incoming`, or the reason why it does not. Never raises on any JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from channels.graphemes import utf16_units
+from channels.normalized import (
+    Addressing,
+    FileReference,
+    Ignored,
+    IgnoreReason,
+    Incoming,
+    Migrated,
+    find_command,
+    without,
+)
+from channels.raw import Raw, integer, mapping, mappings, text
+from channels.telegram.address import TelegramTarget, make_target
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import AttachmentKind
+
+TEXT_UNITS_SPLIT: Final = 4096  # where a sender's client cuts a long text in two
+GENERAL_TOPIC: Final = 1  # has an id that sendMessage refuses: it is the chat itself
+# Accounts that stand in for a chat: linked channel, anonymous admin, "send as channel" (Bot API).
+STAND_INS: Final = frozenset({777000, 1087968824, 136817688})
+
+_MESSAGE_KINDS: Final = ("message", "channel_post", "business_message")
+_EDIT_KINDS: Final = ("edited_message", "edited_channel_post", "edited_business_message")
+_FILES: Final = {
+    "voice": (AttachmentKind.VOICE, "audio/ogg", "voice.ogg"),
+    "audio": (AttachmentKind.AUDIO, "audio/mpeg", "audio"),
+    "video": (AttachmentKind.VIDEO, "video/mp4", "video.mp4"),
+    "video_note": (AttachmentKind.VIDEO, "video/mp4", "video-note.mp4"),
+    "animation": (AttachmentKind.VIDEO, "video/mp4", "animation.mp4"),
+    "document": (AttachmentKind.DOCUMENT, "application/octet-stream", "document"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramIdentity:
+    """Who we are, from getMe. `channel` is the first part of session keys."""
+
+    bot_id: int
+    username: str
+    channel: str = "telegram"
+
+
+@dataclass(frozen=True, slots=True)
+class _Author:
+    id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Entity:
+    """A marked range in code points, with the text it covers."""
+
+    kind: str
+    start: int
+    end: int
+    covered: str
+    user_id: int | None
+
+
+def normalize(update: object, me: TelegramIdentity) -> Incoming | Ignored | Migrated:
+    """Read one element of getUpdates."""
+    for kind in (*_MESSAGE_KINDS, *_EDIT_KINDS):
+        message = mapping(mapping(update).get(kind))
+        if message:
+            return _message(message, me, is_edit=kind in _EDIT_KINDS)
+    return Ignored(IgnoreReason.UNSUPPORTED)
+
+
+def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming | Ignored | Migrated:
+    chat = mapping(message.get("chat"))
+    chat_id, message_id = integer(chat.get("id")), integer(message.get("message_id"))
+    if chat_id is None or message_id is None:
+        return Ignored(IgnoreReason.MALFORMED)
+    if moved := _migration(message, chat_id):
+        return moved
+    author = _author(message, chat, me)
+    if isinstance(author, Ignored):
+        return author
+    is_private = chat.get("type") == "private"
+    if message.get("business_connection_id") and author.id != chat_id:
+        return Ignored(IgnoreReason.OWN)  # the owner of the business account writes to the customer
+    content, entities = _content(message)
+    attachments = tuple(_attachments(message))
+    if not content.strip() and not attachments:
+        return Ignored(IgnoreReason.UNSUPPORTED)
+    if not is_private and _is_for_other_bot(entities, me):
+        return Ignored(IgnoreReason.OTHER_BOT)
+    target = _target(message, chat_id, message_id, is_private=is_private)
+    words = without(content, _own_mentions(entities, me)) or content
+    edited_s = integer(message.get("edit_date")) if is_edit else None
+    sent_s = integer(message.get("date")) or 0
+    return Incoming(
+        id=f"{me.channel}:{me.bot_id}:{_chat_name(target)}:{message_id}",
+        channel=me.channel,
+        account=str(me.bot_id),
+        user_id=str(author.id),
+        author_name=author.name,
+        place=_place(target, is_private=is_private),
+        is_private=is_private,
+        addressing=Addressing.PRIVATE if is_private else _addressing(message, entities, me),
+        text=words,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=sent_s * 1000,
+        edited_at_ms=(edited_s or sent_s) * 1000 if is_edit else None,
+        attachments=attachments,
+        command=find_command(words),
+        album_id=text(message.get("media_group_id")),
+        may_continue=utf16_units(text(message.get("text"))) >= TEXT_UNITS_SPLIT,
+    )
+
+
+def _migration(message: Raw, chat_id: int) -> Migrated | None:
+    """Both service messages say the same thing, one in each chat."""
+    new, old = integer(message.get("migrate_to_chat_id")), integer(message.get("migrate_from_chat_id"))
+    if new is not None:
+        return Migrated(str(chat_id), str(new))
+    return None if old is None else Migrated(str(old), str(chat_id))
+
+
+def _author(message: Raw, chat: Raw, me: TelegramIdentity) -> _Author | Ignored:
+    """The person, or the chat that somebody speaks for: stand-in accounts are not people."""
+    if message.get("is_automatic_forward") is True:
+        return Ignored(IgnoreReason.AUTOMATIC_FORWARD)
+    sender, sender_chat = mapping(message.get("from")), mapping(message.get("sender_chat"))
+    sender_id = integer(sender.get("id"))
+    if sender_id is None or sender_id in STAND_INS:
+        chat_id = integer((sender_chat or chat).get("id"))
+        if chat_id is None or (sender_id is not None and not sender_chat):
+            return Ignored(IgnoreReason.MALFORMED)
+        title = text((sender_chat or chat).get("title")) or str(chat_id)
+        return _Author(chat_id, text(message.get("author_signature")) or title)
+    if sender_id == me.bot_id:
+        return Ignored(IgnoreReason.OWN)
+    if sender.get("is_bot") is True:
+        return Ignored(IgnoreReason.BOT)
+    names = (text(sender.get("first_name")), text(sender.get("last_name")))
+    name = " ".join(filter(None, names)) or text(sender.get("username")) or str(sender_id)
+    return _Author(sender_id, name)
+
+
+def _content(message: Raw) -> tuple[str, tuple[_Entity, ...]]:
+    """Text or caption with its entities; a sticker says its emoji."""
+    if isinstance(message.get("text"), str):
+        return message["text"], tuple(_entities(message["text"], message.get("entities")))
+    caption = text(message.get("caption"))
+    if caption:
+        return caption, tuple(_entities(caption, message.get("caption_entities")))
+    return text(mapping(message.get("sticker")).get("emoji")), ()
+
+
+def _entities(content: str, raw: object) -> Iterator[_Entity]:
+    """Offsets count UTF-16 units; ranges outside the text are left out."""
+    data = content.encode("utf-16-le", "surrogatepass")
+    for entity in mappings(raw):
+        offset, length = integer(entity.get("offset")), integer(entity.get("length"))
+        if offset is None or length is None or offset < 0 or length <= 0 or 2 * (offset + length) > len(data):
+            continue
+        start = len(data[: 2 * offset].decode("utf-16-le", "surrogatepass"))
+        covered = data[2 * offset : 2 * (offset + length)].decode("utf-16-le", "surrogatepass")
+        user_id = integer(mapping(entity.get("user")).get("id"))
+        yield _Entity(text(entity.get("type")), start, start + len(covered), covered, user_id)
+
+
+def _is_own_mention(entity: _Entity, me: TelegramIdentity) -> bool:
+    if entity.kind == "mention":
+        return bool(me.username) and entity.covered.lower() == f"@{me.username}".lower()
+    return entity.kind == "text_mention" and entity.user_id == me.bot_id
+
+
+def _command_bot(entity: _Entity) -> str | None:
+    """The bot a command names: empty for none, None if the entity is no command."""
+    return entity.covered.partition("@")[2].lower() if entity.kind == "bot_command" else None
+
+
+def _own_mentions(entities: tuple[_Entity, ...], me: TelegramIdentity) -> Iterator[tuple[int, int]]:
+    for entity in entities:
+        if _is_own_mention(entity, me):
+            yield entity.start, entity.end
+        elif _command_bot(entity) and _command_bot(entity) == me.username.lower():
+            yield entity.end - len(me.username) - 1, entity.end
+
+
+def _is_for_other_bot(entities: tuple[_Entity, ...], me: TelegramIdentity) -> bool:
+    """The text begins with `/cmd@SomeoneElse`."""
+    first = next((entity for entity in entities if entity.start == 0 and entity.kind == "bot_command"), None)
+    return first is not None and bool(_command_bot(first)) and _command_bot(first) != me.username.lower()
+
+
+def _addressing(message: Raw, entities: tuple[_Entity, ...], me: TelegramIdentity) -> Addressing:
+    if any(_is_own_mention(entity, me) for entity in entities):
+        return Addressing.MENTION
+    for entity in entities:
+        bot = _command_bot(entity)
+        if bot == me.username.lower() or (bot == "" and entity.start == 0):
+            return Addressing.COMMAND
+    answered = mapping(message.get("reply_to_message"))
+    # In a topic, the client fills in the topic's creation when the user replied to nothing.
+    if integer(mapping(answered.get("from")).get("id")) == me.bot_id and "forum_topic_created" not in answered:
+        return Addressing.REPLY
+    return Addressing.NOT_ADDRESSED
+
+
+def _target(message: Raw, chat_id: int, message_id: int, *, is_private: bool) -> TelegramTarget:
+    """Outside topics, `message_thread_id` names a chain of replies, which is no place."""
+    thread_id = integer(message.get("message_thread_id")) if message.get("is_topic_message") is True else None
+    return TelegramTarget(
+        chat_id=chat_id,
+        message_thread_id=None if thread_id == GENERAL_TOPIC else thread_id,
+        direct_messages_topic_id=integer(mapping(message.get("direct_messages_topic")).get("topic_id")),
+        business_connection_id=_word(message.get("business_connection_id")),
+        reply_to_message_id=None if is_private else message_id,
+    )
+
+
+def _word(value: object) -> str | None:
+    """An id that may stand in a session key."""
+    name = text(value)
+    return name if 0 < len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum() else None
+
+
+def _chat_name(target: TelegramTarget) -> str:
+    """Message ids count anew in each chat, and a business chat is not the chat with the bot."""
+    connection = target.business_connection_id
+    return f"{target.chat_id}.{connection}" if connection else str(target.chat_id)
+
+
+def _place(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
+    topic = target.message_thread_id or target.direct_messages_topic_id
+    parts = (target.business_connection_id, None if topic is None else str(topic))
+    inner = tuple(filter(None, parts))
+    return () if is_private and not inner else (str(target.chat_id), *inner)
+
+
+def _attachments(message: Raw) -> Iterator[FileReference]:
+    photos = mappings(message.get("photo"))
+    if photos:  # the same picture in several sizes, the largest last
+        yield from _file(photos[-1], AttachmentKind.IMAGE, "image/jpeg", "photo.jpg")
+    sticker = mapping(message.get("sticker"))
+    if sticker and not sticker.get("is_animated") and not sticker.get("is_video"):
+        yield from _file(sticker, AttachmentKind.IMAGE, "image/webp", "sticker.webp")
+    for field, (kind, media_type, name) in _FILES.items():
+        if field == "document" and "animation" in message:
+            continue  # an animation fills both
+        yield from _file(mapping(message.get(field)), kind, media_type, name)
+
+
+def _file(raw: Raw, kind: AttachmentKind, media_type: str, name: str) -> Iterator[FileReference]:
+    file_id = text(raw.get("file_id"))
+    if not file_id:
+        return
+    said = text(raw.get("mime_type")) or media_type
+    is_picture = kind is AttachmentKind.DOCUMENT and said.startswith("image/")
+    yield FileReference(
+        kind=AttachmentKind.IMAGE if is_picture else kind,
+        reference=file_id,
+        name=text(raw.get("file_name")) or name,
+        media_type=said,
+        size_bytes=integer(raw.get("file_size")),
+    )

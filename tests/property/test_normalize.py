@@ -1,0 +1,156 @@
+"""No JSON, however broken, stops intake: it is a message or an ignored one with a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.discord.normalize import DiscordIdentity, DiscordMessage
+from channels.discord.normalize import normalize as normalize_discord
+from channels.normalized import Ignored, Incoming, Migrated, find_command, without
+from channels.slack.normalize import SlackIdentity, normalize_slash
+from channels.slack.normalize import normalize as normalize_slack
+from channels.telegram.normalize import TelegramIdentity
+from channels.telegram.normalize import normalize as normalize_telegram
+from gateway.contracts.ids import SessionKey, SessionScope
+from tests.parts.texts import patient
+
+_NUMBERS = st.integers() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False)
+_SCALARS = st.none() | st.booleans() | _NUMBERS | st.text(max_size=8)
+_JSON = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+)
+
+_TELEGRAM: dict[str, Any] = {
+    "update_id": 1,
+    "message": {
+        "message_id": 7,
+        "date": 1,
+        "chat": {"id": -5, "type": "supergroup", "title": "x"},
+        "from": {"id": 9, "is_bot": False, "first_name": "A"},
+        "sender_chat": {"id": -9},
+        "text": "/a@TrivetBot 👍 @TrivetBot",
+        "entities": [
+            {"type": "bot_command", "offset": 0, "length": 12},
+            {"type": "mention", "offset": 16, "length": 10},
+        ],
+        "caption": "c",
+        "caption_entities": [],
+        "message_thread_id": 3,
+        "is_topic_message": True,
+        "reply_to_message": {"from": {"id": 42}},
+        "photo": [{"file_id": "f"}],
+        "sticker": {"file_id": "s"},
+        "document": {"file_id": "d", "mime_type": "image/png"},
+        "business_connection_id": "b",
+        "direct_messages_topic": {"topic_id": 5},
+    },
+}
+_SLACK: dict[str, Any] = {
+    "team_id": "T1",
+    "is_ext_shared_channel": True,
+    "event": {
+        "type": "message",
+        "subtype": "file_share",
+        "channel": "C1",
+        "channel_type": "channel",
+        "user": "U1",
+        "user_team": "T2",
+        "user_profile": {"real_name": "A"},
+        "ts": "1.000001",
+        "thread_ts": "0.000001",
+        "parent_user_id": "UBOT",
+        "text": "<@UBOT> <https://e.com|x> &amp;",
+        "files": [{"id": "F1", "mimetype": "image/png"}],
+        "message": {"text": "a", "user": "U1", "ts": "1.1", "edited": {"ts": "2.1"}},
+        "previous_message": {"text": "b"},
+    },
+}
+
+
+def _mutated(draw: st.DrawFn, value: Any) -> Any:
+    """`value` with some of its parts replaced by anything, or left out."""
+    match draw(st.integers(0, 12)):
+        case 0:
+            return draw(_JSON)
+        case _ if isinstance(value, dict):
+            return {name: _mutated(draw, part) for name, part in value.items() if draw(st.integers(0, 12))}
+        case _ if isinstance(value, list):
+            return [_mutated(draw, part) for part in value]
+        case _:
+            return value
+
+
+@st.composite
+def _like(draw: st.DrawFn, shape: dict[str, Any]) -> Any:
+    return {name: _mutated(draw, part) for name, part in shape.items()}
+
+
+def _check(outcome: Incoming | Ignored | Migrated) -> None:
+    """What is a message has a key in every scope, and the key survives its text form."""
+    if isinstance(outcome, Incoming):
+        for scope in SessionScope:
+            key = outcome.key(scope)
+            assert SessionKey.parse(str(key)) == key
+        assert outcome.text.strip() or outcome.attachments
+
+
+@patient
+@given(st.one_of(_JSON, _like(_TELEGRAM)))
+def test_telegram_updates_never_raise(update: Any) -> None:
+    """From recorded shapes with parts torn out, and from anything at all."""
+    _check(normalize_telegram(update, TelegramIdentity(42, "TrivetBot")))
+
+
+@patient
+@given(st.one_of(_JSON, _like(_SLACK)), st.booleans())
+def test_slack_events_never_raise(payload: Any, is_edit: bool) -> None:
+    """From recorded shapes with parts torn out, and from anything at all."""
+    if is_edit and isinstance(payload, dict) and isinstance(payload.get("event"), dict):
+        payload["event"]["subtype"] = "message_changed"
+    me = SlackIdentity("T1", "UBOT", "BBOT")
+    _check(normalize_slack(payload, me, takes_part=lambda _channel, _ts: True))
+    _check(normalize_slash(payload, me))
+
+
+@patient
+@given(
+    st.builds(
+        DiscordMessage,
+        id=st.sampled_from(("1", "", "x")),
+        channel_id=st.sampled_from(("2", "a/b")),
+        author_id=st.sampled_from(("3", "42")),
+        author_name=st.text(max_size=5),
+        content=st.text(alphabet=st.sampled_from("<@!&#:>42 a\n"), max_size=30),
+        created_at_ms=st.integers(),
+        guild_id=st.none() | st.just("9"),
+        parent_id=st.none() | st.just("8"),
+        mentions=st.just(("42",)),
+    )
+)
+def test_discord_messages_never_raise(message: DiscordMessage) -> None:
+    """Whatever stands in the fields."""
+    _check(normalize_discord(message, DiscordIdentity("42")))
+
+
+@patient
+@given(st.text(), st.integers(0, 20), st.integers(0, 20))
+def test_cutting_a_mention_out_keeps_the_rest(text: str, start: int, length: int) -> None:
+    """Only the mention, white space and the punctuation of a greeting go."""
+    end = start + length
+    kept = without(text, [(start, end)])
+    rest = "".join((text[:start] + text[end:]).split())
+    assert rest.endswith("".join(kept.split()))
+    assert len(rest) - len("".join(kept.split())) <= 1
+
+
+@patient
+@given(st.from_regex(r"/[a-z]{1,8}( .*)?", fullmatch=True))
+def test_a_command_is_read_back(text: str) -> None:
+    """Name and arguments, whatever the arguments are."""
+    command = find_command(text)
+    assert command is not None
+    assert text.startswith(f"/{command.name}")

@@ -1,0 +1,202 @@
+"""How a Slack event is read. Each test says one rule of the Events API or of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from channels.normalized import Addressing, Command, Ignored, IgnoreReason, Incoming
+from channels.slack.address import SlackTarget, make_target, parse_target
+from channels.slack.normalize import SlackIdentity, normalize, normalize_slash
+from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.ids import SessionScope
+from gateway.contracts.messages import AttachmentKind, ControlKind
+
+ME = SlackIdentity(team_id="T1", user_id="UBOT", bot_id="BBOT")
+TS = "1712345678.000100"
+ROOT = "1712345000.000200"
+NAMES = {"U1": "Ada", "U2": "Bob"}
+
+
+def event(text: str = "hello", *, envelope: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """A message by U1 in the direct channel D1."""
+    inner = {"type": "message", "channel": "D1", "channel_type": "im", "user": "U1", "ts": TS, "text": text, **fields}
+    return {"type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event": inner, **(envelope or {})}
+
+
+def in_channel(text: str = "hello", **fields: Any) -> dict[str, Any]:
+    return event(text, channel="C1", channel_type="channel", **fields)
+
+
+def read(payload: dict[str, Any], *threads: tuple[str, str]) -> Incoming:
+    incoming = normalize(payload, ME, takes_part=lambda channel, ts: (channel, ts) in threads, names=NAMES)
+    assert isinstance(incoming, Incoming), incoming
+    return incoming
+
+
+def reason(payload: dict[str, Any]) -> IgnoreReason:
+    ignored = normalize(payload, ME, takes_part=lambda _channel, _ts: False)
+    assert isinstance(ignored, Ignored), ignored
+    return ignored.reason
+
+
+def test_a_direct_message_has_the_bare_user_key_and_no_thread() -> None:
+    incoming = read(event())
+    assert str(incoming.key(SessionScope.PLACE)) == "slack:U1"
+    assert incoming.id == f"slack:T1:D1:{TS}"
+    assert (incoming.addressing, incoming.author_name) == (Addressing.PRIVATE, "Ada")
+    assert incoming.sent_at_ms == 1_712_345_678_000
+    assert parse_target(incoming.address.target) == SlackTarget("D1", None, TS)
+
+
+def test_a_thread_in_a_direct_message_is_answered_in_that_thread() -> None:
+    incoming = read(event(thread_ts=ROOT))
+    assert (incoming.place, incoming.is_private) == (("D1", ROOT), True)
+    assert parse_target(incoming.address.target).thread_ts == ROOT
+
+
+def test_a_mention_in_a_channel_opens_a_thread_and_its_session() -> None:
+    incoming = read(in_channel("<@UBOT> what now?"))
+    assert (incoming.addressing, incoming.text) == (Addressing.MENTION, "what now?")
+    assert str(incoming.key(SessionScope.PLACE)) == f"slack:U1/C1/{TS}"
+    assert parse_target(incoming.address.target).thread_ts == TS
+
+
+def test_what_follows_in_the_thread_shares_the_session() -> None:
+    first = read(in_channel("<@UBOT> what now?"))
+    reply = read(in_channel("and then?", ts="1712345999.000001", thread_ts=TS), ("C1", TS))
+    assert reply.addressing is Addressing.THREAD
+    assert reply.key(SessionScope.PLACE) == first.key(SessionScope.PLACE)
+    assert reply.address.lane == first.address.lane == f"C1/{TS}"
+
+
+def test_the_bot_takes_part_in_the_threads_it_began() -> None:
+    assert read(in_channel(thread_ts=ROOT, parent_user_id="UBOT")).addressing is Addressing.THREAD
+    assert not read(in_channel(thread_ts=ROOT, parent_user_id="U2")).is_addressed
+
+
+def test_the_two_events_of_one_mention_have_one_id() -> None:
+    message = read(in_channel("<@UBOT> hi"))
+    mention = read(
+        event("<@UBOT> hi", type="app_mention", channel="C1", channel_type=None, envelope={"event_id": "Ev2"})
+    )
+    assert mention == message
+
+
+def test_a_channel_message_without_a_mention_is_not_for_the_bot() -> None:
+    assert not read(in_channel("hello all <!here>")).is_addressed
+
+
+def test_a_labelled_mention_counts() -> None:
+    assert read(in_channel("hey <@UBOT|trivet>: go")).text == "hey: go"
+
+
+def test_text_is_made_readable_and_only_then_unescaped() -> None:
+    text = (
+        "ask <@U2> or <@U9|eve> in <#C2|lab> <!here> <!subteam^S1|@ops> "
+        "<https://e.com/?a=1&amp;b=2|the docs> <https://e.com> <mailto:a@b.c|a@b.c> &lt;@U2&gt; 1 &amp;lt; 2"
+    )
+    assert read(event(text)).text == (
+        "ask @Bob or @eve in #lab @here @ops the docs (https://e.com/?a=1&b=2) https://e.com a@b.c <@U2> 1 &lt; 2"
+    )
+
+
+@pytest.mark.parametrize("subtype", ["file_share", "thread_broadcast", "me_message"])
+def test_these_subtypes_are_people_speaking(subtype: str) -> None:
+    assert read(event(subtype=subtype)).text == "hello"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"user": "UBOT"}, IgnoreReason.OWN),
+        ({"bot_id": "BBOT"}, IgnoreReason.OWN),
+        ({"bot_id": "B2"}, IgnoreReason.BOT),
+        ({"bot_profile": {"id": "B2"}}, IgnoreReason.BOT),
+        ({"subtype": "bot_message"}, IgnoreReason.BOT),
+        ({"subtype": "channel_join"}, IgnoreReason.SERVICE),
+        ({"subtype": "message_deleted"}, IgnoreReason.DELETED),
+        ({"subtype": "message_changed"}, IgnoreReason.NOT_AN_EDIT),
+        ({"type": "reaction_added"}, IgnoreReason.UNSUPPORTED),
+        ({"text": "  "}, IgnoreReason.EMPTY),
+        ({"ts": "1712345678"}, IgnoreReason.MALFORMED),
+        ({"user": None}, IgnoreReason.MALFORMED),
+    ],
+)
+def test_what_is_not_answered_has_a_reason(fields: dict[str, Any], expected: IgnoreReason) -> None:
+    assert reason(event(**fields)) is expected
+
+
+def test_a_persons_edit_is_told_from_an_unfurl() -> None:
+    message = {"type": "message", "user": "U1", "ts": TS, "text": "new", "edited": {"ts": "1712345700.000000"}}
+    changed = event(subtype="message_changed", user=None, ts="1712345700.000100", message=message,
+                    previous_message={"text": "old"})  # fmt: skip
+    incoming = read(changed)
+    assert (incoming.id, incoming.text) == (read(event()).id, "new")
+    assert incoming.edited_at_ms == 1_712_345_700_000
+    changed["event"]["previous_message"] = {"text": "new"}
+    assert reason(changed) is IgnoreReason.NOT_AN_EDIT
+
+
+def test_a_shared_channel_keeps_one_id_and_names_the_foreign_workspace() -> None:
+    shared = {"is_ext_shared_channel": True}
+    ours = read(in_channel("<@UBOT> hi") | shared)
+    twice = read(in_channel("<@UBOT> hi") | shared | {"team_id": "T9"})
+    assert ours.id == twice.id
+    foreign = read(in_channel("<@UBOT> hi", user_team="T9") | shared)
+    assert foreign.user_id == "T9.U1"
+
+
+def test_files_come_by_reference() -> None:
+    files = [
+        {"id": "F1", "name": "a.png", "mimetype": "image/png", "size": 5, "url_private_download": "https://files/a"},
+        {"id": "F2", "subtype": "slack_audio", "mimetype": "audio/webm", "name": "clip"},
+        {"id": "F3", "mode": "tombstone"},
+    ]
+    image, voice = read(event("", subtype="file_share", files=files)).attachments
+    assert (image.kind, voice.kind) == (AttachmentKind.IMAGE, AttachmentKind.VOICE)
+    assert json.loads(image.reference) == {"id": "F1", "url": "https://files/a"}
+
+
+@pytest.mark.parametrize("text", ["/status", "/trivet status", "/trivet /status"])
+def test_commands_are_found_with_and_without_our_name(text: str) -> None:
+    incoming = read(event(text))
+    assert incoming.text == "/status"
+    assert incoming.command is not None
+    assert incoming.command.control is ControlKind.STATUS
+
+
+def test_a_slash_command_is_a_message_of_its_own() -> None:
+    payload = {
+        "command": "/trivet",
+        "text": "title A &amp; B",
+        "user_id": "U1",
+        "channel_id": "C1",
+        "trigger_id": "1.2.a",
+    }
+    incoming = normalize_slash(payload, ME)
+    assert isinstance(incoming, Incoming)
+    assert (incoming.text, incoming.command) == ("/title A & B", Command("title", "A & B"))
+    assert (incoming.id, incoming.place) == ("slack:T1:C1:1.2.a", ("C1",))
+    assert incoming.addressing is Addressing.COMMAND
+    direct = normalize_slash({**payload, "channel_id": "D1", "text": ""}, ME)
+    assert isinstance(direct, Incoming)
+    assert (direct.place, direct.text, direct.is_private) == ((), "/help", True)
+    assert normalize_slash({"command": "/trivet"}, ME) == Ignored(IgnoreReason.MALFORMED)
+
+
+def test_a_workspace_may_be_part_of_the_key() -> None:
+    me = SlackIdentity("T1", "UBOT", enterprise_id="E1", channel="slack.T1")
+    incoming = normalize(event(), me, takes_part=lambda _channel, _ts: False)
+    assert isinstance(incoming, Incoming)
+    assert str(incoming.key(SessionScope.PLACE)) == "slack.T1:U1"
+    assert incoming.id == f"slack.T1:E1:D1:{TS}"
+
+
+def test_targets_are_canonical() -> None:
+    assert make_target(SlackTarget("C1", ROOT)) == f'{{"channel":"C1","thread_ts":"{ROOT}"}}'
+    for bad in ("", "[]", "{}", '{"channel":5}'):
+        with pytest.raises(BadEnvelope):
+            parse_target(bad)
