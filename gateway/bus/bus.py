@@ -26,12 +26,12 @@ async def open_bus(
     *,
     lane_messages_max: int = LANE_MESSAGES_MAX,
     queue_messages_max: int = QUEUE_MESSAGES_MAX,
+    process: ProcessName | None = None,
 ) -> RedisBus:
     """Connect to the Redis at `url` and see that it can serve us.
 
     Raises `ConfigError` for a wrong URL, password, server version or layout, `BusUnavailable` when nobody
-    answers. Intake and everything else have a connection each: a long list of replies to publish never
-    stands in front of a message.
+    answers. `process` is whose name the leases carry, by default this one.
     """
     server = Server.at(url)
     client = server.pool_client()
@@ -43,17 +43,32 @@ async def open_bus(
     except BaseException:
         await close_client(client)
         raise
-    return RedisBus(server, client, lane_messages_max=lane_messages_max, queue_messages_max=queue_messages_max)
+    return RedisBus(
+        server,
+        client,
+        process or ProcessName.of_this_process(),
+        lane_messages_max=lane_messages_max,
+        queue_messages_max=queue_messages_max,
+    )
 
 
 class RedisBus:
     """The rooms of the bus, one per port: `intake`, `access`, `lanes`, `deliveries`, `operator`."""
 
-    def __init__(self, server: Server, client: Redis, *, lane_messages_max: int, queue_messages_max: int) -> None:
+    def __init__(
+        self,
+        server: Server,
+        client: Redis,
+        process: ProcessName,
+        *,
+        lane_messages_max: int,
+        queue_messages_max: int,
+    ) -> None:
         keys, where = ShardKeys(0), server.where
         self._url = server.url
         self._keys = keys
         self._pool = pool = Pool(client, where)
+        # Two lines: a long list of replies to publish never stands in front of a message.
         self._intake_line = Line(server.line_client(), where)
         self._line = Line(server.line_client(), where)
         self.intake = Intake(
@@ -64,7 +79,7 @@ class RedisBus:
         )
         self.access = Access(self._line, pool, keys)
         self.lanes = AgentBus(self._line, pool, keys)
-        self.deliveries = Deliveries(self._line, pool, keys, ProcessName.of_this_process())
+        self.deliveries = Deliveries(self._line, pool, keys, process)
         self.operator = Operator(self._line, keys)
 
     def heartbeat(

@@ -66,16 +66,16 @@ class ControlLane:
         reader = self._receipts.get(worker)
         if reader is None:
             reader = self._receipts[worker] = self._reader(self._keys.receipts, worker)
+        entries = await reader.read(count=count, wait_s=wait_s)
         found: list[tuple[str, Receipt]] = []
-        for entry in await reader.read(count=count, wait_s=wait_s):
-            try:
-                receipt = decode(entry.fields[b"e"])
-                if not isinstance(receipt, Receipt):
-                    raise BadEnvelope(f"expected a receipt, found {type(receipt).__name__}")
-            except BadEnvelope as error:
-                await self._bury(reader, self._keys.receipts, entry, error)
-            else:
-                found.append((entry.id, receipt))
+        try:
+            for entry in entries:
+                receipt = await self._receipt(reader, entry)
+                if receipt is not None:
+                    found.append((entry.id, receipt))
+        except BaseException:  # cancelled, or Redis went away over an unreadable one
+            reader.put_back(entries)
+            raise
         return found
 
     async def finish_receipts(self, ids: Sequence[str]) -> None:
@@ -100,6 +100,16 @@ class ControlLane:
             dropped=int(entry.fields[b"dropped"]),
             was_running=entry.fields[b"running"] == b"1",
         )
+
+    async def _receipt(self, reader: GroupReader, entry: StreamEntry) -> Receipt | None:
+        try:
+            receipt = decode(entry.fields[b"e"])
+            if not isinstance(receipt, Receipt):
+                raise BadEnvelope(f"expected a receipt, found {type(receipt).__name__}")
+        except BadEnvelope as error:
+            await self._bury(reader, self._keys.receipts, entry, error)
+            return None
+        return receipt
 
     async def _bury(self, reader: GroupReader, stream: str, entry: StreamEntry, error: BadEnvelope) -> None:
         await self._line.run(

@@ -58,8 +58,18 @@ class Deliveries:
         knows whether the platform got it, SENT that only the entry is left to finish.
         """
         reader = await self._reader(channel, consumer)
+        entries = await reader.read(count=count, wait_s=wait_s)
+        try:
+            return await self._with_records(channel, reader, entries)
+        except BaseException:  # cancelled, or Redis went away between the two reads
+            reader.put_back(entries)
+            raise
+
+    async def _with_records(
+        self, channel: str, reader: GroupReader, entries: Sequence[StreamEntry]
+    ) -> Sequence[PendingReply]:
         readable: list[tuple[str, Reply]] = []
-        for entry in await reader.read(count=count, wait_s=wait_s):
+        for entry in entries:
             reply = await self._readable(channel, reader, entry)
             if reply is not None:
                 readable.append((entry.id, reply))

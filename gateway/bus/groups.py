@@ -67,6 +67,11 @@ class GroupReader:
                 return entries
         return await self._fresh(count, wait_s)
 
+    def put_back(self, entries: Sequence[StreamEntry]) -> None:
+        """These never reached the caller: the next read gives them again."""
+        self._handed_out.difference_update(entry.id for entry in entries)
+        self._has_backlog = True
+
     def finished(self, entry_id: str) -> None:
         """The entry was acknowledged, or given up."""
         self._handed_out.discard(entry_id)

@@ -1,0 +1,128 @@
+"""Opening a bus: clear words for everything that may be wrong, and never the password."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.contracts.errors import BusUnavailable, ConfigError
+from gateway.contracts.ports import (
+    AccessBus,
+    DeliveryBus,
+    IntakeBus,
+    LaneBus,
+    OperatorBus,
+    Verdict,
+)
+from tests.parts.bus_samples import message
+
+PASSWORD = "correct-horse"
+
+
+@pytest.fixture
+def guarded_port(valkey_server: EmbeddedValkey, raw_redis: Any) -> Iterator[int]:
+    """The server, listening on a loopback port too, with a password."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    raw_redis.config_set("bind", "127.0.0.1")
+    raw_redis.config_set("port", port)
+    raw_redis.config_set("requirepass", PASSWORD)
+    yield int(port)
+    raw_redis.config_set("requirepass", "")
+    raw_redis.config_set("port", 0)
+    raw_redis.flushall()
+
+
+async def test_the_rooms_keep_the_ports(bus: RedisBus) -> None:
+    """The types say so; a type checker fails here when a port and its room part."""
+    intake: IntakeBus = bus.intake
+    access: AccessBus = bus.access
+    lanes: LaneBus = bus.lanes
+    deliveries: DeliveryBus = bus.deliveries
+    operator: OperatorBus = bus.operator
+    assert all((intake, access, lanes, deliveries, operator))
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("", "must begin with redis://"),
+        ("localhost:6379", "must begin with redis://"),
+        ("http://localhost", "must begin with redis://"),
+        ("redis+sentinel://a,b/primary", "not supported yet"),
+        ("redis+cluster://a", "not supported yet"),
+        ("redis://host:port", "malformed"),
+        ("redis://[::1", "malformed"),
+        ("unix://", "path of a socket"),
+        ("redis://localhost?socket_timeout=soon", "cannot be used"),
+    ],
+)
+async def test_a_bad_url_is_refused_with_the_remedy(url: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=r"redis\.url") as caught:
+        await open_bus(url)
+    assert sentence in str(caught.value)
+
+
+async def test_a_password_opens_the_bus(guarded_port: int) -> None:
+    bus = await open_bus(f"redis://:{PASSWORD}@127.0.0.1:{guarded_port}/0")
+    assert (await bus.intake.enqueue(message(1))).verdict is Verdict.ACCEPTED
+    await bus.close()
+
+
+@pytest.mark.parametrize("login", ["", ":wrong-secret@", "nobody:wrong-secret@"])
+async def test_a_wrong_password_is_told_without_telling_it(guarded_port: int, login: str) -> None:
+    with pytest.raises(ConfigError, match="check user, password") as caught:
+        await open_bus(f"redis://{login}127.0.0.1:{guarded_port}/0")
+    assert "wrong-secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+async def test_an_unreachable_server_is_named_without_its_password() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        with pytest.raises(BusUnavailable, match=f"127.0.0.1:{port}") as caught:
+            await open_bus(f"redis://me:{PASSWORD}@127.0.0.1:{port}")
+    assert PASSWORD not in str(caught.value)
+
+
+async def test_another_layout_is_refused(bus: RedisBus, valkey_url: str, raw_redis: Any) -> None:
+    raw_redis.hset("{q0}:meta", "shards", "16")
+    with pytest.raises(ConfigError, match="shards = 16"):
+        await open_bus(valkey_url)
+    raw_redis.hset("{q0}:meta", "shards", "1")
+
+
+async def test_scripts_that_the_server_forgot_are_loaded_again(bus: RedisBus, raw_redis: Any) -> None:
+    await bus.intake.enqueue(message(1))
+    raw_redis.script_flush()
+    assert (await bus.intake.enqueue(message(2))).queued == 2
+
+
+async def test_an_emptied_server_is_no_reason_to_fail(bus: RedisBus, raw_redis: Any) -> None:
+    """FLUSHALL under a running role: groups are made again, intake goes on."""
+    await bus.deliveries.replies("telegram", "c1", count=1, wait_s=0)
+    raw_redis.flushall()
+    assert await bus.deliveries.replies("telegram", "c1", count=1, wait_s=0) == []
+    assert (await bus.intake.enqueue(message(1))).verdict is Verdict.ACCEPTED
+
+
+async def test_a_closed_bus_says_so(valkey_url: str) -> None:
+    bus = await open_bus(valkey_url)
+    await bus.close()
+    with pytest.raises(BusUnavailable, match="closed"):
+        await bus.operator.ping()
+
+
+def test_importing_the_package_is_cheap() -> None:
+    """`gateway.bus` itself loads no Redis client."""
+    program = "import sys, gateway.bus; sys.exit('redis' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

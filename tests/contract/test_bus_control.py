@@ -1,0 +1,131 @@
+"""The control lane: never behind work, a stop that really stops, each command to one worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gateway.bus.bus import RedisBus
+from gateway.contracts.messages import ControlKind, ControlRequest
+from gateway.contracts.ports import Claim, Verdict
+from tests.parts.bus_samples import ANNA, BORIS, control, message, reply
+
+
+@pytest.fixture(autouse=True)
+async def registered_workers(bus: RedisBus) -> None:
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    await bus.lanes.register("w2", lease_ttl_s=60)
+
+
+async def claim_one(bus: RedisBus, worker: str = "w1") -> Claim:
+    batch = await bus.lanes.claim(worker, lanes_max=10, messages_max=20, attempts_max=4)
+    (claim,) = batch.claims
+    return claim
+
+
+async def next_request(requests: AsyncIterator[tuple[str, ControlRequest]]) -> tuple[str, ControlRequest]:
+    return await asyncio.wait_for(anext(requests), 10)
+
+
+async def test_a_command_reaches_one_worker_and_its_answer_the_channel(bus: RedisBus, raw_redis: Any) -> None:
+    assert await bus.intake.request_control(control(1, kind=ControlKind.STATUS))
+    assert not await bus.intake.request_control(control(1, kind=ControlKind.STATUS)), "a redelivery"
+    requests = bus.lanes.control_requests("w1")
+    entry, request = await next_request(requests)
+    assert request == control(1, kind=ControlKind.STATUS)
+    await bus.lanes.finish_control(entry, reply(1))
+    (pending,) = await bus.deliveries.replies("telegram", "c1", count=10, wait_s=0)
+    assert pending.reply == reply(1)
+    assert raw_redis.xlen("{q0}:control") == 0
+
+
+async def test_commands_are_shared_out_among_workers(bus: RedisBus) -> None:
+    for number in range(2):
+        await bus.intake.request_control(control(number, kind=ControlKind.STATUS))
+    first, second = bus.lanes.control_requests("w1"), bus.lanes.control_requests("w2")
+    _, one = await next_request(first)
+    await bus.intake.request_control(control(2, kind=ControlKind.STATUS))
+    _, other = await next_request(second)
+    assert {one, other} == {control(0, kind=ControlKind.STATUS), control(2, kind=ControlKind.STATUS)}
+
+
+async def test_a_dead_workers_command_goes_to_a_living_one(bus: RedisBus) -> None:
+    await bus.intake.request_control(control(1))
+    _, request = await next_request(bus.lanes.control_requests("w1"))
+    await bus.lanes.drain("w1", [])
+    _, again = await next_request(bus.lanes.control_requests("w2"))
+    assert again == request
+
+
+async def test_a_status_request_leaves_the_lane_alone(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    await bus.intake.request_control(control(1, kind=ControlKind.STATUS))
+    assert await bus.operator.lane_depth(ANNA) == (1, False)
+
+
+async def test_stop_cancels_the_turn_and_drops_what_waits(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    claim = await claim_one(bus)
+    await bus.intake.enqueue(message(2))
+    await bus.intake.enqueue(message(3))
+    assert await bus.intake.request_control(control(1))
+    _, request = await next_request(bus.lanes.control_requests("w2"))
+    assert (request.dropped, request.was_running) == (2, True)
+    assert await bus.lanes.beat("w1", lease_ttl_s=60) == (str(ANNA),)
+    assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
+    assert await bus.lanes.commit(claim, handled=1)
+    assert (await bus.operator.figures()).queued == 0
+
+
+@pytest.mark.parametrize("settle_ms", [0, 60_000])
+async def test_stop_empties_a_lane_that_nobody_runs(bus: RedisBus, settle_ms: int, raw_redis: Any) -> None:
+    """Ready or still settling, the lane is gone, and the next message starts afresh."""
+    await bus.intake.enqueue(message(1), settle_ms=settle_ms)
+    await bus.intake.request_control(control(1))
+    _, request = await next_request(bus.lanes.control_requests("w1"))
+    assert (request.dropped, request.was_running) == (1, False)
+    assert not raw_redis.exists("{q0}:mb:telegram:1", "{q0}:ready", "{q0}:delay")
+    assert (await bus.intake.enqueue(message(2))).verdict is Verdict.ACCEPTED
+    assert (await claim_one(bus)).messages == (message(2),)
+
+
+async def test_stop_touches_no_other_lane(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1, BORIS))
+    await bus.intake.request_control(control(1, ANNA))
+    assert await bus.operator.lane_depth(BORIS) == (1, False)
+
+
+async def test_a_cancel_is_published_as_it_happens_and_told_once(bus: RedisBus) -> None:
+    cancels = bus.lanes.cancellations("w1")
+    listening = asyncio.ensure_future(anext(cancels))
+    number = 0
+    while not listening.done():  # pub/sub keeps nothing: stop turns until the subscription stands
+        number += 1
+        await bus.intake.enqueue(message(number))
+        claim = await claim_one(bus)
+        await bus.intake.request_control(control(number))
+        await asyncio.wait({listening}, timeout=0.05)
+        if not listening.done():
+            await bus.lanes.commit(claim, handled=1)
+    assert listening.result() == str(ANNA)
+    assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
+
+
+async def test_a_late_cancel_does_not_hit_the_next_turn(bus: RedisBus) -> None:
+    """The cancel names the fence of the turn it meant."""
+    await bus.intake.enqueue(message(1))
+    stopped = await claim_one(bus)
+    await bus.intake.request_control(control(1))
+    await bus.lanes.commit(stopped, handled=1)
+    await bus.intake.enqueue(message(2))
+    await claim_one(bus)
+    assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
+
+
+async def test_an_unfinished_command_is_handed_out_again_to_a_worker_that_asks_anew(bus: RedisBus) -> None:
+    await bus.intake.request_control(control(1))
+    first = await next_request(bus.lanes.control_requests("w1"))
+    assert await next_request(bus.lanes.control_requests("w1")) == first

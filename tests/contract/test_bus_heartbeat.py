@@ -1,0 +1,94 @@
+"""The pulse: it keeps a lease alive without the event loop's help, and tells the loop what it hears."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from gateway.bus.bus import RedisBus
+from gateway.bus.heartbeat import Heartbeat
+from gateway.bus.keys import ShardKeys
+from tests.parts.bus_samples import ANNA, control, message
+
+
+class Worker:
+    """A worker that only listens to its pulse."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+        self.is_cancelled = asyncio.Event()
+        self.is_lost = asyncio.Event()
+
+    def cancel(self, lane: str) -> None:
+        self.cancelled.append(lane)
+        self.is_cancelled.set()
+
+    def pulse(self, bus: RedisBus, url: str, *, lease_ttl_s: float = 60, loop_dead_after_s: float = 20) -> Heartbeat:
+        return Heartbeat(
+            url,
+            ShardKeys(0),
+            bus.lanes.leases,
+            "w1",
+            on_cancel=self.cancel,
+            on_lost=self.is_lost.set,
+            lease_ttl_s=lease_ttl_s,
+            beat_every_s=0.01,
+            loop_dead_after_s=loop_dead_after_s,
+        )
+
+
+async def test_a_blocked_event_loop_keeps_its_lease(bus: RedisBus, valkey_url: str, raw_redis: Any) -> None:
+    """The loop is blocked until the lease has moved by three times its length: the thread alone can do that."""
+    await bus.lanes.register("w1", lease_ttl_s=0.1)
+    worker = Worker()
+    async with worker.pulse(bus, valkey_url, lease_ttl_s=0.1):
+        began = raw_redis.zscore("{q0}:wk", "w1")
+        while raw_redis.zscore("{q0}:wk", "w1") < began + 300:
+            pass
+    assert not worker.is_lost.is_set()
+
+
+async def test_a_dead_event_loop_loses_its_lease(bus: RedisBus, valkey_url: str, raw_redis: Any) -> None:
+    """Whoever does not tick does not work: the beat ends while the loop is dead, and its lanes go to others."""
+    await bus.lanes.register("w1", lease_ttl_s=0.1)
+    async with Worker().pulse(bus, valkey_url, lease_ttl_s=0.1, loop_dead_after_s=0.05):
+        while not may_be_reaped(raw_redis):
+            pass
+
+
+def may_be_reaped(raw_redis: Any) -> bool:
+    """True once the worker's lease lies in the past: anybody may reap it."""
+    seconds, micros = raw_redis.time()
+    return bool(raw_redis.zscore("{q0}:wk", "w1") < seconds * 1000 + micros / 1000)
+
+
+async def test_a_lost_lease_is_reported_to_the_loop(bus: RedisBus, valkey_url: str) -> None:
+    worker = Worker()
+    async with worker.pulse(bus, valkey_url):
+        await asyncio.wait_for(worker.is_lost.wait(), 10)
+
+
+async def test_a_stop_arrives_with_the_next_beat(bus: RedisBus, valkey_url: str) -> None:
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    await bus.intake.enqueue(message(1))
+    await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
+    worker = Worker()
+    async with worker.pulse(bus, valkey_url):
+        await bus.intake.request_control(control(1))
+        await asyncio.wait_for(worker.is_cancelled.wait(), 10)
+    assert worker.cancelled == [str(ANNA)]
+
+
+async def test_the_pulse_reaps_the_dead(bus: RedisBus, valkey_url: str) -> None:
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    await bus.lanes.register("doomed", lease_ttl_s=60)
+    await bus.intake.enqueue(message(1))
+    await bus.lanes.claim("doomed", lanes_max=1, messages_max=1, attempts_max=4)
+    await bus.lanes.beat("doomed", lease_ttl_s=-1)
+    async with Worker().pulse(bus, valkey_url):
+        await asyncio.wait_for(bus.lanes.wait_for_work(timeout_s=5), 10)
+        batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
+        while not batch.claims:
+            await bus.lanes.wait_for_work(timeout_s=5)
+            batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
+    assert batch.claims[0].attempts == 1

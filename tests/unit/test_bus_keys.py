@@ -1,0 +1,133 @@
+"""Keys as data, holdings, names of processes, ledger rows: the parts of the bus without I/O."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.bus import ledger
+from gateway.bus.holdings import Holdings
+from gateway.bus.keys import DECLARED, DEDUPE_BUCKETS, ShardKeys, kind_of, lane_handle, shard_number
+from gateway.bus.processes import ProcessName
+from gateway.bus.scripts import all_scripts
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import DeliveryRecord, DeliveryState
+from gateway.limits import DEDUPE_BUCKET_H, DEDUPE_WINDOW_H
+
+NAMED = [
+    name
+    for name, member in vars(ShardKeys).items()
+    if not name.startswith("_") and (isinstance(member, property) or callable(member))
+]
+PUB_SUB = {"cancel_channel", "activity_channel"}
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMED) - PUB_SUB))
+def test_every_named_key_is_declared_once(name: str) -> None:
+    """The name and the row that describes it cannot part."""
+    member = getattr(ShardKeys(3), name)
+    key = member if isinstance(member, str) else member("7")
+    assert key.startswith("{q3}:")
+    assert kind_of(key) in DECLARED
+
+
+def test_a_foreign_key_is_not_ours() -> None:
+    assert kind_of("session:1") is None
+    assert kind_of("{q0}:unheard-of") is None
+
+
+def test_all_lanes_of_a_user_share_a_shard() -> None:
+    lanes = ["telegram:1", "telegram:1/-100", "telegram:1/-100/7"]
+    assert len({shard_number(SessionKey.parse(lane), 16) for lane in lanes}) == 1
+    assert len({shard_number(SessionKey("telegram", str(user)), 16) for user in range(200)}) == 16
+
+
+def test_a_handle_names_lane_and_owner() -> None:
+    assert lane_handle(SessionKey.parse("telegram:1/-100")) == "telegram:1/-100\x1ftelegram:1"
+
+
+def test_the_dedupe_buckets_cover_the_window_from_any_moment() -> None:
+    """An id seen at the very end of a bucket is still found a whole window later."""
+    assert (DEDUPE_BUCKETS - 1) * DEDUPE_BUCKET_H >= DEDUPE_WINDOW_H
+
+
+def test_every_script_has_its_own_name_and_digest() -> None:
+    scripts = all_scripts()
+    assert len({script.sha for script in scripts}) == len({script.name for script in scripts}) == len(scripts)
+    assert all("#!lua" not in script.text for script in scripts)
+
+
+def test_a_cancel_is_told_once_and_only_to_the_turn_it_meant() -> None:
+    held = Holdings()
+    held.take("w", "telegram:1", 5, 1)
+    assert held.cancelled("w", ["telegram:1\x1f4"]) == ()
+    assert held.cancelled("w", ["telegram:1\x1f5", "telegram:1\x1f5"]) == ("telegram:1",)
+    assert held.cancelled("w", ["telegram:1\x1f5"]) == ()
+
+
+def test_a_cancel_that_overtakes_its_claim_is_kept() -> None:
+    held = Holdings()
+    assert held.cancelled("w", ["telegram:1\x1f5"]) == ()
+    held.take("w", "telegram:1", 5, 1)
+    assert held.cancelled("w", []) == ("telegram:1",)
+
+
+def test_a_worker_that_begins_anew_holds_nothing() -> None:
+    held = Holdings()
+    held.take("w", "telegram:1", 5, 1)
+    held.take("v", "telegram:2", 6, 1)
+    held.forget("w")
+    assert held.messages("w", "telegram:1", 5) is None
+    assert held.known_fence("w") == 0
+    assert held.messages("v", "telegram:2", 6) == 1
+
+
+def test_dropping_an_old_lease_leaves_the_new_one() -> None:
+    held = Holdings()
+    held.take("w", "telegram:1", 6, 2)
+    held.drop("w", "telegram:1", 5)
+    assert held.messages("w", "telegram:1", 6) == 2
+
+
+def test_a_running_process_is_not_known_dead() -> None:
+    me = ProcessName.of_this_process()
+    assert me.is_mine(me.sign("channels"))
+    assert not me.knows_dead(me.sign("channels"))
+
+
+def test_an_ended_process_is_known_dead_even_if_its_number_is_used_again() -> None:
+    me = ProcessName.of_this_process()
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert me.knows_dead(ProcessName(me.machine, child.pid, 1).sign("channels"))
+    assert me.knows_dead(ProcessName(me.machine, os.getpid(), me.started + 1).sign("channels"))
+
+
+@pytest.mark.parametrize("signed", ["channels", "", "channels@", "channels@elsewhere.1.1", "a@b.c.d", "@..", "x@.1.1"])
+def test_nobody_is_judged_without_knowledge(signed: str) -> None:
+    """Another machine's processes, or a name nobody signed, are left to their lease."""
+    assert not ProcessName.of_this_process().knows_dead(signed)
+    assert not ProcessName("", 1, 1).knows_dead(signed)
+
+
+@given(
+    st.builds(
+        DeliveryRecord,
+        reply_id=st.text(),
+        state=st.sampled_from(DeliveryState),
+        attempt=st.integers(0, 10),
+        next_chunk=st.integers(0, 100),
+        chunks=st.integers(0, 100),
+        platform_ids=st.lists(st.text()).map(tuple),
+        updated_at_ms=st.integers(0, 2**53),
+        reason=st.text(),
+    )
+)
+def test_a_ledger_row_survives_redis(record: DeliveryRecord) -> None:
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in ledger.to_fields(record)]
+    assert ledger.from_fields(record.reply_id, dict(zip(words[::2], words[1::2], strict=True))) == record
