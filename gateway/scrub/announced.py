@@ -46,15 +46,62 @@ _TYPES: Final = frozenset({"str", "string", "String", "SecretStr"})
 """`password: str = "…"`: what follows the type may still be the value."""
 
 _SAYING: Final = frozenset(
-    (
-        "is was are equals equal это этот таков такой такая равен будет был es está era ist lautet war est était é foi"
-        " =is set to now becomes"
-    ).split()
+    [
+        "is",
+        "was",
+        "are",
+        "equals",
+        "equal",
+        "это",
+        "этот",
+        "таков",
+        "такой",
+        "такая",
+        "равен",
+        "будет",
+        "был",
+        "es",
+        "está",
+        "era",
+        "ist",
+        "lautet",
+        "war",
+        "est",
+        "était",
+        "é",
+        "foi",
+        "=is",
+        "set",
+        "to",
+        "now",
+        "becomes",
+    ]
 )
-_CARRYING: Final = frozenset("now to just simply still actually set changed теперь на сейчас просто ahora jetzt maintenant agora a to:".split())
+_CARRYING: Final = frozenset(
+    [
+        "now",
+        "to",
+        "just",
+        "simply",
+        "still",
+        "actually",
+        "set",
+        "changed",
+        "теперь",
+        "на",
+        "сейчас",
+        "просто",
+        "ahora",
+        "jetzt",
+        "maintenant",
+        "agora",
+        "a",
+        "to:",
+    ]
+)
 """Words between "is" and the value that do not loosen the bond: "is now", "was changed to"."""
 
-_MAKES_CERTAIN: Final = frozenset("api апи доступа шифрования access secreta privada".split())
+_MAKES_CERTAIN: Final = frozenset(["api", "апи", "доступа", "шифрования", "access", "secreta", "privada"])
 """Words after a vague `key` that say which key is meant."""
 
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
@@ -64,7 +111,17 @@ _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&am
 class AnnouncedValue:
     """State: an announcing word was read, its value is expected."""
 
-    __slots__ = ("_begun_at", "_bond", "_family", "_fillers", "_is_fresh", "_may_touch", "_newlines", "_quote", "_rest_read")
+    __slots__ = (
+        "_begun_at",
+        "_bond",
+        "_family",
+        "_fillers",
+        "_is_fresh",
+        "_may_touch",
+        "_newlines",
+        "_quote",
+        "_rest_read",
+    )
 
     def __init__(self, announcement: Announcement) -> None:
         self._family = announcement.family

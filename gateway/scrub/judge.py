@@ -6,6 +6,7 @@ stand-in, and looks as random as the way it was announced demands.
 
 from __future__ import annotations
 
+import itertools
 import re
 from enum import IntEnum
 from typing import Final
@@ -33,10 +34,16 @@ _REFERENCE: Final = re.compile(
     |(?:vault|ssm|op|file|env|keyring|aws|gcp|azure):|!(?:vault|secret|Ref|Sub|GetAtt)|await[ ]|new[ ]|function|lambda""",
     re.ASCII | re.VERBOSE,
 )
-_HASH: Final = re.compile(r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE)
-_MASKED: Final = re.compile(r"[*•xX.…_#\-?]{3,}|.{0,4}[*•]{3,}.{0,4}|\[redacted|<redacted|REDACTED|\[removed|\[hidden", re.ASCII)
+_HASH: Final = re.compile(
+    r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
+)
+_MASKED: Final = re.compile(
+    r"[*•xX.…_#\-?]{3,}|.{0,4}[*•]{3,}.{0,4}|\[redacted|<redacted|REDACTED|\[removed|\[hidden", re.ASCII
+)
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
-_DATE: Final = re.compile(r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII)
+_DATE: Final = re.compile(
+    r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
+)
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
@@ -44,18 +51,121 @@ _CAMEL: Final = re.compile(r"_?[a-z]*(?:[A-Z](?=[a-z]*[aeiouy])[a-z]{2,}){1,5}\d
 _UNSPEAKABLE: Final = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _STAND_IN: Final = frozenset(
-    (
-        "true false null none nil undefined required optional string str text number int boolean bool bytes object any password passwd pass"
-        " secret token key value hidden empty unset blank default changeme change-me example placeholder redacted masked here there yes no"
-        " not set missing invalid incorrect wrong correct valid unknown void disabled enabled public private protected varchar char"
-        " todo tbd n/a na foo bar baz foobar"
-    ).split()
+    [
+        "true",
+        "false",
+        "null",
+        "none",
+        "nil",
+        "undefined",
+        "required",
+        "optional",
+        "string",
+        "str",
+        "text",
+        "number",
+        "int",
+        "boolean",
+        "bool",
+        "bytes",
+        "object",
+        "any",
+        "password",
+        "passwd",
+        "pass",
+        "secret",
+        "token",
+        "key",
+        "value",
+        "hidden",
+        "empty",
+        "unset",
+        "blank",
+        "default",
+        "changeme",
+        "change-me",
+        "example",
+        "placeholder",
+        "redacted",
+        "masked",
+        "here",
+        "there",
+        "yes",
+        "no",
+        "not",
+        "set",
+        "missing",
+        "invalid",
+        "incorrect",
+        "wrong",
+        "correct",
+        "valid",
+        "unknown",
+        "void",
+        "disabled",
+        "enabled",
+        "public",
+        "private",
+        "protected",
+        "varchar",
+        "char",
+        "todo",
+        "tbd",
+        "n/a",
+        "na",
+        "foo",
+        "bar",
+        "baz",
+        "foobar",
+    ]
 )
 _SENTENCE: Final = frozenset(
-    (
-        "your the enter please must is are a an to password at least characters and or for of with in on not no this that be can cannot"
-        " should will you we it введите ваш пароль не и или в на для нужно должен"
-    ).split()
+    [
+        "your",
+        "the",
+        "enter",
+        "please",
+        "must",
+        "is",
+        "are",
+        "a",
+        "an",
+        "to",
+        "password",
+        "at",
+        "least",
+        "characters",
+        "and",
+        "or",
+        "for",
+        "of",
+        "with",
+        "in",
+        "on",
+        "not",
+        "no",
+        "this",
+        "that",
+        "be",
+        "can",
+        "cannot",
+        "should",
+        "will",
+        "you",
+        "we",
+        "it",
+        "введите",
+        "ваш",
+        "пароль",
+        "не",
+        "и",
+        "или",
+        "в",
+        "на",
+        "для",
+        "нужно",
+        "должен",
+    ]
 )
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
 _KEY_CHARS_MIN: Final = {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8}
@@ -95,7 +205,12 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
         return True
     if _SHOUTED_NAME.fullmatch(value):
         return True
-    return bool(re.search(r"your[-_ ]?|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\.|replace[-_]|insert[-_]|-here\b|_here\b", lowered))
+    return bool(
+        re.search(
+            r"your[-_ ]?|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\.|replace[-_]|insert[-_]|-here\b|_here\b",
+            lowered,
+        )
+    )
 
 
 def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
@@ -104,7 +219,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if len(value) < _CHARS_MIN[bond] or is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
-        return bond >= Bond.SAID and len(value) != 4 or bond == Bond.ASSIGNED
+        return (bond >= Bond.SAID and len(value) != 4) or bond == Bond.ASSIGNED
     if _DATE.fullmatch(value):
         return False
     if value.isalpha():
@@ -112,7 +227,9 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if bond == Bond.LOOSE:
         return _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value)
     if bond == Bond.ASSIGNED:
-        return is_quoted or not (_SNAKE.fullmatch(value) and re.search("pass|pwd|secret|token|key|cred|value|user|input|field", value))
+        return is_quoted or not (
+            _SNAKE.fullmatch(value) and re.search("pass|pwd|secret|token|key|cred|value|user|input|field", value)
+        )
     if not any(char.isdigit() for char in value) and not re.search(r"[!@#$%^&*+=~?|\\]", value[:-1]):
         return bool(_PHRASE.fullmatch(value)) and value.count("-") >= 3
     return _has_substance(value)
@@ -130,7 +247,9 @@ def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 def _has_substance(value: str) -> bool:
     """More than a number with a sign, a version or an ordinal (`2nd`, `#12`, `3.5`)."""
-    return sum(1 for char in value if char.isalpha()) >= 2 and any(char.isdigit() or not char.isalnum() for char in value)
+    return sum(1 for char in value if char.isalpha()) >= 2 and any(
+        char.isdigit() or not char.isalnum() for char in value
+    )
 
 
 def _classes(value: str) -> int:
@@ -152,5 +271,5 @@ def _is_mixed(value: str) -> bool:
         return False
     if has_digit and has_letter:
         return True
-    humps = sum(1 for left, right in zip(value, value[1:], strict=False) if left.islower() != right.islower())
+    humps = sum(1 for left, right in itertools.pairwise(value) if left.islower() != right.islower())
     return humps >= 4 and len(value) >= 12

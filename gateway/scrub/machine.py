@@ -83,12 +83,15 @@ class Machine:
         while (end := self._next_border(is_last=is_last)) > self._closed:
             if self._monotonic_s() > deadline_s:
                 raise Overrun
-            self._advance(end, is_last=is_last and end == len(self._view.text))
+            self._advance(end, is_last=False)
             self._closed = end
         if is_last:
+            self._advance(len(self._view.text), is_last=True)
             self._give(self._view.raw_length)
         else:
             self._forget()
+        if self._monotonic_s() > deadline_s:
+            raise Overrun
         clean = "".join(self._out)
         self._out.clear()
         return clean
@@ -100,7 +103,7 @@ class Machine:
         text = self._view.text
         window = min(len(text), self._closed + RUN_CHARS_MAX)
         if is_last and window == len(text):
-            return window
+            return self._closed
         unread = max(self._closed, self._seen - 1)
         border = closed_until(text, unread, window)
         if border > unread:

@@ -37,29 +37,85 @@ class Announcement(NamedTuple):
 
 
 _ANYWHERE: Final = {
-    Family.PERSONAL: (
-        "password passwords passwort passwörter passphrase passcode passwd passwrd pwd psw contraseña contraseñas contrasena"
-        " senha senhas kennwort passord hasło haslo wachtwoord lösenord"
-        " 密码 密碼 口令 暗号 パスワード 비밀번호 암호"
-    ).split(),
-    Family.KEY: (
-        "secret secrets token tokens credential credentials creds jeton segredo secreto geheimnis authorization"
-        " apikey apikeys secretkey accesskey privatekey signingkey encryptionkey masterkey accountkey sharedkey authkey"
-        " 密钥 密鑰 秘钥 金鑰 令牌 凭证 私钥 私鑰 トークン シークレット 토큰"
-    ).split(),
-    Family.VAGUE: "キー 키".split(),
+    Family.PERSONAL: [
+        "password",
+        "passwords",
+        "passwort",
+        "passwörter",
+        "passphrase",
+        "passcode",
+        "passwd",
+        "passwrd",
+        "pwd",
+        "psw",
+        "contraseña",
+        "contraseñas",
+        "contrasena",
+        "senha",
+        "senhas",
+        "kennwort",
+        "passord",
+        "hasło",
+        "haslo",
+        "wachtwoord",
+        "lösenord",
+        "密码",
+        "密碼",
+        "口令",
+        "暗号",
+        "パスワード",
+        "비밀번호",
+        "암호",
+    ],
+    Family.KEY: [
+        "secret",
+        "secrets",
+        "token",
+        "tokens",
+        "credential",
+        "credentials",
+        "creds",
+        "jeton",
+        "segredo",
+        "secreto",
+        "geheimnis",
+        "authorization",
+        "apikey",
+        "apikeys",
+        "secretkey",
+        "accesskey",
+        "privatekey",
+        "signingkey",
+        "encryptionkey",
+        "masterkey",
+        "accountkey",
+        "sharedkey",
+        "authkey",
+        "密钥",
+        "密鑰",
+        "秘钥",
+        "金鑰",
+        "令牌",
+        "凭证",
+        "私钥",
+        "私鑰",
+        "トークン",
+        "シークレット",
+        "토큰",
+    ],
+    Family.VAGUE: ["キー", "키"],
 }
 _WHOLE: Final = {
-    Family.PERSONAL: "pass pw pin clave mdp passe parola".split(),
-    Family.KEY: "auth".split(),
-    Family.VAGUE: "key keys chave schlüssel clé llave sid signature".split(),
-    Family.SCHEME: "bearer basic".split(),
-    Family.COOKIE: "cookie cookies".split(),
+    Family.PERSONAL: ["pass", "pw", "pin", "clave", "mdp", "passe", "parola"],
+    Family.KEY: ["auth"],
+    Family.VAGUE: ["key", "keys", "chave", "schlüssel", "clé", "llave", "sid", "signature"],
+    Family.SCHEME: ["bearer", "basic"],
+    Family.COOKIE: ["cookie", "cookies"],
 }
 _INFLECTED: Final = {
-    Family.PERSONAL: "парол пасворд пассворд пинкод пин-код".split(),
-    Family.KEY: "секрет токен".split(),
-    Family.VAGUE: "ключ".split(),
+    Family.PERSONAL: ["парол", "пасворд", "пассворд", "пинкод", "пин-код"],
+    Family.KEY: ["секрет", "токен"],
+    Family.VAGUE: ["ключ"],
 }
 _ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
@@ -69,7 +125,9 @@ _QUALIFIED: Final = re.compile(
     r"|service|server|admin|deploy|ssh|hmac|aes|jwt|webhook|consumer|storage|subscription|storageaccount|app|application|registry|bot|user"
     r"|апи|секретный|приватный|закрытый|лицензионный|мастер|de api|d'api|da api|api\s?密|accès|secreta|privada)[-_. ’'`\"]{0,2}\Z"
 )
-_DENIED_BEFORE: Final = re.compile(r"(?:public|primary|foreign|partition|sort|cache|hot|шапка|открытый|публичный|公)[-_. ]?\Z")
+_DENIED_BEFORE: Final = re.compile(
+    r"(?:public|primary|foreign|partition|sort|cache|hot|шапка|открытый|публичный|公)[-_. ]?\Z"
+)
 _LOOK_BACK_CHARS: Final = 24
 
 _DENYING: Final = (

@@ -29,7 +29,14 @@ def ends_openly(rule: Rule) -> bool:
 def test_an_example_is_found_whatever_stands_around_it(rule: Rule, example: str) -> None:
     for seed in range(4):
         token = draw(example, seed=seed)
-        for text in (token, f"see {token}.", f"用{token}登录", f"(**{token}**)", f'{{"x":"{token}"}}', f"a\\n{token}\\nb"):
+        for text in (
+            token,
+            f"see {token}.",
+            f"用{token}登录",
+            f"(**{token}**)",
+            f'{{"x":"{token}"}}',
+            f"a\\n{token}\\nb",
+        ):
             assert token not in scrub(text), text
 
 
