@@ -15,7 +15,7 @@ from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
 from gateway.scrub.units import CJK, HARD, UNIT_END
-from gateway.scrub.words import DENIES, Announcement, Family, is_announcing
+from gateway.scrub.words import Announcement, Family, is_announcing, vocabulary
 
 _FILLERS_MAX: Final = 5
 _NEWLINES_MAX: Final = 3
@@ -38,72 +38,9 @@ _SAYS: Final = re.compile(rf"[-|~]{UNIT_END}|[—–]")
 _OPENING: Final = re.compile(r"(?:\\*[\"']|[bBrRfFuU][\"']|`|\*{1,2}|[(\[]|[“”«„‘’「『《【])")
 _WORD: Final = re.compile(rf"[^\W\d_{CJK}](?:[^\W\d_{CJK}]|['-](?=[^\W\d_{CJK}])){{0,23}}")
 _CJK_WORDS: Final = re.compile(f"[{CJK}]{{1,12}}")
-_CJK_SAYS: Final = re.compile("是|为|為|叫|等于|就是|改成|设成|はで?|가|는|은|이")
 _STOP: Final = re.compile(rf"[.;?!,]{UNIT_END}|[。；？！，、]")
 
 _UNIT_OR_STOP: Final = re.compile(rf"{UNIT_END}|[:=,.;?!]{UNIT_END}|[—–]")
-_TYPES: Final = frozenset({"str", "string", "String", "SecretStr"})
-"""`password: str = "…"`: what follows the type may still be the value."""
-
-_SAYING: Final = frozenset(
-    [
-        "is",
-        "was",
-        "are",
-        "equals",
-        "equal",
-        "это",
-        "этот",
-        "таков",
-        "такой",
-        "такая",
-        "равен",
-        "будет",
-        "был",
-        "es",
-        "está",
-        "era",
-        "ist",
-        "lautet",
-        "war",
-        "est",
-        "était",
-        "é",
-        "foi",
-        "=is",
-        "set",
-        "to",
-        "now",
-        "becomes",
-    ]
-)
-_CARRYING: Final = frozenset(
-    [
-        "now",
-        "to",
-        "just",
-        "simply",
-        "still",
-        "actually",
-        "set",
-        "changed",
-        "теперь",
-        "на",
-        "сейчас",
-        "просто",
-        "ahora",
-        "jetzt",
-        "maintenant",
-        "agora",
-        "a",
-        "to:",
-    ]
-)
-"""Words between "is" and the value that do not loosen the bond: "is now", "was changed to"."""
-
-_MAKES_CERTAIN: Final = frozenset(["api", "апи", "доступа", "шифрования", "access", "secreta", "privada"])
-"""Words after a vague `key` that say which key is meant."""
-
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
 
@@ -144,7 +81,7 @@ class AnnouncedValue:
             self._is_fresh = False
             rest = _IDENTIFIER_REST.match(text, at, end)
             self._rest_read = rest.group() if rest and not self._may_touch and self._family is not Family.SCHEME else ""
-            if DENIES.match(self._rest_read):
+            if vocabulary().denies_after.match(self._rest_read):
                 return Step(at, is_over=True)
             at += len(self._rest_read)
         while at < end:
@@ -191,7 +128,7 @@ class AnnouncedValue:
 
     def _pass_word(self, text: str, at: int, end: int) -> int | None:
         if cjk := _CJK_WORDS.match(text, at, end):
-            if _CJK_SAYS.search(cjk.group()):
+            if vocabulary().says_cjk.search(cjk.group()):
                 self._bond = max(self._bond, Bond.SAID)
             self._fillers += 2
             return cjk.end() if self._fillers <= _FILLERS_MAX else None
@@ -204,7 +141,7 @@ class AnnouncedValue:
         word = _WORD.match(text, at, end)
         if word is None or not _UNIT_OR_STOP.match(text, word.end(), end):
             return at
-        if word.group() in _TYPES:
+        if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
             return word.end()
         if self._bond == Bond.ASSIGNED and self._rest_read:
@@ -215,19 +152,19 @@ class AnnouncedValue:
         lowered = word.lower()
         if is_announcing(lowered):
             return None
-        if lowered in _SAYING and self._bond < Bond.SAID:
+        if lowered in vocabulary().says and self._bond < Bond.SAID:
             self._bond = Bond.SAID
             return end
-        if self._rest_read.startswith("-") or DENIES.fullmatch(lowered):
+        if self._rest_read.startswith("-") or vocabulary().denies_after.fullmatch(lowered):
             return None
         is_plain = word.islower() or word.istitle() or word.isupper()
         if not is_plain and is_secret(word, self._family, self._bond, is_quoted=False):
             return at
         self._fillers += 1
-        if self._family is Family.VAGUE and lowered in _MAKES_CERTAIN:
+        if self._family is Family.VAGUE and lowered in vocabulary().certain_after:
             self._family = Family.KEY
             return end
-        if lowered not in _CARRYING:
+        if lowered not in vocabulary().carries:
             self._bond = Bond.LOOSE
         return end if self._fillers <= _FILLERS_MAX else None
 

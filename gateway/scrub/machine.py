@@ -21,7 +21,7 @@ from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
 from gateway.scrub.view import View
-from gateway.scrub.words import Announcement, Family, announcements, announcing
+from gateway.scrub.words import Announcement, Family, announcements, vocabulary
 
 _TOKEN_CHARS_MIN: Final = 12
 """No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
@@ -124,7 +124,10 @@ class Machine:
 
     def _forced_border(self, text: str, window: int) -> int:
         zone = window - _CUT_ZONE_CHARS
-        suspects = (self._rules.anchor.search(text, zone, window), announcing().search(self._lower(), zone, window))
+        suspects = (
+            self._rules.anchor.search(text, zone, window),
+            vocabulary().finder.search(self._lower(), zone, window),
+        )
         border = min((found.start() for found in suspects if found), default=window)
         self._cuts_off_at = border
         return border
