@@ -29,13 +29,12 @@ _BARE: Final = rf"(?:[^\s\"'`<>\\{HARD}{CJK}]|\\(?![nrtu\"'\\])|[<>](?![/a-zA-Z]
 _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{_VALUE_CHARS_MAX}}}")
 _BARE_REST: Final = re.compile(f"{_BARE}+")
 _IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
-_SPACES: Final = re.compile(r"[^\S\n]+")
 _QUOTE_MARK: Final = re.compile(r"(?<=\n)[>|]")
 _FENCE: Final = re.compile(rf"`{{3,}}[a-z]{{0,12}}{UNIT_END}|\\n")
 _CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}|</[a-z]{1,3}>")
 _ASSIGNS: Final = re.compile(rf":=|=>|={{1,3}}|->|:(?!//)|→|>(?=[^=>{HARD}{CJK}])")
 _SAYS: Final = re.compile(rf"[-|~]{UNIT_END}|[—–]")
-_OPENING: Final = re.compile(r"(?:\\*[\"']|[bBrRfFuU][\"']|`|\*{1,2}|[(\[]|[“”«„‘’「『《【])")
+_OPENING: Final = re.compile(r"[bBrRfFuU]?(?P<quote>\\*[\"']|`)|\*{1,2}|[(\[]|[“”«„‘’「『《【]")
 _WORD: Final = re.compile(rf"[^\W\d_{CJK}](?:[^\W\d_{CJK}]|['-](?=[^\W\d_{CJK}])){{0,23}}")
 _CJK_WORDS: Final = re.compile(f"[{CJK}]{{1,12}}")
 _STOP: Final = re.compile(rf"[.;?!,]{UNIT_END}|[。；？！，、]")
@@ -99,32 +98,43 @@ class AnnouncedValue:
 
     def _connect(self, text: str, at: int, end: int) -> int | None:
         """Past one connecting piece; `at` itself if a value may begin here; None to give up."""
-        if spaces := _SPACES.match(text, at, end):
-            return spaces.end()
-        if PLACEHOLDER.match(text, at, end):
-            return None
-        if text[at] == "\n":
+        char = text[at]
+        if char == "\n":
             self._newlines += 1
             return at + 1 if self._bond >= Bond.SAID and self._newlines <= _NEWLINES_MAX else None
+        if char.isspace():
+            return at + 1
+        if char.isalpha():
+            return self._pass_word(text, at, end)
+        return self._pass_sign(text, at, end)
+
+    def _pass_sign(self, text: str, at: int, end: int) -> int | None:
+        if _STOP.match(text, at, end) or PLACEHOLDER.match(text, at, end):
+            return None
         if quote_mark := _QUOTE_MARK.match(text, at, end):
             return quote_mark.end()
         if self._bond >= Bond.SAID and (fence := _FENCE.match(text, at, end)):
             return fence.end()
+        if assigns := _ASSIGNS.match(text, at, end):
+            self._bond = Bond.ASSIGNED
+            return assigns.end()
         if self._bond < Bond.ASSIGNED:
-            if sign := _ASSIGNS.match(text, at, end):
-                self._bond = Bond.ASSIGNED
-                return sign.end()
-            if sign := _SAYS.match(text, at, end):
+            if says := _SAYS.match(text, at, end):
                 self._bond = max(self._bond, Bond.SAID)
-                return sign.end()
+                return says.end()
             closing = _CLOSING.match(text, at, end)
             if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read):
                 return closing.end()
-        elif sign := _ASSIGNS.match(text, at, end):
-            return sign.end()
-        if _STOP.match(text, at, end):
-            return None
-        return self._pass_word(text, at, end)
+        return self._open(text, at, end)
+
+    def _open(self, text: str, at: int, end: int) -> int:
+        """Past the quote or bracket a value stands in, if there is one."""
+        opening = None if self._quote else _OPENING.match(text, at, end)
+        if opening is None:
+            return at
+        if self._bond == Bond.ASSIGNED and opening["quote"]:
+            self._quote = opening["quote"]
+        return opening.end()
 
     def _pass_word(self, text: str, at: int, end: int) -> int | None:
         if cjk := _CJK_WORDS.match(text, at, end):
@@ -134,13 +144,9 @@ class AnnouncedValue:
             return cjk.end() if self._fillers <= _FILLERS_MAX else None
         if self._quote:
             return at
-        if opening := _OPENING.match(text, at, end):
-            if self._bond == Bond.ASSIGNED and opening.group().lstrip("\\bBrRfFuU") in ('"', "'", "`"):
-                self._quote = opening.group()
-            return opening.end()
         word = _WORD.match(text, at, end)
         if word is None or not _UNIT_OR_STOP.match(text, word.end(), end):
-            return at
+            return self._open(text, at, end)
         if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
             return word.end()
@@ -199,7 +205,7 @@ class AnnouncedValue:
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> Step | None:
         """A value in quotes, spaces and all. None: the quote does not close, read the value as it stands."""
-        closing = text.find(self._quote.lstrip("bBrRfFuU"), at, min(end, at + _QUOTED_CHARS_MAX))
+        closing = text.find(self._quote, at, min(end, at + _QUOTED_CHARS_MAX))
         newline = text.find("\n", at, min(end, at + _QUOTED_CHARS_MAX) if closing < 0 else closing)
         if closing < 0 or newline >= 0:
             is_decided = newline >= 0 or end - at >= _QUOTED_CHARS_MAX or is_last
