@@ -1,10 +1,10 @@
 """Scrubbing: secrets do not get past the first process they enter.
 
-    from gateway.scrub import Scrubber
+from gateway.scrub import Scrubber
 
-    scrubber = Scrubber(known_values=settings.secrets())
-    clean = scrubber.scrub("my key is ghp_…")           # "my key is [redacted:github#3f1c]"
-    stream = scrubber.stream()                           # the same, for text that arrives in pieces
+scrubber = Scrubber(known_values=settings.secrets())
+clean = scrubber.scrub("my key is ghp_…")           # "my key is [redacted:github#3f1c]"
+stream = scrubber.stream()                           # the same, for text that arrives in pieces
 """
 
 from gateway.scrub.scrubber import (

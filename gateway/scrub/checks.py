@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -19,9 +20,8 @@ Check = Callable[[str], bool]
 
 _PERIOD_MAX: Final = 16
 _PLACEHOLDER: Final = re.compile(
-    r"example|sample|placeholder|your|xxxx|dummy|changeme|redacted|insert|replace|0123456789|123456789|abcdefgh"
-    r"|\.\.\.|\*\*\*",
-    re.IGNORECASE,
+    r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
+    r"|123456789|abcdefgh|ABCDEFGH|\.\.\.|\*\*\*"
 )
 _WORDLIKE: Final = re.compile(r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|v?\d[\d.]{0,6}|", re.ASCII)
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -31,7 +31,7 @@ def is_placeholder(text: str) -> bool:
     """Text that documentation writes in place of a secret: EXAMPLE, xxxx, abcdefgh, one pattern repeated."""
     if _PLACEHOLDER.search(text):
         return True
-    neighbours = sum(1 for left, right in zip(text, text[1:], strict=False) if 0 <= ord(right) - ord(left) <= 1)
+    neighbours = sum(1 for left, right in itertools.pairwise(text) if 0 <= ord(right) - ord(left) <= 1)
     if neighbours * 2 > len(text):
         return True
     longest = min(_PERIOD_MAX, len(text) // 2)
@@ -46,6 +46,11 @@ def is_wordy(text: str) -> bool:
 def varied(secret: str) -> bool:
     """Enough different characters, not wordy, not a placeholder."""
     return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_wordy(secret) and not is_placeholder(secret)
+
+
+def distinct(secret: str) -> bool:
+    """Enough different characters and not a placeholder; may be letters only."""
+    return len(set(secret)) >= min(8, len(secret) // 2) and not is_placeholder(secret)
 
 
 def has_digit(secret: str) -> bool:
@@ -115,10 +120,24 @@ def no_reference(secret: str) -> bool:
 
 
 _STAND_INS: Final = frozenset(
-    {"password", "passwd", "pass", "pwd", "pw", "secret", "token", "key", "user", "username", "xxx", "example", "redacted"}
+    {
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "pw",
+        "secret",
+        "token",
+        "key",
+        "user",
+        "username",
+        "xxx",
+        "example",
+        "redacted",
+    }
 )
 
 CHECKS: Final[Mapping[str, Check]] = {
     check.__name__: check
-    for check in (varied, has_digit, jwt, discord, basic, base58check, json_inside, no_reference)
+    for check in (varied, distinct, has_digit, jwt, discord, basic, base58check, json_inside, no_reference)
 }

@@ -8,11 +8,26 @@ from typing import Final
 from gateway.scrub.checks import is_placeholder
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
+from gateway.scrub.units import UNIT_END
 
-_PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[^;\s\"'\\]{1,4096})", re.ASCII)
-_BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=[;\s]|\Z)", re.IGNORECASE)
+_PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[!#-&(-:<-\[\]-~]{1,4096})", re.ASCII)
+_BETWEEN: Final = re.compile(rf"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?:(?=;)|{UNIT_END})", re.IGNORECASE)
 _ATTRIBUTES: Final = frozenset(
-    "path domain expires max-age samesite priority lang locale theme version tz timezone currency".split()
+    [
+        "path",
+        "domain",
+        "expires",
+        "max-age",
+        "samesite",
+        "priority",
+        "lang",
+        "locale",
+        "theme",
+        "version",
+        "tz",
+        "timezone",
+        "currency",
+    ]
 )
 _VALUE_CHARS_MIN: Final = 8
 
@@ -27,7 +42,7 @@ class CookieLine:
     def moved(self, by: int) -> None:
         """Keeps no position."""
 
-    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:  # noqa: ARG002 - the Protocol's
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         """See `State.step`."""
         while at < end:
             if between := _BETWEEN.match(text, at, end):

@@ -23,7 +23,9 @@ _MARK_CHARS_MAX: Final = 80
 
 _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
 _GAP: Final = re.compile(r"(?:\\{1,2}[nr]|[\s>|\"'+*`,\\-]){0,48}")
-_MATERIAL: Final = re.compile(r"[A-Za-z0-9+/=]{16}|(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):", re.ASCII)
+_MATERIAL: Final = re.compile(
+    r"[A-Za-z0-9+/=]{16}|(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):", re.ASCII
+)
 _ENDS: Final = re.compile(
     r"(?P<mark>-----END [A-Z0-9 ]{1,40}-----)"
     r"|[\"'](?![\s,+\\nr]{0,12}[\"'][A-Za-z0-9+/=-]{16})"

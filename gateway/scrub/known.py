@@ -42,12 +42,15 @@ class KnownValues:
             for found in self._pattern.finditer(text, start, end):
                 yield Span(found.start(), found.end(), RULE)
 
-    def open_from(self, text: str, start: int, end: int) -> int:
-        """Where in `text[start:end]` a value with spaces in it may have begun but not ended; `end` if nowhere."""
-        earliest = end
+    def reaches_over(self, text: str, start: int, border: int) -> int:
+        """Where in `text[start:border]` a value begins, or may begin, that ends behind `border`; else `border`.
+
+        Only a value with spaces in it can do that.
+        """
+        earliest = border
         for form in self._reaching:
-            for at in range(max(start, end - len(form) + 1), earliest):
-                if form.startswith(text[at:end]):
+            for at in range(max(start, border - len(form) + 1), earliest):
+                if form.startswith(text[at : at + len(form)]):
                     earliest = at
                     break
         return earliest

@@ -37,7 +37,8 @@ _LEFT_CHARS_MAX: Final = 96
 """The longest part of a token that may stand before its anchor (an Azure DevOps token: 76)."""
 
 _BOUNDARY: Final = (
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]))"
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])"
+    r"|(?<=\\u[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]))"
 )
 """A token does not begin inside a word; an escaped newline or an encoded sign before it is no word."""
 
@@ -65,22 +66,21 @@ class Rule:
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
-    def match(self, text: str, anchor_at: int, floor: int, end: int) -> Span | None:
-        """The secret whose anchor stands at `anchor_at`, within `text[floor:end]`."""
-        found = _compiled(self.body).match(text, anchor_at, end)
+    def match(self, run: str, anchor_at: int, floor: int) -> Span | None:
+        """The secret of this rule whose anchor stands at `anchor_at` of a run, not before `floor`."""
+        found = _compiled(self.body).match(run, anchor_at)
         if found is None:
             return None
         start, stop = found.span("secret") if "secret" in found.re.groupindex else found.span()
         if self.left:
-            window = max(floor, anchor_at - _LEFT_CHARS_MAX)
-            before = _compiled(f"(?:{self.left})\\Z").search(text, window, anchor_at)
+            before = _compiled(f"(?:{self.left})\\Z").search(run, max(floor, anchor_at - _LEFT_CHARS_MAX), anchor_at)
             if before is None:
                 return None
             start = before.start()
-        judged = text[start + self._anchor_chars(text, start) : stop]
+        judged = run[start + self._anchor_chars(run, start) : stop]
         if start < floor or not all(check(judged) for check in self.checks):
             return None
-        if self.more and (rest := _compiled(f"[{self.more}]+").match(text, stop, end)):
+        if self.more and (rest := _compiled(f"[{self.more}]+").match(run, stop)):
             stop = rest.end()
         return Span(start, stop, self.id)
 
@@ -175,7 +175,7 @@ def _rule(row: Mapping[str, Any]) -> Rule:
 
 
 def _with_alphabets(pattern: str) -> str:
-    return re.sub(r"\[:(\w+):\]", lambda name: ALPHABETS[name[1]], pattern)
+    return re.sub(r"\[:(\w+):\]", lambda name: _BOUNDARY if name[1] == "start" else ALPHABETS[name[1]], pattern)
 
 
 @cache

@@ -19,9 +19,9 @@ _ODD: Final = re.compile(f"[{_INVISIBLE}\x1b\u0130\uff01-\uff5e]")
 _SENTENCE_MARKS: Final = frozenset("\uff0c\uff1b\uff01\uff1f\uff08\uff09")
 """Full-width marks that end a clause in Chinese; they stay themselves, so that they still end one."""
 
-_PLAIN: Final = {
-    code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code) not in _SENTENCE_MARKS
-} | {0x0130: "I"}
+_PLAIN: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code) not in _SENTENCE_MARKS} | {
+    0x0130: "I"
+}
 
 
 class View:
@@ -45,7 +45,7 @@ class View:
         self._unfinished = ""
         if not is_last and (cut := _UNFINISHED_COLOUR.search(chunk)):
             chunk, self._unfinished = chunk[: cut.start()], cut.group()
-        if chunk.isascii() and "\x1b" not in chunk or not _ODD.search(chunk):
+        if (chunk.isascii() and "\x1b" not in chunk) or not _ODD.search(chunk):
             self.text += chunk
             self._raw += chunk
             return

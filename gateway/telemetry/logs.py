@@ -1,0 +1,95 @@
+"""Logs: structured, one line per event, scrubbed as the very last step.
+
+Scrubbing is done by the formatter, on the finished line: whatever a message, its arguments, its extra
+fields, a bound context variable or a traceback brought along, and whichever library logged it, has to pass
+there. Bind what belongs to one turn with `structlog.contextvars.bound_contextvars(turn_id=…)`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Final, TextIO
+
+import structlog
+from structlog.typing import Processor
+
+from gateway.contracts.ports import Scrubber
+
+QUIET: Final = ("httpx", "httpcore", "aiohttp.access", "hpack", "slack_sdk.web.async_client", "uvicorn.access")
+"""Loggers that tell every request at INFO, its address with the token in it included."""
+
+_OWN_HANDLERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "discord", "slack_bolt", "slack_sdk", "aiohttp")
+"""Libraries that bring handlers of their own; their records have to come to ours."""
+
+UNPRINTABLE: Final = "a log record could not be printed"
+
+
+class ScrubbingFormatter(logging.Formatter):
+    """Formats with `inner`, then scrubs. A record that cannot be formatted becomes one plain sentence."""
+
+    def __init__(self, scrubber: Scrubber, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._scrubber = scrubber
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The finished line of `record`, free of secrets."""
+        try:
+            line = self._inner.format(record)
+        except Exception as error:  # noqa: BLE001 - logging must not fail, nor fall back to a raw record
+            line = f"{UNPRINTABLE} (logger={record.name}, error={type(error).__name__})"
+        return self._scrubber.scrub(line)
+
+
+def configure_logs(
+    scrubber: Scrubber, *, level: str = "INFO", as_json: bool = True, output: TextIO | None = None
+) -> logging.Handler:
+    """Send structlog and every standard library logger through one scrubbing handler on the root.
+
+    `level` is a standard name in any case; `as_json` chooses JSON lines over text for a console; `output`
+    defaults to standard error. Calling it again replaces the handler. Returns the handler.
+    """
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    inner = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _renderer(as_json=as_json)],
+    )
+    handler = logging.StreamHandler(output or sys.stderr)
+    handler.setFormatter(ScrubbingFormatter(scrubber, inner))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in _OWN_HANDLERS:
+        library = logging.getLogger(name)
+        library.handlers.clear()
+        library.propagate = True
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.captureWarnings(capture=True)
+    return handler
+
+
+def _renderer(*, as_json: bool) -> Processor:
+    if as_json:
+        return structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+    return structlog.dev.ConsoleRenderer(colors=False)

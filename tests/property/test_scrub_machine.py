@@ -1,0 +1,200 @@
+"""What holds for every text: streams equal wholes, a second scrub changes nothing, the work is linear."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.scrub import Scrubber
+from tests.property.scrub_corpus import TOKENS, draw, leaks, look_alikes, positives
+
+SCRUBBER = Scrubber(["correct horse", "xK9-known-value"], placeholder_key=b"property")
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(draw(template, seed=3) for template in TOKENS.values()),
+        "password",
+        "my password is ",
+        "token: ",
+        '"api_key": "',
+        "Authorization: Bearer ",
+        "Cookie: a=",
+        "пароль от почты: ",
+        "密码",
+        "密码是",
+        "令牌：",
+        "hunter2",
+        "Qwe123!@#",
+        "correct horse battery",
+        "correct ",
+        "xK9-known-value",
+        "https://bob:",
+        "@example.org/",
+        "-----BEGIN RSA PRIVATE KEY-----\n",
+        "-----BEGIN ",
+        "-----END RSA PRIVATE KEY-----",
+        draw("<base64:64>\n<base64:64>\n", seed=4),
+        "[redacted:github#a1b2]",
+        "\x1b[31m",
+        "\x1b[",
+        "\u200b",
+        "，",
+        "。",
+        " ",
+        "\n",
+        '"',
+        "'",
+        "`",
+        "**",
+        "=",
+        ":",
+        ";",
+        "\\n",
+        "is",
+        "the",
+        "登录",
+        "ｇｈｐ＿",
+    ]
+)
+TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=6)), max_size=12).map("".join)
+
+
+def streamed(text: str, cuts: list[int]) -> str:
+    stream = SCRUBBER.stream()
+    edges = [0, *sorted(cuts), len(text)]
+    return "".join(stream.feed(text[left:right]) for left, right in itertools.pairwise(edges)) + stream.flush()
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS, st.data())
+def test_a_stream_equals_the_whole_however_it_is_cut(text: str, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8))
+    assert streamed(text, cuts) == SCRUBBER.scrub(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS)
+def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
+    assert streamed(text, list(range(len(text)))) == SCRUBBER.scrub(text)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+def test_scrubbing_twice_is_scrubbing_once(text: str) -> None:
+    once = SCRUBBER.scrub(text)
+    assert SCRUBBER.scrub(once) == once
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS)
+def test_text_grows_by_no_more_than_a_placeholder_for_each_finding(text: str) -> None:
+    found = SCRUBBER.findings(text)
+    assert len(SCRUBBER.scrub(text)) <= len(text) + 40 * len(found)
+    assert all(0 <= finding.start < finding.end <= len(text) for finding in found)
+    assert all(left.end <= right.start for left, right in itertools.pairwise(found))
+
+
+def test_every_two_part_split_of_the_corpus_equals_the_whole_and_leaks_nothing_early() -> None:
+    rng = random.Random(7)
+    for sample in rng.sample(list(positives(21)), 300):
+        whole = SCRUBBER.scrub(sample.text)
+        for cut in range(len(sample.text) + 1):
+            stream = SCRUBBER.stream()
+            early = stream.feed(sample.text[:cut])
+            assert whole.startswith(early) or leaks(sample, whole), sample
+            assert early + stream.feed(sample.text[cut:]) + stream.flush() == whole, sample
+
+
+def test_a_placeholder_never_leaves_a_stream_in_part() -> None:
+    for sample in list(positives(22))[::40]:
+        stream = SCRUBBER.stream()
+        for char in sample.text:
+            piece = stream.feed(char)
+            assert piece.count("[redacted:") == piece.count("]") or "]" in sample.text or "[" in sample.text
+
+
+def test_streams_hold_back_little() -> None:
+    held: list[int] = []
+    for sample in look_alikes(23):
+        stream = SCRUBBER.stream()
+        given_away = 0
+        for at, char in enumerate(sample.text, start=1):
+            given_away += len(stream.feed(char))
+            held.append(at - given_away)
+    held.sort()
+    mean, late = sum(held) / len(held), held[int(len(held) * 0.95)]
+    print(f"held back: mean {mean:.1f}, p95 {late}, p99 {held[int(len(held) * 0.99)]}")
+    assert mean <= 60
+    assert late <= 400
+
+
+HOSTILE = {
+    "assignments": "password=",
+    "assignments with a space": "password is ",
+    "quotes": 'password: "',
+    "announcing words": "key token secret ",
+    "begins": "-----BEGIN ",
+    "key headers": "-----BEGIN RSA PRIVATE KEY-----\n",
+    "anchors": "sk-",
+    "long anchors": "sk-proj-",
+    "token headers": "eyJ-",
+    "links": "://a:",
+    "otp links": "otpauth://a?b&",
+    "digits and anchors": "1:AA",
+    "chinese": "密码",
+    "spaces": " ",
+    "invisible": "\u200b",
+    "one letter": "a",
+    "mixed": "ghp_aB1cD2",
+    "cookies": "cookie: a=b; ",
+    "mail keys": "0123456789abcdef-us1",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_work_grows_with_the_text_and_with_nothing_else(name: str) -> None:
+    """Counted in attempts to match, each of which looks at a bounded piece of text."""
+
+    def attempts(chars: int) -> int:
+        machine = SCRUBBER.machine()
+        machine.feed((HOSTILE[name] * (chars // len(HOSTILE[name]) + 1))[:chars], is_last=True)
+        return machine.attempts
+
+    small, large = attempts(50_000), attempts(100_000)
+    assert large <= 100_000
+    assert large <= 2.5 * small + 50
+
+
+def test_a_hundred_kilobytes_of_base64() -> None:
+    text = draw("<base64:100000>", seed=6)
+    machine = SCRUBBER.machine()
+    clean = machine.feed(text, is_last=True)
+    assert machine.attempts <= 20_000
+    assert len(clean) > 95_000
+
+
+def test_a_megabyte_of_one_letter_in_small_pieces_is_read_once() -> None:
+    stream = SCRUBBER.stream()
+    clean = "".join(stream.feed("aaaaaaaa") for _ in range(125_000)) + stream.flush()
+    assert len(clean) == 1_000_000
+
+
+def test_a_secret_across_the_border_of_an_overlong_run_is_hidden() -> None:
+    for lead in range(16_300, 16_420, 7):
+        token = draw("ghp_<base62:36>", seed=lead)
+        text = "a" * lead + "-" + token + "-" + "b" * 100
+        clean = SCRUBBER.scrub(text)
+        assert not any(token[at : at + 12] in clean for at in range(len(token) - 11))
+        assert streamed(text, [9, 16_384, 16_390]) == clean
+
+
+def test_a_long_secret_across_the_border_is_hidden_to_its_end() -> None:
+    token = draw("IQoJb3JpZ2luX2Vj<base64:1900>", seed=1)
+    text = "x" * 15_500 + "-" + token + " end"
+    clean = SCRUBBER.scrub(text)
+    assert clean.endswith("] end")
+    assert len(clean) < 15_600

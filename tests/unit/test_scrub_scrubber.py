@@ -1,0 +1,134 @@
+"""The scrubber's promises: known values, stable placeholders, no raw text whatever happens."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from urllib.parse import quote
+
+import pytest
+
+from gateway.contracts.messages import Finding, RemovedSecrets
+from gateway.contracts.ports import Scrubber as ScrubberPort
+from gateway.scrub import Scrubber, StreamScrubber, findings, removed_secrets, report, scrub
+from gateway.scrub.placeholder import WHOLE_TEXT
+from tests.property.scrub_corpus import draw
+
+TOKEN = draw("ghp_<base62:36>", seed=1)
+OTHER = draw("ghp_<base62:36>", seed=2)
+OWN = 'p@ss "w/ö\\rd" 7'
+
+
+def scrubber(*values: str) -> ScrubberPort:
+    return Scrubber(values, placeholder_key=b"test")
+
+
+class TestPlaceholders:
+    def test_equal_secrets_are_recognisable_and_different_ones_differ(self) -> None:
+        first, second, third = scrubber().scrub(f"{TOKEN} {OTHER} {TOKEN}").split()
+        assert first == third != second
+        assert first.startswith("[redacted:github#")
+
+    def test_another_key_gives_another_placeholder(self) -> None:
+        assert Scrubber(placeholder_key=b"a").scrub(TOKEN) != Scrubber(placeholder_key=b"b").scrub(TOKEN)
+
+    def test_the_default_key_is_random(self) -> None:
+        assert Scrubber().scrub(TOKEN) != Scrubber().scrub(TOKEN)
+
+    def test_the_words_around_a_secret_do_not_change_its_placeholder(self) -> None:
+        alone = scrubber().scrub(TOKEN)
+        assert scrubber().scrub(f"password={TOKEN}") == f"password={alone}"
+        assert scrubber().scrub(f"мой токен: {TOKEN}.") == f"мой токен: {alone}."
+
+
+class TestKnownValues:
+    @pytest.mark.parametrize(
+        "form",
+        [
+            OWN,
+            json.dumps(OWN),
+            json.dumps(OWN, ensure_ascii=False),
+            json.dumps(json.dumps(OWN)),
+            quote(OWN),
+            quote(OWN, safe=""),
+            quote(OWN, safe="").lower(),
+            OWN.encode().hex(),
+            "".join(char + "\u200b" for char in OWN),
+        ],
+    )
+    def test_every_form_is_hidden(self, form: str) -> None:
+        clean = scrubber(OWN).scrub(f"<<{form}>>")
+        assert clean.startswith("<<")
+        assert "[redacted:known#" in clean
+        assert form.strip('"') not in clean
+
+    @pytest.mark.parametrize("lead", ["", "a", "ab", "abc"])
+    def test_base64_at_each_alignment(self, lead: str) -> None:
+        value = "a value nobody would guess"
+        wrapped = base64.b64encode(f"{lead}{value}xyz".encode()).decode()
+        clean = scrubber(value).scrub(f"see {wrapped} there")
+        assert "[redacted:known#" in clean
+        kept = clean.replace("see ", "").replace(" there", "")
+        assert not any(piece in kept for piece in (wrapped[at : at + 12] for at in range(4, len(wrapped) - 16)))
+
+    def test_a_value_with_spaces_is_found_in_any_stream(self) -> None:
+        whole = scrubber("open the red door").scrub("say open the open the red door now")
+        assert "red door" not in whole
+        for cut in range(34):
+            stream = scrubber("open the red door").stream()
+            text = "say open the open the red door now"
+            assert stream.feed(text[:cut]) + stream.feed(text[cut:]) + stream.flush() == whole
+
+    def test_lines_of_a_key_file_are_known_one_by_one(self) -> None:
+        lines = [draw("<base64:64>", seed=seed) for seed in range(3)]
+        clean = scrubber("\n".join(lines)).scrub(f"the second is {lines[1]}")
+        assert lines[1] not in clean
+
+    def test_a_value_too_short_to_be_told_from_a_word_is_not_searched(self) -> None:
+        assert scrubber("cat").scrub("concatenate") == "concatenate"
+
+    def test_a_known_value_wins_over_the_rule_for_its_looks(self) -> None:
+        assert scrubber(TOKEN).scrub(TOKEN).startswith("[redacted:known#")
+
+
+class TestFailingClosed:
+    def test_a_failure_inside_hides_the_whole_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object) -> None:
+            raise RuntimeError(TOKEN)
+
+        monkeypatch.setattr("gateway.scrub.machine.announcements", fail)
+        assert scrub(TOKEN) == WHOLE_TEXT
+        assert findings("abc") == (Finding("text", 0, 3),)
+        stream = StreamScrubber()
+        assert stream.feed("a b ") + stream.feed(f"{TOKEN} ") + stream.flush() == WHOLE_TEXT
+
+    def test_the_time_budget_hides_the_whole_text(self) -> None:
+        ticks = itertools.count()
+        slow = Scrubber(budget_s=2.0, monotonic_s=lambda: next(ticks) * 3.0)
+        assert slow.scrub("hello there") == WHOLE_TEXT
+
+    def test_a_stream_can_begin_a_new_text_after_flush(self) -> None:
+        stream = StreamScrubber(Scrubber())
+        assert stream.feed("one ") + stream.flush() == "one "
+        assert stream.feed("two ") + stream.flush() == "two "
+
+    def test_lone_surrogates_do_no_harm(self) -> None:
+        assert scrub("a \ud800 b") == "a \ud800 b"
+        assert "\udfff2" not in scrub("password: x\udfff2yz!")
+
+
+class TestReports:
+    def test_findings_point_into_the_raw_text(self) -> None:
+        text = f"\u200bkey {TOKEN[:9]}\u200b{TOKEN[9:]} and"
+        (finding,) = findings(text)
+        assert text[finding.start : finding.end].replace("\u200b", "") == TOKEN
+        assert finding.rule == "github"
+
+    def test_counts_per_kind(self) -> None:
+        text = f"{TOKEN} {OTHER} password: hunter2"
+        assert report(text) == {"github": 2, "named": 1}
+        assert removed_secrets(findings(text)) == (RemovedSecrets("github", 2), RemovedSecrets("named", 1))
+
+    def test_nothing_found(self) -> None:
+        assert report("good morning") == {}

@@ -1,0 +1,116 @@
+"""What the scrubber does to things people really write: a table of sentences."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gateway.scrub import scrub
+from tests.property.scrub_corpus import draw
+
+HIDDEN = "…"
+
+
+def told(text: str) -> str:
+    return re.sub(r"\[redacted:[a-z0-9-]+#[0-9a-f]{4}\]", HIDDEN, scrub(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("my password is hunter2!", "my password is …"),
+        ("password: hunter2.", "password: …."),
+        ("Password (hunter2) works", "Password (…) works"),
+        ("пароль: qwerty123, не забудь", "пароль: …, не забудь"),
+        ("Пароль от вайфая — Qwe!23asd", "Пароль от вайфая — …"),
+        ("密码是Abc12345，登录", "密码是…，登录"),
+        ("パスワードは hunter22 です", "パスワードは … です"),
+        ("la contraseña es hunter2x", "la contraseña es …"),
+        ("das Passwort lautet hunter2x", "das Passwort lautet …"),
+        ("le mot de passe: hunter2x", "le mot de passe: …"),
+        ("a senha é hunter2x", "a senha é …"),
+        ("DB_PASSWORD=hunter2\nDB_HOST=db", "DB_PASSWORD=…\nDB_HOST=db"),
+        ('{"password":"a b","port":1}', '{"password":"a b","port":1}'),
+        ('password = "correct horse battery staple"', 'password = "…"'),
+        ("https://bob:hunter2@example.org/x", "https://bob:…@example.org/x"),
+        ("Server=db;Password=hun;ter2x;Database=a", "Server=db;Password=…;Database=a"),
+        ("Cookie: a=1; sid=8d1f0ab3c95e72; theme=dark", "Cookie: a=1; sid=…; theme=dark"),
+        ("Authorization: Basic Ym9iOmh1bnRlcjI=", "Authorization: Basic …"),
+        ("password:\n```\nhunter2\n```", "password:\n```\n…\n```"),
+        ("my pin is 4821", "my pin is 4821"),
+        ("PIN: 4821", "PIN: …"),
+    ],
+)
+def test_secrets_go_and_words_stay(text: str, clean: str) -> None:
+    assert told(text) == clean
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password is required",
+        "password: string",
+        "password = os.environ['DB_PASSWORD']",
+        "password=${DB_PASSWORD}",
+        "password: <your password>",
+        "password: ********",
+        "password: [redacted:named#a1b2]",
+        "API_KEY=YOUR_API_KEY",
+        "token = get_token()",
+        "secret: sha256:0123",
+        "password_hash = 5f4dcc3b5aa765d61d8327deb882cf99",
+        "the token count is 4096",
+        "the key is under the mat2",
+        "tokenizer: gpt2-medium-v2",
+        "пароль должен содержать 8 символов",
+        "забыл пароль",
+        "密码错误",
+        "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----",
+        "write -----BEGIN RSA PRIVATE KEY----- first, then the rest",
+        "",
+        " \n",
+        "👩‍👩‍👧 ok",
+    ],
+)
+def test_talk_about_secrets_stays(text: str) -> None:
+    assert scrub(text) == text
+
+
+class TestKeyFiles:
+    def test_the_block_goes_and_the_text_around_it_stays(self) -> None:
+        key = draw("-----BEGIN RSA PRIVATE KEY-----\n<base64:64>\n<base64:40>\n-----END RSA PRIVATE KEY-----", seed=1)
+        assert told(f"see\n{key}\nbye") == "see\n…\nbye"
+
+    def test_escaped_newlines(self) -> None:
+        key = draw(
+            r'{"key":"-----BEGIN PRIVATE KEY-----\n<base64:64>\n<base64:20>\n-----END PRIVATE KEY-----\n","a":1}',
+            seed=1,
+        )
+        assert told(key) == r'{"key":"…\n","a":1}'
+
+    def test_a_key_without_its_end_goes_up_to_the_next_sentence(self) -> None:
+        key = draw("-----BEGIN EC PRIVATE KEY-----\n<base64:64>\n<base64:64>", seed=1)
+        assert told(f"{key}\n\nthat was all I could copy from it") == "…\n\nthat was all I could copy from it"
+
+    def test_at_most_twenty_thousand_characters_go(self) -> None:
+        key = draw("-----BEGIN PRIVATE KEY-----\n<base64:30000>", seed=1)
+        clean = scrub(key)
+        assert clean.startswith("[redacted:pem#")
+        assert 9_000 < len(clean) < 10_100
+
+
+class TestDisguises:
+    TOKEN = draw("ghp_<base62:36>", seed=5)
+
+    @pytest.mark.parametrize("mark", ["\u200b", "\u00ad", "\u2060", "\ufeff", "\x1b[31m", "\u202e"])
+    def test_invisible_characters_between_all_letters(self, mark: str) -> None:
+        assert told(f"see {mark.join(self.TOKEN)} there") == f"see {HIDDEN} there"
+
+    def test_full_width_letters(self) -> None:
+        wide = "".join(chr(ord(char) + 0xFEE0) for char in self.TOKEN)
+        assert told(f"see {wide} there") == f"see {HIDDEN} there"
+
+    def test_invisible_characters_elsewhere_stay(self) -> None:
+        assert scrub("a\u200bb \x1b[1mc\u00ad") == "a\u200bb \x1b[1mc\u00ad"
+        assert scrub("\u200b\u200b") == "\u200b\u200b"
