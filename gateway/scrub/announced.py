@@ -15,7 +15,7 @@ from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
 from gateway.scrub.units import CJK, HARD, UNIT_END
-from gateway.scrub.words import DENIES, Announcement, Family, is_announcing
+from gateway.scrub.words import Announcement, Family, is_announcing, vocabulary
 
 _FILLERS_MAX: Final = 5
 _NEWLINES_MAX: Final = 3
@@ -29,36 +29,17 @@ _BARE: Final = rf"(?:[^\s\"'`<>\\{HARD}{CJK}]|\\(?![nrtu\"'\\])|[<>](?![/a-zA-Z]
 _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{_VALUE_CHARS_MAX}}}")
 _BARE_REST: Final = re.compile(f"{_BARE}+")
 _IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
-_SPACES: Final = re.compile(r"[^\S\n]+")
 _QUOTE_MARK: Final = re.compile(r"(?<=\n)[>|]")
 _FENCE: Final = re.compile(rf"`{{3,}}[a-z]{{0,12}}{UNIT_END}|\\n")
 _CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}|</[a-z]{1,3}>")
 _ASSIGNS: Final = re.compile(rf":=|=>|={{1,3}}|->|:(?!//)|→|>(?=[^=>{HARD}{CJK}])")
 _SAYS: Final = re.compile(rf"[-|~]{UNIT_END}|[—–]")
-_OPENING: Final = re.compile(r"(?:\\*[\"']|[bBrRfFuU][\"']|`|\*{1,2}|[(\[]|[“”«„‘’「『《【])")
+_OPENING: Final = re.compile(r"[bBrRfFuU]?(?P<quote>\\*[\"']|`)|\*{1,2}|[(\[]|[“”«„‘’「『《【]")
 _WORD: Final = re.compile(rf"[^\W\d_{CJK}](?:[^\W\d_{CJK}]|['-](?=[^\W\d_{CJK}])){{0,23}}")
 _CJK_WORDS: Final = re.compile(f"[{CJK}]{{1,12}}")
-_CJK_SAYS: Final = re.compile("是|为|為|叫|等于|就是|改成|设成|はで?|가|는|은|이")
 _STOP: Final = re.compile(rf"[.;?!,]{UNIT_END}|[。；？！，、]")
 
 _UNIT_OR_STOP: Final = re.compile(rf"{UNIT_END}|[:=,.;?!]{UNIT_END}|[—–]")
-_TYPES: Final = frozenset({"str", "string", "String", "SecretStr"})
-"""`password: str = "…"`: what follows the type may still be the value."""
-
-_SAYING: Final = frozenset(
-    (
-        "is was are equals equal это этот таков такой такая равен будет был es está era ist lautet war est était é foi"
-        " =is set to now becomes"
-    ).split()
-)
-_CARRYING: Final = frozenset(
-    "now to just simply still actually set changed теперь на сейчас просто ahora jetzt maintenant agora a to:".split()
-)
-"""Words between "is" and the value that do not loosen the bond: "is now", "was changed to"."""
-
-_MAKES_CERTAIN: Final = frozenset("api апи доступа шифрования access secreta privada".split())
-"""Words after a vague `key` that say which key is meant."""
-
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
 
@@ -66,7 +47,17 @@ _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&am
 class AnnouncedValue:
     """State: an announcing word was read, its value is expected."""
 
-    __slots__ = ("_begun_at", "_bond", "_family", "_fillers", "_is_fresh", "_may_touch", "_newlines", "_quote", "_rest_read")
+    __slots__ = (
+        "_begun_at",
+        "_bond",
+        "_family",
+        "_fillers",
+        "_is_fresh",
+        "_may_touch",
+        "_newlines",
+        "_quote",
+        "_rest_read",
+    )
 
     def __init__(self, announcement: Announcement) -> None:
         self._family = announcement.family
@@ -89,7 +80,7 @@ class AnnouncedValue:
             self._is_fresh = False
             rest = _IDENTIFIER_REST.match(text, at, end)
             self._rest_read = rest.group() if rest and not self._may_touch and self._family is not Family.SCHEME else ""
-            if DENIES.match(self._rest_read):
+            if vocabulary().denies_after.match(self._rest_read):
                 return Step(at, is_over=True)
             at += len(self._rest_read)
         while at < end:
@@ -107,49 +98,56 @@ class AnnouncedValue:
 
     def _connect(self, text: str, at: int, end: int) -> int | None:
         """Past one connecting piece; `at` itself if a value may begin here; None to give up."""
-        if spaces := _SPACES.match(text, at, end):
-            return spaces.end()
-        if PLACEHOLDER.match(text, at, end):
-            return None
-        if text[at] == "\n":
+        char = text[at]
+        if char == "\n":
             self._newlines += 1
             return at + 1 if self._bond >= Bond.SAID and self._newlines <= _NEWLINES_MAX else None
+        if char.isspace():
+            return at + 1
+        if char.isalpha():
+            return self._pass_word(text, at, end)
+        return self._pass_sign(text, at, end)
+
+    def _pass_sign(self, text: str, at: int, end: int) -> int | None:
+        if _STOP.match(text, at, end) or PLACEHOLDER.match(text, at, end):
+            return None
         if quote_mark := _QUOTE_MARK.match(text, at, end):
             return quote_mark.end()
         if self._bond >= Bond.SAID and (fence := _FENCE.match(text, at, end)):
             return fence.end()
+        if assigns := _ASSIGNS.match(text, at, end):
+            self._bond = Bond.ASSIGNED
+            return assigns.end()
         if self._bond < Bond.ASSIGNED:
-            if sign := _ASSIGNS.match(text, at, end):
-                self._bond = Bond.ASSIGNED
-                return sign.end()
-            if sign := _SAYS.match(text, at, end):
+            if says := _SAYS.match(text, at, end):
                 self._bond = max(self._bond, Bond.SAID)
-                return sign.end()
+                return says.end()
             closing = _CLOSING.match(text, at, end)
             if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read):
                 return closing.end()
-        elif sign := _ASSIGNS.match(text, at, end):
-            return sign.end()
-        if _STOP.match(text, at, end):
-            return None
-        return self._pass_word(text, at, end)
+        return self._open(text, at, end)
+
+    def _open(self, text: str, at: int, end: int) -> int:
+        """Past the quote or bracket a value stands in, if there is one."""
+        opening = None if self._quote else _OPENING.match(text, at, end)
+        if opening is None:
+            return at
+        if self._bond == Bond.ASSIGNED and opening["quote"]:
+            self._quote = opening["quote"]
+        return opening.end()
 
     def _pass_word(self, text: str, at: int, end: int) -> int | None:
         if cjk := _CJK_WORDS.match(text, at, end):
-            if _CJK_SAYS.search(cjk.group()):
+            if vocabulary().says_cjk.search(cjk.group()):
                 self._bond = max(self._bond, Bond.SAID)
             self._fillers += 2
             return cjk.end() if self._fillers <= _FILLERS_MAX else None
         if self._quote:
             return at
-        if opening := _OPENING.match(text, at, end):
-            if self._bond == Bond.ASSIGNED and opening.group().lstrip("\\bBrRfFuU") in ('"', "'", "`"):
-                self._quote = opening.group()
-            return opening.end()
         word = _WORD.match(text, at, end)
         if word is None or not _UNIT_OR_STOP.match(text, word.end(), end):
-            return at
-        if word.group() in _TYPES:
+            return self._open(text, at, end)
+        if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
             return word.end()
         if self._bond == Bond.ASSIGNED and self._rest_read:
@@ -160,19 +158,19 @@ class AnnouncedValue:
         lowered = word.lower()
         if is_announcing(lowered):
             return None
-        if lowered in _SAYING and self._bond < Bond.SAID:
+        if lowered in vocabulary().says and self._bond < Bond.SAID:
             self._bond = Bond.SAID
             return end
-        if self._rest_read.startswith("-") or DENIES.fullmatch(lowered):
+        if self._rest_read.startswith("-") or vocabulary().denies_after.fullmatch(lowered):
             return None
         is_plain = word.islower() or word.istitle() or word.isupper()
         if not is_plain and is_secret(word, self._family, self._bond, is_quoted=False):
             return at
         self._fillers += 1
-        if self._family is Family.VAGUE and lowered in _MAKES_CERTAIN:
+        if self._family is Family.VAGUE and lowered in vocabulary().certain_after:
             self._family = Family.KEY
             return end
-        if lowered not in _CARRYING:
+        if lowered not in vocabulary().carries:
             self._bond = Bond.LOOSE
         return end if self._fillers <= _FILLERS_MAX else None
 
@@ -207,7 +205,7 @@ class AnnouncedValue:
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> Step | None:
         """A value in quotes, spaces and all. None: the quote does not close, read the value as it stands."""
-        closing = text.find(self._quote.lstrip("bBrRfFuU"), at, min(end, at + _QUOTED_CHARS_MAX))
+        closing = text.find(self._quote, at, min(end, at + _QUOTED_CHARS_MAX))
         newline = text.find("\n", at, min(end, at + _QUOTED_CHARS_MAX) if closing < 0 else closing)
         if closing < 0 or newline >= 0:
             is_decided = newline >= 0 or end - at >= _QUOTED_CHARS_MAX or is_last

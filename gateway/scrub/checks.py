@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ def is_placeholder(text: str) -> bool:
     """Text that documentation writes in place of a secret: EXAMPLE, xxxx, abcdefgh, one pattern repeated."""
     if _PLACEHOLDER.search(text):
         return True
-    neighbours = sum(1 for left, right in zip(text, text[1:], strict=False) if 0 <= ord(right) - ord(left) <= 1)
+    neighbours = sum(1 for left, right in itertools.pairwise(text) if 0 <= ord(right) - ord(left) <= 1)
     if neighbours * 2 > len(text):
         return True
     longest = min(_PERIOD_MAX, len(text) // 2)
@@ -119,7 +120,21 @@ def no_reference(secret: str) -> bool:
 
 
 _STAND_INS: Final = frozenset(
-    {"password", "passwd", "pass", "pwd", "pw", "secret", "token", "key", "user", "username", "xxx", "example", "redacted"}
+    {
+        "password",
+        "passwd",
+        "pass",
+        "pwd",
+        "pw",
+        "secret",
+        "token",
+        "key",
+        "user",
+        "username",
+        "xxx",
+        "example",
+        "redacted",
+    }
 )
 
 CHECKS: Final[Mapping[str, Check]] = {

@@ -13,7 +13,21 @@ from gateway.scrub.units import UNIT_END
 _PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[!#-&(-:<-\[\]-~]{1,4096})", re.ASCII)
 _BETWEEN: Final = re.compile(rf"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?:(?=;)|{UNIT_END})", re.IGNORECASE)
 _ATTRIBUTES: Final = frozenset(
-    "path domain expires max-age samesite priority lang locale theme version tz timezone currency".split()
+    [
+        "path",
+        "domain",
+        "expires",
+        "max-age",
+        "samesite",
+        "priority",
+        "lang",
+        "locale",
+        "theme",
+        "version",
+        "tz",
+        "timezone",
+        "currency",
+    ]
 )
 _VALUE_CHARS_MIN: Final = 8
 
@@ -28,7 +42,7 @@ class CookieLine:
     def moved(self, by: int) -> None:
         """Keeps no position."""
 
-    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:  # noqa: ARG002 - the Protocol's
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         """See `State.step`."""
         while at < end:
             if between := _BETWEEN.match(text, at, end):

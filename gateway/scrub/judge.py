@@ -6,12 +6,13 @@ stand-in, and looks as random as the way it was announced demands.
 
 from __future__ import annotations
 
+import itertools
 import re
 from enum import IntEnum
 from typing import Final
 
 from gateway.scrub.checks import is_placeholder, is_wordy
-from gateway.scrub.words import Family, is_announcing
+from gateway.scrub.words import Family, is_announcing, vocabulary
 
 
 class Bond(IntEnum):
@@ -27,17 +28,20 @@ class Bond(IntEnum):
     """`password: hunter2`, `password=hunter2`"""
 
 
-_REFERENCE: Final = re.compile(
-    r"""[$%@&#]?[{<\[(]|\$[A-Za-z_(]|%[A-Za-z_]\w*%|[A-Za-z_][\w.]*[(\[]|<|(?:/|\./|~/|\.\./)[\w.-]|[a-z][a-z0-9+.-]*://
-    |(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module|params|opts|options|conf)\.
-    |(?:vault|ssm|op|file|env|keyring|aws|gcp|azure):|!(?:vault|secret|Ref|Sub|GetAtt)|await[ ]|new[ ]|function|lambda""",
-    re.ASCII | re.VERBOSE,
+_EXPRESSION: Final = re.compile(
+    r"[{<\[(]|[$%@&#][{<\[(]|%\w+%|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring):"
+    r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
+    r"|params|opts|options|conf)\."
 )
+_CALL: Final = re.compile(r"\$?([A-Za-z_][A-Za-z_.]{2,})(?:[(\[]|\Z)", re.ASCII)
 _HASH: Final = re.compile(
     r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
 )
-_MASKED: Final = re.compile(
-    r"[*•xX.…_#\-?]{3,}|.{0,4}[*•]{3,}.{0,4}|\[redacted|<redacted|REDACTED|\[removed|\[hidden", re.ASCII
+_MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
+_INTERPOLATED: Final = ("${", "{{", "<", "%(", "{%", "$(", "#{")
+_STANDS_IN: Final = re.compile(
+    r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
+    r"|(?:replace|insert)[-_]|[-_]here\b"
 )
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
 _DATE: Final = re.compile(
@@ -49,20 +53,6 @@ _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _CAMEL: Final = re.compile(r"_?[a-z]*(?:[A-Z](?=[a-z]*[aeiouy])[a-z]{2,}){1,5}\d{0,3}", re.ASCII)
 _UNSPEAKABLE: Final = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
-_STAND_IN: Final = frozenset(
-    (
-        "true false null none nil undefined required optional string str text number int boolean bool bytes object any password passwd pass"
-        " secret token key value hidden empty unset blank default changeme change-me example placeholder redacted masked here there yes no"
-        " not set missing invalid incorrect wrong correct valid unknown void disabled enabled public private protected varchar char"
-        " todo tbd n/a na foo bar baz foobar"
-    ).split()
-)
-_SENTENCE: Final = frozenset(
-    (
-        "your the enter please must is are a an to password at least characters and or for of with in on not no this that be can cannot"
-        " should will you we it введите ваш пароль не и или в на для нужно должен"
-    ).split()
-)
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
 _KEY_CHARS_MIN: Final = {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8}
 _VAGUE_CHARS_MIN: Final = {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16}
@@ -86,27 +76,32 @@ def is_pass_phrase(value: str) -> bool:
     return (
         3 <= len(words) <= 12
         and all(2 <= len(word) <= 14 and word.isalnum() for word in words)
-        and not any(word.lower() in _SENTENCE for word in words)
+        and not any(word.lower() in vocabulary().sentence for word in words)
         and not any(word[0].isupper() for word in words[1:])
     )
 
 
 def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered = value.lower()
-    if lowered in _STAND_IN or _MASKED.match(value) or _HASH.match(value):
+    if lowered in vocabulary().stand_ins or _MASKED.match(value) or _HASH.match(value):
         return True
-    if value.startswith(("${", "{{", "<", "%(", "{%", "$(", "#{")):
+    if value.startswith(_INTERPOLATED) or _SHOUTED_NAME.fullmatch(value) or _STANDS_IN.search(lowered):
         return True
-    if not is_quoted and _REFERENCE.match(value):
+    return not is_quoted and _is_expression(value)
+
+
+def _is_expression(value: str) -> bool:
+    """Code that fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
+    if _EXPRESSION.match(value):
         return True
-    if _SHOUTED_NAME.fullmatch(value):
+    if "/" in value and is_wordy(value):
         return True
-    return bool(
-        re.search(
-            r"your[-_ ]?|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\.|replace[-_]|insert[-_]|-here\b|_here\b",
-            lowered,
-        )
-    )
+    call = _CALL.match(value)
+    if call is None or (
+        call.end() == len(value) and not value.startswith("$") and value[-1] not in "([" and "." not in value
+    ):
+        return False
+    return all(_is_regular(piece) for piece in re.split(r"[._]", call[1]) if piece)
 
 
 def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
@@ -115,7 +110,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if len(value) < _CHARS_MIN[bond] or is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
-        return bond >= Bond.SAID and len(value) != 4 or bond == Bond.ASSIGNED
+        return bond >= Bond.SAID
     if _DATE.fullmatch(value):
         return False
     if value.isalpha():
@@ -133,12 +128,16 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     """A word without digits: only its case, or quotes and an assignment, can make it a secret."""
-    is_regular = value.islower() or value.isupper() or value.istitle() or _CAMEL.fullmatch(value)
-    if value.isascii() and len(value) >= 8 and (not is_regular or _UNSPEAKABLE.search(value)):
+    if value.isascii() and len(value) >= 8 and (not _is_regular(value) or _UNSPEAKABLE.search(value)):
         return bond >= Bond.ADJACENT
     if is_quoted:
         return bond >= Bond.SAID and len(value) >= 6 and value.islower()
     return False
+
+
+def _is_regular(word: str) -> bool:
+    """Written as words are: in one case, capitalised, or in humps."""
+    return word.islower() or word.isupper() or word.istitle() or bool(_CAMEL.fullmatch(word))
 
 
 def _has_substance(value: str) -> bool:
@@ -167,5 +166,5 @@ def _is_mixed(value: str) -> bool:
         return False
     if has_digit and has_letter:
         return True
-    humps = sum(1 for left, right in zip(value, value[1:], strict=False) if left.islower() != right.islower())
+    humps = sum(1 for left, right in itertools.pairwise(value) if left.islower() != right.islower())
     return humps >= 4 and len(value) >= 12

@@ -21,7 +21,7 @@ from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
 from gateway.scrub.view import View
-from gateway.scrub.words import Announcement, Family, announcements, announcing
+from gateway.scrub.words import Announcement, Family, announcements, vocabulary
 
 _TOKEN_CHARS_MIN: Final = 12
 """No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
@@ -83,12 +83,15 @@ class Machine:
         while (end := self._next_border(is_last=is_last)) > self._closed:
             if self._monotonic_s() > deadline_s:
                 raise Overrun
-            self._advance(end, is_last=is_last and end == len(self._view.text))
+            self._advance(end, is_last=False)
             self._closed = end
         if is_last:
+            self._advance(len(self._view.text), is_last=True)
             self._give(self._view.raw_length)
         else:
             self._forget()
+        if self._monotonic_s() > deadline_s:
+            raise Overrun
         clean = "".join(self._out)
         self._out.clear()
         return clean
@@ -100,7 +103,7 @@ class Machine:
         text = self._view.text
         window = min(len(text), self._closed + RUN_CHARS_MAX)
         if is_last and window == len(text):
-            return window
+            return self._closed
         unread = max(self._closed, self._seen - 1)
         border = closed_until(text, unread, window)
         if border > unread:
@@ -121,7 +124,10 @@ class Machine:
 
     def _forced_border(self, text: str, window: int) -> int:
         zone = window - _CUT_ZONE_CHARS
-        suspects = (self._rules.anchor.search(text, zone, window), announcing().search(self._lower(), zone, window))
+        suspects = (
+            self._rules.anchor.search(text, zone, window),
+            vocabulary().finder.search(self._lower(), zone, window),
+        )
         border = min((found.start() for found in suspects if found), default=window)
         self._cuts_off_at = border
         return border

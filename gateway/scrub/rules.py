@@ -36,7 +36,10 @@ _COMPLETE_SHARE: Final = 0.75
 _LEFT_CHARS_MAX: Final = 96
 """The longest part of a token that may stand before its anchor (an Azure DevOps token: 76)."""
 
-_BOUNDARY: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]))"
+_BOUNDARY: Final = (
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])"
+    r"|(?<=\\u[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]))"
+)
 """A token does not begin inside a word; an escaped newline or an encoded sign before it is no word."""
 
 _REGEX_MARKS: Final = re.compile(r"[\[({]")

@@ -45,12 +45,12 @@ class Scrubber:
         *,
         placeholder_key: bytes | None = None,
         budget_s: float = BUDGET_S,
-        monotonic_s: Callable[[], float] = SystemClock().monotonic_s,
+        monotonic_s: Callable[[], float] | None = None,
     ) -> None:
         self._known = KnownValues(known_values)
         self._placeholders = Placeholders(placeholder_key or secrets.token_bytes(_KEY_BYTES))
         self._budget_s = budget_s
-        self._monotonic_s = monotonic_s
+        self._monotonic_s = monotonic_s or SystemClock().monotonic_s
 
     def scrub(self, text: str) -> CleanText:
         """The text with a placeholder for each secret. Never raises; a failure replaces the whole text."""

@@ -17,10 +17,14 @@ RUN_CHARS_MAX: Final = 16 * 1024
 CONTEXT_CHARS: Final = 64
 """How far a rule may look back: a stream keeps this much of what it already gave away."""
 
-CJK: Final = "\u2e80-\u2fff\u3040-\u318f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
-HARD: Final = (
-    r"\s\u2013-\u2015\u2018-\u201f\u2026\u3000-\u303f\u00ab\u00bb\uff0c\uff1b\uff01\uff1f\uff08\uff09\uff5f-\uff65"
+CJK: Final = (
+    "\u2e80-\u2fff\u3040-\u318f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
 )
+HARD: Final = (
+    r"\s\u00ab\u00bb\u2013-\u2015\u2018-\u201f\u2026\u3000-\u303f\uff01\uff08\uff09\uff0c\uff1b\uff1f\uff5f-\uff65"
+)
+"""Spaces, dashes, typographic quotes and CJK punctuation: never part of a word or a token."""
 
 UNIT_END: Final = rf"(?=[{HARD}{CJK}]|\Z)"
 """For a pattern that asks whether a run ends: true at the border of a closed unit as it is within a whole text."""

@@ -45,7 +45,7 @@ class View:
         self._unfinished = ""
         if not is_last and (cut := _UNFINISHED_COLOUR.search(chunk)):
             chunk, self._unfinished = chunk[: cut.start()], cut.group()
-        if chunk.isascii() and "\x1b" not in chunk or not _ODD.search(chunk):
+        if (chunk.isascii() and "\x1b" not in chunk) or not _ODD.search(chunk):
             self.text += chunk
             self._raw += chunk
             return

@@ -17,6 +17,7 @@ from channels.line import Rules
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import ReplyAddress, SessionScope
+from gateway.contracts.ports import QueueFigures
 from tests.parts.answering import EchoAgent
 from tests.parts.loopback import until
 from tests.parts.towns import Town, town, typing_in
@@ -301,10 +302,12 @@ async def until_queued(bus: RedisBus) -> None:
 async def _until_sent_or_failed(bus: RedisBus, town: Town) -> None:
     """Wait until no reply of the town's channel is on its way."""
     async with asyncio.timeout(20):
-        while (await bus.operator.figures()).queued or (await bus.operator.figures()).outbound_pending.get(
-            town.platform
-        ):
+        while _is_busy(await bus.operator.figures(), town.platform):  # noqa: ASYNC110 - Redis tells only those who ask
             await asyncio.sleep(0.02)
+
+
+def _is_busy(figures: QueueFigures, channel: str) -> bool:
+    return bool(figures.queued or figures.outbound_pending.get(channel))
 
 
 class DeafToAnswers:

@@ -75,7 +75,9 @@ def _base58check(payload: bytes) -> str:
 
 
 def _discord(rng: random.Random) -> str:
-    return ".".join([_b64(str(rng.randrange(10**17, 10**18)).encode()), *(fill(f"<base64url:{n}>", rng) for n in (6, 38))])
+    return ".".join(
+        [_b64(str(rng.randrange(10**17, 10**18)).encode()), *(fill(f"<base64url:{n}>", rng) for n in (6, 38))]
+    )
 
 
 _SPECIAL: Final[Mapping[str, Callable[[random.Random], str]]] = {
@@ -331,7 +333,7 @@ LOOK_ALIKES: Final = (
     "data:image/png;base64,iVBORw0KGgo<base64:200>",
     "arn:aws:iam::<digits:12>:role/deploy",
     "id: <uuid>",
-    "ETag: \"<hex:32>\"",
+    'ETag: "<hex:32>"',
     "bitcoin address 1<base58:33>",
     "ключ к успеху - это терпение и 100500 попыток",
     "пароль должен быть не короче 8 символов",
@@ -351,7 +353,7 @@ LOOK_ALIKES: Final = (
     "cookies are disabled in your browser",
     "def check_password(password: str, hashed: str) -> bool:",
     "if password == other_password: return token",
-    "input type=\"password\" name=\"password\"",
+    'input type="password" name="password"',
     "SELECT token, secret FROM users WHERE id = 5",
     "password_hash: $2b$12$<base62:53>",
     "GET /api/v1/users/<digits:8>/keys HTTP/1.1",
@@ -399,7 +401,9 @@ def _announced(kind: str, language: str, form: str, rng: random.Random) -> Sampl
 
 
 def _key_file(rng: random.Random) -> Sample:
-    name = rng.choice(["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY", "EC PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+    name = rng.choice(
+        ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY", "EC PRIVATE KEY", "PGP PRIVATE KEY BLOCK"]
+    )
     lines = [fill("<base64:64>", rng) for _ in range(rng.randrange(2, 12))]
     newline = rng.choice(["\n", "\\n", "\r\n", "\n    "])
     ending = rng.choice([f"{newline}-----END {name}-----", ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -65,7 +66,7 @@ TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=6)), max_size=12).map("".
 def streamed(text: str, cuts: list[int]) -> str:
     stream = SCRUBBER.stream()
     edges = [0, *sorted(cuts), len(text)]
-    return "".join(stream.feed(text[left:right]) for left, right in zip(edges, edges[1:], strict=False)) + stream.flush()
+    return "".join(stream.feed(text[left:right]) for left, right in itertools.pairwise(edges)) + stream.flush()
 
 
 @settings(max_examples=400, deadline=None)
@@ -94,7 +95,7 @@ def test_text_grows_by_no_more_than_a_placeholder_for_each_finding(text: str) ->
     found = SCRUBBER.findings(text)
     assert len(SCRUBBER.scrub(text)) <= len(text) + 40 * len(found)
     assert all(0 <= finding.start < finding.end <= len(text) for finding in found)
-    assert all(left.end <= right.start for left, right in zip(found, found[1:], strict=False))
+    assert all(left.end <= right.start for left, right in itertools.pairwise(found))
 
 
 def test_every_two_part_split_of_the_corpus_equals_the_whole_and_leaks_nothing_early() -> None:

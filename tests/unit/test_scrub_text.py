@@ -83,7 +83,10 @@ class TestKeyFiles:
         assert told(f"see\n{key}\nbye") == "see\n…\nbye"
 
     def test_escaped_newlines(self) -> None:
-        key = draw(r'{"key":"-----BEGIN PRIVATE KEY-----\n<base64:64>\n<base64:20>\n-----END PRIVATE KEY-----\n","a":1}', seed=1)
+        key = draw(
+            r'{"key":"-----BEGIN PRIVATE KEY-----\n<base64:64>\n<base64:20>\n-----END PRIVATE KEY-----\n","a":1}',
+            seed=1,
+        )
         assert told(key) == r'{"key":"…\n","a":1}'
 
     def test_a_key_without_its_end_goes_up_to_the_next_sentence(self) -> None:
