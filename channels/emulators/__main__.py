@@ -29,6 +29,7 @@ from channels.emulators.telegram import TelegramEmulator
 
 ADMIN_URL: Final = "TRIVET_DEMO_ADMIN_URL"
 ADMIN_TOKEN: Final = "TRIVET_DEMO_ADMIN_TOKEN"
+STDIN: Final = 0
 TELEGRAM_BOT_ID: Final = 4_242_001
 
 
@@ -79,7 +80,8 @@ def _told_to_stop() -> asyncio.Event:
         loop.add_signal_handler(number, stop.set)
 
     def watch_stdin() -> None:
-        while sys.stdin.buffer.readline():
+        # Not sys.stdin: the interpreter aborts when it ends while a thread holds that object's lock.
+        while os.read(STDIN, 4096):
             pass
         loop.call_soon_threadsafe(stop.set)
 

@@ -45,6 +45,10 @@ class TestWire:
         with pytest.raises(InvalidToken):
             await bot.initialize()
 
+    async def test_what_is_no_token_is_not_found(self, raw: Raw) -> None:
+        answers = [await raw.http.get(f"{raw.served.api_base}/bot{token}/getMe") for token in ("1:wrong", "wrong")]
+        assert [answer.json()["description"] for answer in answers] == ["Unauthorized", "Not Found"]
+
     async def test_an_unknown_method_is_404(self, raw: Raw) -> None:
         assert await raw.refusal("sendTelepathy") == "Not Found: method not found"
 

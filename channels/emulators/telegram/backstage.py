@@ -148,10 +148,10 @@ class Backstage:
                     raise bad_request("BUTTON_DATA_INVALID")
         return {"inline_keyboard": rows}
 
-    def spend(self, chat: Chat) -> None:
-        """One message's worth of the chat's allowance. Raises 429."""
+    def spend(self, chat: Chat, *, messages: int = 1) -> None:
+        """That many messages' worth of the chat's allowance, or none of it and a 429."""
         if not self.switch("unlimited"):
-            self.quotas.spend(chat.id)
+            self.quotas.spend(chat.id, messages)
 
     # --- what is done
 

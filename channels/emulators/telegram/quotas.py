@@ -26,6 +26,8 @@ PRIVATE: Final = Allowance(burst=20, per_s=1)
 GROUP: Final = Allowance(burst=20, per_s=20 / 60)
 OVERALL: Final = Allowance(burst=120, per_s=30)
 
+_EVERYTHING: Final = 0  # no chat has this id
+
 
 @dataclass(slots=True)
 class _Bucket:
@@ -40,17 +42,18 @@ class Quotas:
         self._now = now
         self._buckets: dict[int, _Bucket] = {}
 
-    def spend(self, chat_id: int) -> None:
-        """Take one message's worth. Raises the 429 that tells when there will be one again."""
-        wait_s = max(self._wait_s(0, OVERALL), self._wait_s(chat_id, GROUP if chat_id < 0 else PRIVATE))
+    def spend(self, chat_id: int, messages: int = 1) -> None:
+        """Take that many messages' worth. Raises the 429 that tells when there will be enough again."""
+        allowance = GROUP if chat_id < 0 else PRIVATE
+        wait_s = max(self._wait_s(_EVERYTHING, OVERALL, messages), self._wait_s(chat_id, allowance, messages))
         if wait_s > 0:
             raise too_many_requests(math.ceil(wait_s))
-        self._buckets[0].left -= 1
-        self._buckets[chat_id].left -= 1
+        self._buckets[_EVERYTHING].left -= messages
+        self._buckets[chat_id].left -= messages
 
-    def _wait_s(self, name: int, allowance: Allowance) -> float:
+    def _wait_s(self, name: int, allowance: Allowance, messages: int) -> float:
         now = self._now()
         bucket = self._buckets.setdefault(name, _Bucket(allowance.burst, now))
         bucket.left = min(allowance.burst, bucket.left + (now - bucket.at) * allowance.per_s)
         bucket.at = now
-        return 0.0 if bucket.left >= 1 else (1 - bucket.left) / allowance.per_s
+        return max(0.0, messages - bucket.left) / allowance.per_s

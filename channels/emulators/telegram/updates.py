@@ -49,7 +49,7 @@ class PollCut(Exception):
     """The connection of a waiting poll is to be cut, as by a network fault."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Pending:
     """One update that nobody has confirmed. `lane` orders webhook calls: the chat, or a person for buttons."""
 

@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 import hmac
 import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -24,7 +26,8 @@ from channels.emulators.telegram.methods import METHODS
 from channels.emulators.telegram.methods.method import Method
 from channels.emulators.telegram.updates import PollCut
 
-BAD_GATEWAY = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>502 Bad Gateway</body>\r\n</html>\r\n"
+_TOKEN: Final = re.compile(r"\d+:[\w-]+")
+BAD_GATEWAY: Final = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
 
 
 class Cut(Exception):
@@ -53,8 +56,7 @@ class Wire:
     def _enveloped(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             try:
-                if not hmac.compare_digest(request.path_params["token"].encode(), self._token.encode()):
-                    raise unauthorized()
+                self._admit(request.path_params["token"])
                 return await handler(request)
             except ApiError as refusal:
                 return _refusal(refusal)
@@ -63,6 +65,11 @@ class Wire:
                 return Response(status_code=499)
 
         return endpoint
+
+    def _admit(self, token: str) -> None:
+        """What does not even look like a token is not found; what does, but is not ours, is unauthorized."""
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            raise unauthorized() if _TOKEN.fullmatch(token) else ApiError(404, "Not Found")
 
     async def _call(self, request: Request) -> Response:
         method = METHODS.get(request.path_params["method"].lower())

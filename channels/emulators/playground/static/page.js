@@ -41,10 +41,7 @@ watch(
     sessions.soon();
   },
   () => {
-    showLink("live", "live");
-    for (const pane of panes.values()) {
-      pane.refresh().catch(pane.report);
-    }
+    Promise.all([...panes.values()].map((pane) => pane.refresh().catch(pane.report))).then(() => showLink("live", "live"));
   },
   () => showLink("lost", "connection lost"),
 );

@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { Faults } from "./faults.js";
 import { render } from "./message.js";
+import { placeOptions } from "./places.js";
 
 const TYPING_MS = 5500;
 const NEAR_END_PX = 80;
@@ -15,6 +16,8 @@ export class Pane {
     this.places = [];
     this.messages = new Map();
     this.unread = new Set();
+    this.loading = 0;
+    this.held = [];
     this.answering = null;
     this.changing = null;
     this.element = document.getElementById("pane").content.firstElementChild.cloneNode(true);
@@ -51,13 +54,28 @@ export class Pane {
 
   // --- what there is
 
-  async refresh() {
-    const [people, places] = await Promise.all([call("GET", this.path("people")), call("GET", this.path("places"))]);
-    this.people = people.people;
-    this.places = places.places;
-    this.#fillPeople();
-    this.#fillPlaces();
-    await Promise.all([this.#load(), this.faults.refresh()]);
+  refresh() {
+    return this.#holding(async () => {
+      const [people, places] = await Promise.all([call("GET", this.path("people")), call("GET", this.path("places"))]);
+      this.people = people.people;
+      this.places = places.places;
+      this.#fillPeople();
+      this.#fillPlaces();
+      await Promise.all([this.#load(), this.faults.refresh()]);
+    });
+  }
+
+  // What happens while an answer is on its way may be newer than the answer: it is looked at afterwards.
+  async #holding(work) {
+    this.loading += 1;
+    try {
+      await work();
+    } finally {
+      this.loading -= 1;
+    }
+    while (!this.loading && this.held.length) {
+      this.see(this.held.shift());
+    }
   }
 
   #fillPeople() {
@@ -70,45 +88,30 @@ export class Pane {
   #fillPlaces() {
     const select = this.part(".place");
     const chosen = select.value;
-    const mark = (place) => (this.unread.has(place.id) ? " •" : "");
-    const options = [];
-    for (const place of this.places) {
-      if (place.kind === "dm" && place.person_id === this.person?.id) {
-        options.push(new Option(`direct chat${mark(place)}`, place.id));
-      }
-    }
-    for (const group of this.places.filter((each) => each.kind === "group")) {
-      options.push(new Option(`${group.title}${mark(group)}`, group.id));
-      for (const thread of this.places.filter((each) => each.parent_id === group.id)) {
-        options.push(new Option(`\u2003↳ ${thread.title}${mark(thread)}`, thread.id));
-      }
-    }
-    for (const thread of this.places.filter((each) => each.kind === "thread" && !this.#isListed(each, options))) {
-      options.push(new Option(`↳ ${thread.title}${mark(thread)}`, thread.id));
-    }
+    const options = placeOptions(this.places, this.person, this.unread);
     select.replaceChildren(...options);
     select.value = options.some((each) => each.value === chosen) ? chosen : (options[0]?.value ?? "");
   }
 
-  #isListed(place, options) {
-    return options.some((each) => each.value === place.id);
-  }
-
-  async #load() {
-    this.#stopReply();
-    this.part(".typing").textContent = "";
-    const place = this.place;
-    this.unread.delete(place?.id);
-    this.#fillPlaces();
-    this.part(".address").textContent = place?.address ?? "";
-    this.part(".mention").disabled = false;
-    const given = place ? await call("GET", this.path(`messages?place=${encodeURIComponent(place.id)}`)) : { messages: [] };
-    if (place?.id !== this.place?.id) {
-      return;
-    }
-    this.messages = new Map(given.messages.map((each) => [each.id, each]));
-    this.#draw();
-    this.onChoice(this);
+  #load() {
+    return this.#holding(async () => {
+      const place = this.place;
+      if (place?.id !== this.shown) {
+        this.shown = place?.id;
+        this.#stopReply();
+        this.#showTyping("");
+      }
+      this.unread.delete(place?.id);
+      this.#fillPlaces();
+      this.part(".address").textContent = place?.address ?? "";
+      const path = this.path(`messages?place=${encodeURIComponent(place?.id ?? "")}`);
+      const given = place ? await call("GET", path) : { messages: [] };
+      if (place?.id === this.place?.id) {
+        this.messages = new Map(given.messages.map((each) => [each.id, each]));
+        this.#draw();
+        this.onChoice(this);
+      }
+    });
   }
 
   #draw() {
@@ -137,17 +140,19 @@ export class Pane {
   // --- what happens
 
   see(event) {
-    if (event.kind === "place") {
+    if (this.loading) {
+      this.held.push(event);
+    } else if (event.kind === "place") {
       this.refresh().catch(this.report);
-      return;
+    } else if (event.place_id === this.place?.id) {
+      this.#seeHere(event);
+    } else if (event.kind === "said") {
+      this.unread.add(event.place_id);
+      this.#fillPlaces();
     }
-    if (event.place_id !== this.place?.id) {
-      if (event.kind === "said" && this.places.some((each) => each.id === event.place_id)) {
-        this.unread.add(event.place_id);
-        this.#fillPlaces();
-      }
-      return;
-    }
+  }
+
+  #seeHere(event) {
     if (event.kind === "typing") {
       this.#showTyping(event.status);
     } else if (event.kind === "deleted") {

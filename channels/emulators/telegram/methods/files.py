@@ -66,9 +66,9 @@ async def send_media_group(backstage: Backstage, call: Call) -> list[Json]:
     chat = backstage.chat_of(call)
     target = backstage.target_of(call, chat)
     album = f"1{chat.next_message_id:016d}"
+    backstage.spend(chat, messages=len(parts))
     sent = []
     for kind, stored, caption in parts:
-        backstage.spend(chat)
         media = media_shape(kind, stored) | {"media_group_id": album}
         sent.append(backstage.post(chat, target, caption, media=media, files=(stored.name,)))
     return sent
