@@ -16,6 +16,7 @@ Json: TypeAlias = dict[str, Any]
 """One JSON object as a vendor's wire carries it. It stays at the edge: inside, there are dataclasses."""
 
 EVENTS_PER_LISTENER_MAX: Final = 10_000  # a page nobody reads any more must not fill the memory
+RECORDED_MAX: Final = 10_000  # how much of what came and went is kept for tests to look at
 _SEVER: Final = "emulator.sever"
 
 
@@ -57,7 +58,7 @@ class Severable:
     """ASGI middleware, outermost: lets an endpoint end its connection as a network fault would.
 
     ASGI has no message for that, so it reaches for the transport that uvicorn's protocols keep. On another
-    server `sever` raises, which ends the request with a 500.
+    server, or mounted in another app, everything works but the cutting, which raises.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -76,9 +77,12 @@ class Severed(BaseException):
 def line_of(scope: Scope) -> Callable[[], None]:
     """The one action on the connection of `scope` that needs no client: ending it without a word."""
     transport = scope.get(_SEVER)
-    if transport is None:
-        raise RuntimeError("Cutting a connection needs uvicorn and the Severable middleware around the app.")
-    abort: Callable[[], None] = transport.abort
+
+    def abort() -> None:
+        if transport is None:
+            raise RuntimeError("Cutting a connection needs uvicorn with nothing around the emulator's app.")
+        transport.abort()
+
     return abort
 
 

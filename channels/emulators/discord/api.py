@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,7 +17,7 @@ from starlette.routing import Route as StarletteRoute
 from channels.emulators.discord.buckets import Allowance, Buckets
 from channels.emulators.discord.errors import Refused, forbidden, invalid_form, no_such_route, unauthorized
 from channels.emulators.discord.world import File, World
-from channels.emulators.loopback import Json, sever
+from channels.emulators.loopback import RECORDED_MAX, Json, sever
 from channels.emulators.stage import Faults
 
 REQUEST_BYTES_MAX: Final = 25 * 1024 * 1024
@@ -47,8 +48,11 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`limited_as` names the rate bucket. Counted faults hit the routes that deliver something to people, so that
-    a test can aim at an answer and not at the typing before it."""
+    """`limited_as` names the rate bucket, if there is one of that name.
+
+    Counted faults hit the routes that deliver something to people, so that a test can aim at an answer and not at
+    the typing before it.
+    """
 
     method: str
     path: str
@@ -66,7 +70,7 @@ class Api:
         self._world = world
         self._buckets = buckets
         self._faults = faults
-        self.requests: list[tuple[str, str]] = []  # method and path of everything that came, for tests
+        self.requests: deque[tuple[str, str]] = deque(maxlen=RECORDED_MAX)  # method and path of what came
 
     def mount(self, prefix: str, routes: Sequence[Route]) -> list[StarletteRoute]:
         paths = dict.fromkeys(route.path for route in routes)

@@ -85,8 +85,18 @@ class MessagesApi:
         draft = new_draft(call.body, call.files, reply_to=reply_to, strips=self._switches.strips_content)
         message = self._posting.post(channel, self._world.bot, draft)
         if draft.nonce is not None:
-            self._nonces[draft.nonce] = (self._clock_s(), channel.id, message.id)
+            self._remember_nonce(draft.nonce, message)
         return JSONResponse(self._shape(message))
+
+    def _remember_nonce(self, nonce: str, message: Message) -> None:
+        now_s = self._clock_s()
+        while self._nonces:  # oldest first: the window is the same for all
+            oldest = next(iter(self._nonces))
+            if self._nonces[oldest][0] > now_s - self._switches.nonce_window_s:
+                break
+            del self._nonces[oldest]
+        self._nonces.pop(nonce, None)
+        self._nonces[nonce] = (now_s, message.channel_id, message.id)
 
     def _same_nonce(self, body: Json) -> Message | None:
         """The message that this nonce made before, if `enforce_nonce` asks for it and the window still stands.

@@ -27,7 +27,7 @@ from channels.emulators.discord.interactions import Interactions
 from channels.emulators.discord.posting import Draft, Posting, rewritten
 from channels.emulators.discord.stagecraft import as_person, as_place, as_said
 from channels.emulators.discord.switches import Switches
-from channels.emulators.discord.world import Channel, ChannelKind, File, Message, User, World
+from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageKind, User, World
 from channels.emulators.loopback import Audience, Severable
 from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
 
@@ -218,6 +218,13 @@ class DiscordEmulator:
         message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
         message.reactions[emoji] = [*message.reactions.get(emoji, []), user.id]
         self._herald.reacted(message, user, emoji, added=True)
+
+    def pin(self, person_id: str, message_id: str, place_id: str) -> None:
+        """A person pins a message: an update that is no edit, and a message of the system."""
+        message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
+        message.pinned = True
+        self._herald.changed(message)
+        self._posting.post(self._channel(place_id), user, Draft(kind=MessageKind.PINNED))
 
     def start_typing(self, person_id: str, place_id: str) -> None:
         self._herald.typing(self._channel(place_id), self.world.users[int(person_id)])

@@ -7,6 +7,7 @@ and bare links, mentions, timestamps. Everything else, tables and images too, is
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html import escape
@@ -15,6 +16,8 @@ from typing import Final
 NameOf = Callable[[str], str | None]
 """What a mention shows: `@42`, `@&42` or `#42` to a name, or None when nobody is called so."""
 
+DEPTH_MAX: Final = 8  # marks inside marks; deeper ones are shown as they were typed
+
 _FENCE: Final = re.compile(r"```(?:([\w+#.-]+)\n)?\n?(.*?)\n?```", re.DOTALL)
 _HEADING: Final = re.compile(r"(#{1,3}) +(\S.*)")
 _SMALL: Final = re.compile(r"-# +(\S.*)")
@@ -22,7 +25,7 @@ _ITEM: Final = re.compile(r"( *)(?:[-*]|(\d+)\.) +(\S.*)")
 _INLINE: Final = re.compile(
     r"""
       \\(?P<literal>[^\w\s])
-    | (?P<ticks>`{1,2})(?P<code>.+?)(?P=ticks)
+    | (?<!`)(?P<ticks>`{1,2})(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)
     | \*\*(?P<bold>(?:\\.|[^\\])+?)\*\*(?!\*)
     | __(?P<underline>(?:\\.|[^\\])+?)__(?!_)
     | ~~(?P<strike>.+?)~~
@@ -56,29 +59,32 @@ def to_html(text: str, name_of: NameOf) -> str:
     return "".join(parts)
 
 
-def _blocks(text: str, name_of: NameOf) -> str:
-    if not text:
-        return ""
-    rows: list[tuple[bool, str]] = []  # whether the row is a block of its own, and its HTML
-    lines = text.split("\n")
+def _blocks(text: str, name_of: NameOf, *, may_quote: bool = True) -> str:
+    """Quotes do not nest: `> >` is a quote that begins with a sign."""
+    parts: list[str] = []
+    lines = deque(text.split("\n") if text else ())
     while lines:
-        line = lines.pop(0)
-        if line.startswith(">>> "):
-            rows.append((True, f"<blockquote>{_blocks(chr(10).join([line[4:], *lines]), name_of)}</blockquote>"))
+        line = lines.popleft()
+        if may_quote and line.startswith(">>> "):
+            parts.append(_quote([line[4:], *lines], name_of))
             break
-        if line.startswith("> "):
+        if may_quote and line.startswith("> "):
             quoted = [line[2:]]
             while lines and lines[0].startswith("> "):
-                quoted.append(lines.pop(0)[2:])
-            rows.append((True, f"<blockquote>{_blocks(chr(10).join(quoted), name_of)}</blockquote>"))
+                quoted.append(lines.popleft()[2:])
+            parts.append(_quote(quoted, name_of))
         elif block := _block(line, name_of):
-            rows.append((True, block))
+            parts.append(block)
         else:
             paragraph = [line]
             while lines and not _starts_block(lines[0]):
-                paragraph.append(lines.pop(0))
-            rows.append((False, _inline("\n".join(paragraph), name_of)))
-    return "".join(html for _, html in rows)
+                paragraph.append(lines.popleft())
+            parts.append(_inline("\n".join(paragraph), name_of))
+    return "".join(parts)
+
+
+def _quote(lines: list[str], name_of: NameOf) -> str:
+    return f"<blockquote>{_blocks(chr(10).join(lines), name_of, may_quote=False)}</blockquote>"
 
 
 def _starts_block(line: str) -> bool:
@@ -99,12 +105,14 @@ def _block(line: str, name_of: NameOf) -> str | None:
     return None
 
 
-def _inline(text: str, name_of: NameOf) -> str:
+def _inline(text: str, name_of: NameOf, depth: int = 0) -> str:
+    if depth > DEPTH_MAX:
+        return _plain(text)
     parts: list[str] = []
     end = 0
     for found in _INLINE.finditer(text):
         parts.append(_plain(text[end : found.start()]))
-        parts.append(_mark(found, name_of))
+        parts.append(_mark(found, name_of, depth + 1))
         end = found.end()
     parts.append(_plain(text[end:]))
     return "".join(parts)
@@ -124,17 +132,17 @@ _TAGS: Final = {
 }
 
 
-def _mark(found: re.Match[str], name_of: NameOf) -> str:
+def _mark(found: re.Match[str], name_of: NameOf, depth: int) -> str:
     groups = found.groupdict()
     for kind, (opening, closing) in _TAGS.items():
         if groups[kind] is not None:
-            return opening + _inline(groups[kind], name_of) + closing
+            return opening + _inline(groups[kind], name_of, depth) + closing
     if groups["literal"]:
         return escape(groups["literal"])
     if groups["code"]:
         return f"<code>{escape(groups['code'])}</code>"
     if groups["label"]:
-        return _link(groups["target"], _inline(groups["label"], name_of))
+        return _link(groups["target"], _inline(groups["label"], name_of, depth))
     if url := groups["quiet"] or groups["bare"]:
         return _link(url, escape(url))
     if groups["mention"]:

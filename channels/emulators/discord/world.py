@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -138,6 +138,7 @@ class World:
         self.users: dict[int, User] = {bot.id: bot}
         self.guilds: dict[int, Guild] = {}
         self.channels: dict[int, Channel] = {}
+        self._dms: dict[int, Channel] = {}  # by the person
         self.origin = "http://127.0.0.1"  # as the last client called us: attachment links need an address
 
     def now_ms(self) -> int:
@@ -175,10 +176,10 @@ class World:
 
     def dm_with(self, user: User) -> Channel:
         """The one direct channel of the bot with this user: its id never changes."""
-        known = (c for c in self.channels.values() if c.is_dm and c.recipient_id == user.id)
-        return next(known, None) or self._keep(
-            Channel(self.new_id(), ChannelKind.DM, user.shown_as, recipient_id=user.id)
-        )
+        if user.id not in self._dms:
+            channel = Channel(self.new_id(), ChannelKind.DM, user.shown_as, recipient_id=user.id)
+            self._dms[user.id] = self._keep(channel)
+        return self._dms[user.id]
 
     def new_thread(
         self,
@@ -214,13 +215,6 @@ class World:
 
     def active_threads_of(self, guild: Guild) -> list[Channel]:
         return [c for c in self.channels.values() if c.guild_id == guild.id and c.is_thread and not c.archived]
-
-    def members_of(self, channel: Channel) -> Iterator[User]:
-        """Who can read the channel."""
-        if channel.recipient_id is not None:
-            yield from (self.users[channel.recipient_id], self.bot)
-        elif channel.guild_id is not None:
-            yield from (self.users[user_id] for user_id in self.guilds[channel.guild_id].member_ids)
 
     # --- what
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from channels.emulators.loopback import Json
+from channels.emulators.loopback import RECORDED_MAX, Json
 from channels.emulators.slack.switches import Switches
 
 
@@ -58,7 +59,13 @@ class Delivery:
         self.transport = transport
         self._switches = switches
         self._under_way: set[asyncio.Task[None]] = set()
-        self.lost: list[Parcel] = []
+        self.failures: deque[Failure] = deque(maxlen=RECORDED_MAX)
+        self.lost: deque[Parcel] = deque(maxlen=RECORDED_MAX)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is still waiting for its acknowledgement."""
+        return bool(self._under_way)
 
     def send(self, parcel: Parcel, *, as_retry: bool = False) -> None:
         """Begin now. `as_retry`: the first attempt already looks like a repetition."""
@@ -73,6 +80,7 @@ class Delivery:
             failure = await self.transport.attempt(parcel, number=number, reason=reason)
             if failure is None:
                 return
+            self.failures.append(failure)
             if delay_s is None or failure.is_final:
                 break
             reason = failure.reason

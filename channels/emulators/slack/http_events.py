@@ -6,13 +6,14 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlencode
 
 import httpx
 
-from channels.emulators.loopback import Json
+from channels.emulators.loopback import RECORDED_MAX, Json
 from channels.emulators.slack.delivery import Failure, Parcel
 from channels.emulators.slack.switches import Switches
 
@@ -35,7 +36,7 @@ class HttpEvents:
         self._switches = switches
         self._clock_s = clock_s
         self._client = httpx.AsyncClient(trust_env=False, follow_redirects=False)
-        self.sent: list[dict[str, str]] = []  # the headers of every request
+        self.sent: deque[dict[str, str]] = deque(maxlen=RECORDED_MAX)  # the headers of every request
 
     async def verify(self, token: str) -> bool:
         """The `url_verification` challenge of the set-up page: whether the app gave it back."""

@@ -17,13 +17,12 @@ NameOf = Callable[[str], str | None]
 
 _FENCE: Final = re.compile(r"```\n?(.*?)\n?```", re.DOTALL)
 _QUOTE: Final = re.compile(r"(?:^&gt; ?[^\n]*\n?)+", re.MULTILINE)
-_EDGE: Final = r"(?<![\w`])"
 _INLINE: Final = re.compile(
     r"`(?P<code>[^`\n]+)`"
     r"|<(?P<control>[^<>\n]+)>"
-    rf"|{_EDGE}\*(?P<bold>(?! )[^*\n]+?(?<! ))\*(?!\w)"
-    rf"|{_EDGE}_(?P<italic>(?! )[^_\n]+?(?<! ))_(?!\w)"
-    rf"|{_EDGE}~(?P<strike>(?! )[^~\n]+?(?<! ))~(?!\w)"
+    r"|(?<![\w`*])\*(?P<bold>(?! )[^*\n]+(?<! ))\*(?![\w*])"
+    r"|(?<![\w`_])_(?P<italic>(?! )[^_\n]+(?<! ))_(?![\w_])"
+    r"|(?<![\w`~])~(?P<strike>(?! )[^~\n]+(?<! ))~(?![\w~])"
 )
 _TAGS: Final = {"bold": "strong", "italic": "em", "strike": "s"}
 _MARKDOWN: Final = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])

@@ -58,7 +58,7 @@ class Posting:
             only_for=draft.only_for,
             streams_until_s=draft.streams_until_s,
         )
-        place.messages[message.ts] = message
+        place.keep(message)
         for file in draft.files:
             file.shares.append((place.id, message.ts))
         if opens_thread and root is not None:
@@ -86,5 +86,5 @@ class Posting:
             message.subtype = "tombstone"
             self._herald.changed(message, previous)
             return
-        del place.messages[message.ts]
+        place.forget(message)
         self._herald.deleted(message)

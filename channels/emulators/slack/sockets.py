@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import secrets
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from channels.emulators.loopback import Json, line_of
+from channels.emulators.loopback import RECORDED_MAX, Json, line_of
 from channels.emulators.slack.delivery import Failure, Parcel
 from channels.emulators.slack.errors import Refused
 from channels.emulators.slack.switches import Switches
@@ -46,8 +47,8 @@ class SocketMode:
         self._numbers = itertools.count(1)
         self._turn = 0
         self._waiting: dict[str, Parcel] = {}
-        self.acknowledged: list[str] = []  # envelope ids in the order of their acknowledgements
-        self.sent: list[Json] = []  # every envelope, retries too
+        self.acknowledged: deque[str] = deque(maxlen=RECORDED_MAX)  # envelope ids in the order of their answers
+        self.sent: deque[Json] = deque(maxlen=RECORDED_MAX)  # every envelope, retries too
         self.refused_tickets = 0
         self.is_enabled = True
 
@@ -143,6 +144,8 @@ class SocketMode:
         }
         if parcel.is_retried:
             envelope |= {"retry_attempt": number, "retry_reason": "timeout" if number else ""}
+        while len(self._waiting) >= RECORDED_MAX:  # the oldest were given up long ago
+            del self._waiting[next(iter(self._waiting))]
         self._waiting[envelope_id] = parcel
         self._turn += 1
         self.sent.append(envelope)

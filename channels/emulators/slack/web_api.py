@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from channels.emulators.loopback import Json, sever
+from channels.emulators.loopback import RECORDED_MAX, Json, sever
 from channels.emulators.slack.errors import RateLimited, Refused, invalid_blocks, missing_argument
 from channels.emulators.slack.limits import Limits
 from channels.emulators.slack.switches import Switches
@@ -79,7 +80,7 @@ class WebApi:
     switches: Switches
     faults: Faults
     methods: Mapping[str, Method]
-    calls: list[str] = field(default_factory=list)  # every method called, for tests
+    calls: deque[str] = field(default_factory=lambda: deque(maxlen=RECORDED_MAX))  # the methods called
 
     async def endpoint(self, request: Request) -> Response:
         name = request.path_params["method"]

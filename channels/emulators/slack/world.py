@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import string
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -81,6 +81,7 @@ class Conversation:
     member_ids: list[str] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)
     last_ts_us: int = 0
+    _replies: dict[str, list[Message]] = field(default_factory=dict)  # by the root's ts: threads are asked for often
 
     @property
     def is_im(self) -> bool:
@@ -94,8 +95,18 @@ class Conversation:
     def public(self) -> list[Message]:
         return [m for m in self.messages.values() if m.only_for is None]
 
+    def keep(self, message: Message) -> None:
+        self.messages[message.ts] = message
+        if message.is_reply:
+            self._replies.setdefault(message.thread_ts or "", []).append(message)
+
+    def forget(self, message: Message) -> None:
+        del self.messages[message.ts]
+        if message.is_reply:
+            self._replies[message.thread_ts or ""].remove(message)
+
     def replies_to(self, root_ts: str) -> list[Message]:
-        return [m for m in self.public() if m.is_reply and m.thread_ts == root_ts]
+        return [m for m in self._replies.get(root_ts, ()) if m.only_for is None]
 
     def root_of(self, ts: str) -> Message | None:
         """The message a thread hangs on, named by the root's ts or by that of any reply."""
@@ -115,6 +126,7 @@ class World:
         self.app_id = app_id
         self.users: dict[str, User] = {bot.id: bot}
         self.conversations: dict[str, Conversation] = {}
+        self._dms: dict[str, Conversation] = {}  # by the person
         self.files: dict[str, File] = {}
         self.origin = "http://127.0.0.1"  # as the last client called us: file links need an address
 
@@ -148,17 +160,12 @@ class World:
         return channel
 
     def dm_with(self, user: User) -> Conversation:
-        known = next((c for c in self.conversations.values() if c.person_id == user.id), None)
-        if known is not None:
-            return known
+        if user.id in self._dms:
+            return self._dms[user.id]
         place = Conversation(self.new_id("D"), user.real_name, int(self.now_s()), person_id=user.id)
         place.member_ids = [user.id, self.bot.id]
-        self.conversations[place.id] = place
+        self.conversations[place.id] = self._dms[user.id] = place
         return place
-
-    def of_bot(self) -> Iterator[Conversation]:
-        """Conversations that the bot is a member of."""
-        return (c for c in self.conversations.values() if self.bot.id in c.member_ids)
 
     def new_file(self, name: str, content: bytes, mimetype: str, user_id: str) -> File:
         file = File(self.new_id("F"), name, content, mimetype, title=name, user_id=user_id)
