@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 
-from gateway.telemetry.logs import configure_logs
+import uvloop
 
 from channels.adapter import AdapterParts
 from channels.admission import AccessPolicy, StrangerRule
@@ -25,12 +25,8 @@ from gateway.config import Settings, load
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.contracts.ports import Scrubber
 from gateway.exits import run_to_exit
-from gateway.scrub import new_scrubber
-
-try:
-    from uvloop import new_event_loop
-except ImportError:  # not on Windows
-    from asyncio import new_event_loop
+from gateway.scrub import Scrubber as SecretScrubber
+from gateway.telemetry.logs import configure_logs
 
 log = logging.getLogger("trivet.channels")
 
@@ -40,11 +36,10 @@ STOP_GRACE_S = 8.0  # less than the supervisor gives: a send in flight has time 
 def main() -> None:
     """Run the channels until SIGTERM or SIGINT."""
     loaded = load()
-    scrubber = new_scrubber(loaded.secrets)
+    scrubber = SecretScrubber(known_values=loaded.secrets)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     names = chosen(loaded.settings, tuple(sys.argv[1:]))
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(loaded.settings, names, scrubber))
+    uvloop.run(_serve(loaded.settings, names, scrubber))
 
 
 async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
 from channels.graphemes import cut_at
-from channels.markdown import (
+from channels.tree import (
     Block,
     Blocks,
     Fence,

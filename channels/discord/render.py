@@ -15,8 +15,9 @@ from typing import Final
 from channels.chunking import split
 from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
 from channels.layout import Line, Style, lay_out, linked_text, spans
-from channels.markdown import Blocks, Fence, Mark, Run, parse, plain_text
+from channels.markdown import parse
 from channels.tables import fit_tables
+from channels.tree import Blocks, Fence, Mark, Run, plain_text
 from gateway.contracts.messages import CleanText
 
 CONTENT_CHARS_MAX: Final = 1950  # of 2000 code points

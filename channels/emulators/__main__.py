@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import json
 import os
 import secrets
@@ -20,8 +21,10 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
+from channels.emulators import discord as discord_platform
+from channels.emulators import slack as slack_platform
 from channels.emulators.playground.sessions import AdminSessions
 from channels.emulators.serving import PLAYGROUND, Emulator, serve
 from channels.emulators.stage import PlaceKind, Stage
@@ -31,6 +34,7 @@ ADMIN_URL: Final = "TRIVET_DEMO_ADMIN_URL"
 ADMIN_TOKEN: Final = "TRIVET_DEMO_ADMIN_TOKEN"
 STDIN: Final = 0
 TELEGRAM_BOT_ID: Final = 4_242_001
+DISCORD_BOT_ID: Final = 1_200_000_000_000_000_001
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,47 @@ class Part:
     access: Callable[[str], Mapping[str, str]]
 
 
-def telegram() -> Part:
-    token = f"{TELEGRAM_BOT_ID}:{secrets.token_urlsafe(24)}"
-    return Part(TelegramEmulator(token=token), lambda url: {"api_base": url, "token": token})
+def telegram(*, is_limited: bool) -> Part:
+    """Telegram; its tokens are the bot's id, a colon and 35 characters."""
+    token = f"{TELEGRAM_BOT_ID}:AA{secrets.token_hex(17)[:33]}"
+    emulator = TelegramEmulator(token=token)
+    emulator.faults.other["unlimited"] = 0 if is_limited else 1
+    return Part(emulator, lambda url: {"api_base": url, "token": token})
 
 
-PARTS: Final[Mapping[str, Callable[[], Part]]] = {"telegram": telegram}
+def discord(*, is_limited: bool) -> Part:
+    """Discord; the first part of a token is the bot's id in base64."""
+    bot_id = base64.b64encode(str(DISCORD_BOT_ID).encode()).decode().rstrip("=")
+    token = f"{bot_id}.{secrets.token_urlsafe(5)[:6]}.{secrets.token_urlsafe(28)[:38]}"
+    switches = discord_platform.Switches() if is_limited else discord_platform.Switches(rates={}, global_per_s=0)
+    return Part(
+        discord_platform.DiscordEmulator(token=token, switches=switches),
+        lambda url: {
+            "api_base": f"{url}/api/v10",
+            "gateway_url": f"{url.replace('http', 'ws', 1)}/gateway",
+            "token": token,
+        },
+    )
+
+
+def slack(*, is_limited: bool) -> Part:
+    """Slack, with a bot token and an app-level token."""
+    bot_token = f"xoxb-{secrets.randbelow(10**12):012}-{secrets.randbelow(10**13):013}-{secrets.token_hex(12)}"
+    app_token = f"xapp-1-A0EMULATOR-{secrets.randbelow(10**13):013}-{secrets.token_hex(32)}"
+    switches = slack_platform.Switches(is_rate_limited=is_limited)
+    return Part(
+        slack_platform.SlackEmulator(bot_token=bot_token, app_token=app_token, switches=switches),
+        lambda url: {"api_base": f"{url}/api/", "bot_token": bot_token, "app_token": app_token},
+    )
+
+
+class Make(Protocol):
+    """Sets a platform up."""
+
+    def __call__(self, *, is_limited: bool) -> Part: ...
+
+
+PARTS: Final[Mapping[str, Make]] = {"telegram": telegram, "discord": discord, "slack": slack}
 
 
 def furnish(stage: Stage) -> None:
@@ -57,9 +96,9 @@ def furnish(stage: Stage) -> None:
     stage.add_place(PlaceKind.THREAD, "Tomatoes", parent_id=group.id)
 
 
-async def run(port: int) -> None:
+async def run(port: int, *, is_limited: bool) -> None:
     """Serve until told to stop. Raises `OSError` when the port is taken."""
-    parts = {name: make() for name, make in PARTS.items()}
+    parts = {name: make(is_limited=is_limited) for name, make in PARTS.items()}
     for part in parts.values():
         furnish(part.emulator)
     admin_url = os.environ.get(ADMIN_URL, "")
@@ -92,9 +131,11 @@ def _told_to_stop() -> asyncio.Event:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m channels.emulators", description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=0, help="port of the playground page; 0 takes any free one")
-    port = parser.parse_args().port
+    parser.add_argument("--unlimited", action="store_true", help="no rate limits, for measuring")
+    options = parser.parse_args()
+    port = options.port
     try:
-        asyncio.run(run(port))
+        asyncio.run(run(port, is_limited=not options.unlimited))
     except OSError as problem:
         sys.stderr.write(f"The playground cannot listen on port {port}: {problem.strerror}. Choose another --port.\n")
         return 1

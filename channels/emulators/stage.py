@@ -97,8 +97,12 @@ class Faults:
 class Stage(Protocol):
     """One platform, as a person in front of it sees it."""
 
-    platform: str
     faults: Faults
+
+    @property
+    def platform(self) -> str:
+        """The vendor, as one lower-case word."""
+        ...
 
     def people(self) -> Sequence[Person]: ...
 

@@ -138,14 +138,14 @@ def _message(
     words = _TRIVET.sub(_slash_start, _readable(without(content, mentions) or content, names), count=1)
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
     thread_ts = _thread(event)
-    target = SlackTarget(channel, thread_ts if is_private else thread_ts or ts, ts)
+    target = SlackTarget(channel, thread_ts, ts)
     return Incoming(
         id=f"{me.channel}:{me.account}:{channel}:{ts}",
         channel=me.channel,
         account=me.account,
         user_id=_person(event, payload, me),
         author_name=_author_name(event, user, names),
-        place=(channel, target.thread_ts) if target.thread_ts else (),
+        place=_place(channel, thread_ts, is_private=is_private),
         is_private=is_private,
         addressing=Addressing.PRIVATE if is_private else _addressing(event, target, me, takes_part, mentions),
         text=words,
@@ -171,6 +171,13 @@ def _ms(ts: str) -> int | None:
     """A Slack timestamp in milliseconds, without ever being a float."""
     match = _TS.fullmatch(ts)
     return int(match[1]) * 1000 + int(match[2].ljust(6, "0")) // 1000 if match else None
+
+
+def _place(channel: str, thread_ts: str | None, *, is_private: bool) -> tuple[str, ...]:
+    """A thread is a place of its own; so is the top level of a channel, where everything has one session."""
+    if thread_ts:
+        return (channel, thread_ts)
+    return () if is_private else (channel,)
 
 
 def _thread(event: Raw) -> str | None:

@@ -19,9 +19,11 @@ from typing import Final
 
 from channels.chunking import split
 from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
+from channels.inlines import URL_CHARS_MAX
 from channels.layout import Line, Style, lay_out, linked_text, spans
-from channels.markdown import URL_CHARS_MAX, Blocks, Fence, Mark, Run, parse, plain_text
+from channels.markdown import parse
 from channels.tables import fit_tables
+from channels.tree import Blocks, Fence, Mark, Run, plain_text
 from gateway.contracts.messages import CleanText
 
 TEXT_CHARS_MAX: Final = 3900  # escaped; Slack splits silently a little above 4000

@@ -13,8 +13,9 @@ from typing import Final
 from channels.chunking import split
 from channels.graphemes import utf16_units
 from channels.layout import Line, Style, lay_out, linked_text
-from channels.markdown import Blocks, Fence, Mark, Run, is_visible, parse
+from channels.markdown import parse
 from channels.tables import fit_tables
+from channels.tree import Blocks, Fence, Mark, Run, is_visible
 from gateway.contracts.messages import CleanText
 
 TEXT_UNITS_MAX: Final = 4000  # of 4096: TDLib counts code points here and UTF-16 units there

@@ -7,8 +7,6 @@ import signal
 import socket
 import sys
 
-from gateway.telemetry.logs import configure_logs
-
 from channels.admission import AccessPolicy, StrangerRule
 from channels.line import Line, Rooms, Rules
 from channels.terminal.adapter import KEY, TerminalAdapter
@@ -18,7 +16,8 @@ from gateway.clock import SystemClock
 from gateway.config import Settings, load
 from gateway.contracts.ports import Scrubber
 from gateway.exits import run_to_exit
-from gateway.scrub import new_scrubber
+from gateway.scrub import Scrubber as SecretScrubber
+from gateway.telemetry.logs import configure_logs
 
 STOP_GRACE_S = 2.0
 
@@ -26,7 +25,7 @@ STOP_GRACE_S = 2.0
 def main() -> None:
     """Talk until the end of the input."""
     loaded = load()
-    scrubber = new_scrubber(loaded.secrets)
+    scrubber = SecretScrubber(known_values=loaded.secrets)
     configure_logs(scrubber, level="warning", as_json=loaded.settings.log.as_json)
     asyncio.run(_chat(loaded.settings, scrubber))
 

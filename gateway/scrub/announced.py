@@ -14,10 +14,11 @@ from gateway.scrub.judge import Bond, is_pass_phrase, is_secret
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
-from gateway.scrub.units import CJK, HARD
+from gateway.scrub.units import CJK, HARD, UNIT_END
 from gateway.scrub.words import DENIES, Announcement, Family, is_announcing
 
 _FILLERS_MAX: Final = 5
+_NEWLINES_MAX: Final = 3
 _REACH_CHARS: Final = 120
 """How far from the announcing word a value may begin."""
 
@@ -28,19 +29,21 @@ _BARE: Final = rf"(?:[^\s\"'`<>\\{HARD}{CJK}]|\\(?![nrtu\"'\\])|[<>](?![/a-zA-Z]
 _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{_VALUE_CHARS_MAX}}}")
 _BARE_REST: Final = re.compile(f"{_BARE}+")
 _IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
-_SPACES: Final = re.compile(r"[^\S\r\n]+")
-_NEWLINE: Final = re.compile(r"\r?\n[>|]?")
-_FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}(?=\s|\Z)|\\n")
+_SPACES: Final = re.compile(r"[^\S\n]+")
+_QUOTE_MARK: Final = re.compile(r"(?<=\n)[>|]")
+_FENCE: Final = re.compile(rf"`{{3,}}[a-z]{{0,12}}{UNIT_END}|\\n")
 _CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}|</[a-z]{1,3}>")
-_ASSIGNS: Final = re.compile(r":=|=>|={1,3}|->|:(?!//)|→|>(?=[^\s=>])")
-_SAYS: Final = re.compile(r"(?:[-|~]|[—–])(?=\s|\Z)|[—–]")
+_ASSIGNS: Final = re.compile(rf":=|=>|={{1,3}}|->|:(?!//)|→|>(?=[^=>{HARD}{CJK}])")
+_SAYS: Final = re.compile(rf"[-|~]{UNIT_END}|[—–]")
 _OPENING: Final = re.compile(r"(?:\\*[\"']|[bBrRfFuU][\"']|`|\*{1,2}|[(\[]|[“”«„‘’「『《【])")
-_TYPE: Final = re.compile(r"(?:str|string|String|&str|text|SecretStr)(?=\s*=)")
-_WORD: Final = re.compile(rf"[^\W\d_{CJK}](?:[^\W\d_{CJK}]|['’-](?=[^\W\d_])){{0,23}}")
+_WORD: Final = re.compile(rf"[^\W\d_{CJK}](?:[^\W\d_{CJK}]|['-](?=[^\W\d_{CJK}])){{0,23}}")
 _CJK_WORDS: Final = re.compile(f"[{CJK}]{{1,12}}")
 _CJK_SAYS: Final = re.compile("是|为|為|叫|等于|就是|改成|设成|はで?|가|는|은|이")
-_SENTENCE_END: Final = re.compile(r"[.;?!。；？！](?=\s|\Z)|[。；？！]")
-_COMMA: Final = re.compile(r"[,，、](?=\s|\Z)|[，、]")
+_STOP: Final = re.compile(rf"[.;?!,]{UNIT_END}|[。；？！，、]")
+
+_UNIT_OR_STOP: Final = re.compile(rf"{UNIT_END}|[:=,.;?!]{UNIT_END}|[—–]")
+_TYPES: Final = frozenset({"str", "string", "String", "SecretStr"})
+"""`password: str = "…"`: what follows the type may still be the value."""
 
 _SAYING: Final = frozenset(
     (
@@ -108,9 +111,11 @@ class AnnouncedValue:
             return spaces.end()
         if PLACEHOLDER.match(text, at, end):
             return None
-        if newline := _NEWLINE.match(text, at, end):
+        if text[at] == "\n":
             self._newlines += 1
-            return newline.end() if self._bond >= Bond.SAID and self._newlines <= 3 else None
+            return at + 1 if self._bond >= Bond.SAID and self._newlines <= _NEWLINES_MAX else None
+        if quote_mark := _QUOTE_MARK.match(text, at, end):
+            return quote_mark.end()
         if self._bond >= Bond.SAID and (fence := _FENCE.match(text, at, end)):
             return fence.end()
         if self._bond < Bond.ASSIGNED:
@@ -125,7 +130,7 @@ class AnnouncedValue:
                 return closing.end()
         elif sign := _ASSIGNS.match(text, at, end):
             return sign.end()
-        if _SENTENCE_END.match(text, at, end) or _COMMA.match(text, at, end):
+        if _STOP.match(text, at, end):
             return None
         return self._pass_word(text, at, end)
 
@@ -137,14 +142,17 @@ class AnnouncedValue:
             return cjk.end() if self._fillers <= _FILLERS_MAX else None
         if self._quote:
             return at
-        if kind := _TYPE.match(text, at, end):
-            return kind.end()
         if opening := _OPENING.match(text, at, end):
             if self._bond == Bond.ASSIGNED and opening.group().lstrip("\\bBrRfFuU") in ('"', "'", "`"):
                 self._quote = opening.group()
             return opening.end()
         word = _WORD.match(text, at, end)
-        if word is None or not self._is_whole(text, word.end(), end) or self._bond == Bond.ASSIGNED and self._rest_read:
+        if word is None or not _UNIT_OR_STOP.match(text, word.end(), end):
+            return at
+        if word.group() in _TYPES:
+            self._bond = Bond.LOOSE
+            return word.end()
+        if self._bond == Bond.ASSIGNED and self._rest_read:
             return at
         return self._pass_filler(word.group(), word.end(), at)
 
@@ -168,11 +176,6 @@ class AnnouncedValue:
             self._bond = Bond.LOOSE
         return end if self._fillers <= _FILLERS_MAX else None
 
-    @staticmethod
-    def _is_whole(text: str, at: int, end: int) -> bool:
-        """Does the word stop here, rather than go on as `word1` or `word_x`?"""
-        return at >= end or text[at].isspace() or text[at] in ":=,.;?!—–" and (at + 1 >= end or text[at + 1].isspace())
-
     # --- the value
 
     def _value(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
@@ -186,6 +189,8 @@ class AnnouncedValue:
         if value is None:
             return Step(at, is_over=True)
         stop = value.end()
+        if placeholder := PLACEHOLDER.search(text, at, stop):
+            return Step(placeholder.end(), is_over=True)
         if cut := _NEXT_PAIR.search(text, at, stop):
             stop = cut.start()
         while trailing := _TRAILING.search(text, at, stop):
@@ -208,6 +213,8 @@ class AnnouncedValue:
             is_decided = newline >= 0 or end - at >= _QUOTED_CHARS_MAX or is_last
             return None if is_decided else Step(at, waits=True)
         value = text[at:closing]
+        if placeholder := PLACEHOLDER.search(text, at, closing):
+            return Step(placeholder.end(), is_over=True)
         if any(char.isspace() for char in value):
             is_cut = self._family is Family.PERSONAL and is_pass_phrase(value)
         else:

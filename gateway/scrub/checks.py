@@ -19,9 +19,8 @@ Check = Callable[[str], bool]
 
 _PERIOD_MAX: Final = 16
 _PLACEHOLDER: Final = re.compile(
-    r"example|sample|placeholder|your|xxxx|dummy|changeme|redacted|insert|replace|0123456789|123456789|abcdefgh"
-    r"|\.\.\.|\*\*\*",
-    re.IGNORECASE,
+    r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
+    r"|123456789|abcdefgh|ABCDEFGH|\.\.\.|\*\*\*"
 )
 _WORDLIKE: Final = re.compile(r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|v?\d[\d.]{0,6}|", re.ASCII)
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"

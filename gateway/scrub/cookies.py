@@ -8,9 +8,10 @@ from typing import Final
 from gateway.scrub.checks import is_placeholder
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
+from gateway.scrub.units import UNIT_END
 
-_PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[^;\s\"'\\]{1,4096})", re.ASCII)
-_BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=[;\s]|\Z)", re.IGNORECASE)
+_PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[!#-&(-:<-\[\]-~]{1,4096})", re.ASCII)
+_BETWEEN: Final = re.compile(rf"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?:(?=;)|{UNIT_END})", re.IGNORECASE)
 _ATTRIBUTES: Final = frozenset(
     "path domain expires max-age samesite priority lang locale theme version tz timezone currency".split()
 )

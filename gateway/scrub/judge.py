@@ -46,7 +46,8 @@ _DATE: Final = re.compile(
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
-_CAMEL: Final = re.compile(r"_?[a-z]*(?:[A-Z]{1,2}[a-z]{2,}){1,5}\d{0,3}", re.ASCII)
+_CAMEL: Final = re.compile(r"_?[a-z]*(?:[A-Z](?=[a-z]*[aeiouy])[a-z]{2,}){1,5}\d{0,3}", re.ASCII)
+_UNSPEAKABLE: Final = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _STAND_IN: Final = frozenset(
     (
@@ -132,9 +133,9 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     """A word without digits: only its case, or quotes and an assignment, can make it a secret."""
-    humps = sum(1 for left, right in zip(value, value[1:], strict=False) if left.islower() != right.islower())
-    if value.isascii() and humps >= 3 and len(value) >= 8:
-        return True
+    is_regular = value.islower() or value.isupper() or value.istitle() or _CAMEL.fullmatch(value)
+    if value.isascii() and len(value) >= 8 and (not is_regular or _UNSPEAKABLE.search(value)):
+        return bond >= Bond.ADJACENT
     if is_quoted:
         return bond >= Bond.SAID and len(value) >= 6 and value.islower()
     return False

@@ -31,6 +31,9 @@ _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
 """A run that is too long is cut before anything that may begin a secret in its last part."""
 
+_LEFTOVERS_MAX: Final = 4
+"""Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
+
 _FORGET_CHARS: Final = 4096
 """A stream drops what it gave away in pieces of this size: rarely enough to be free."""
 
@@ -150,7 +153,8 @@ class Machine:
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
         spans = self._spans(text, self._at, end)
-        words = list(announcements(text, self._lower(), self._at, end))
+        borders = frozenset(span.end for span in spans)
+        words = list(announcements(text, self._lower(), self._at, end, borders))
         spans.reverse()
         words.reverse()
         while True:
@@ -204,28 +208,39 @@ class Machine:
 
     def _spans(self, text: str, start: int, end: int) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
-        found = list(self._known.spans(text, start, end))
+        known = list(self._known.spans(text, start, end))
+        found = list(known)
         for run in _LONG_RUN.finditer(text, start, end):
-            self._spans_of_run(text, run.start(), run.end(), start, found)
-        if len(found) < 2:
-            return found
-        found.sort(key=lambda span: (span.start, -span.end))
-        apart: list[Span] = []
-        for span in found:
-            if not apart or span.start >= apart[-1].end:
-                apart.append(span)
-        return apart
+            at = run.start()
+            for span in known:
+                if at < span.end and span.start < run.end():
+                    found += self._tokens(text[at : span.start], at)
+                    at = span.end
+            found += self._tokens(text[at : run.end()], at)
+        found.sort()
+        return found
 
-    def _spans_of_run(self, text: str, at: int, end: int, floor: int, found: list[Span]) -> None:
-        while anchor := self._rules.anchor.search(text, at, end):
+    def _tokens(self, run: str, offset: int, depth: int = 0) -> list[Span]:
+        """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
+        that is what it will be when the token is gone: so a second scrub finds nothing new."""
+        found: list[Span] = []
+        at = 0
+        while anchor := self._rules.anchor.search(run, at):
+            floor = found[-1].end if found else 0
             at = anchor.start() + 1
-            for rule in self._rules.beginning_with(text, anchor.start(), anchor.group()):
+            for rule in self._rules.beginning_with(run, anchor.start(), anchor.group()):
                 self.attempts += 1
-                span = rule.match(text, anchor.start(), floor, end)
+                span = rule.match(run, anchor.start(), floor)
                 if span is not None:
                     found.append(span)
-                    at = max(at, span.end)
+                    at = span.end
                     break
+        between: list[Span] = []
+        if found and depth < _LEFTOVERS_MAX:
+            edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
+            for left, right in zip(edges[::2], edges[1::2], strict=True):
+                between += self._tokens(run[left:right], offset + left, depth + 1)
+        return between + [Span(span.start + offset, span.end + offset, span.rule) for span in found]
 
     # --- giving away
 

@@ -63,22 +63,21 @@ class Rule:
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
-    def match(self, text: str, anchor_at: int, floor: int, end: int) -> Span | None:
-        """The secret whose anchor stands at `anchor_at`, within `text[floor:end]`."""
-        found = _compiled(self.body).match(text, anchor_at, end)
+    def match(self, run: str, anchor_at: int, floor: int) -> Span | None:
+        """The secret of this rule whose anchor stands at `anchor_at` of a run, not before `floor`."""
+        found = _compiled(self.body).match(run, anchor_at)
         if found is None:
             return None
         start, stop = found.span("secret") if "secret" in found.re.groupindex else found.span()
         if self.left:
-            window = max(floor, anchor_at - _LEFT_CHARS_MAX)
-            before = _compiled(f"(?:{self.left})\\Z").search(text, window, anchor_at)
+            before = _compiled(f"(?:{self.left})\\Z").search(run, max(floor, anchor_at - _LEFT_CHARS_MAX), anchor_at)
             if before is None:
                 return None
             start = before.start()
-        judged = text[start + self._anchor_chars(text, start) : stop]
+        judged = run[start + self._anchor_chars(run, start) : stop]
         if start < floor or not all(check(judged) for check in self.checks):
             return None
-        if self.more and (rest := _compiled(f"[{self.more}]+").match(text, stop, end)):
+        if self.more and (rest := _compiled(f"[{self.more}]+").match(run, stop)):
             stop = rest.end()
         return Span(start, stop, self.id)
 

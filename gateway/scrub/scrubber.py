@@ -66,7 +66,7 @@ class Scrubber:
             machine = self.machine()
             clean = machine.feed(text, is_last=True)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
-            return Scrubbed(CleanText(WHOLE_TEXT), (Finding("text", 0, len(text) if isinstance(text, str) else 0),))
+            return Scrubbed(CleanText(WHOLE_TEXT), (Finding("text", 0, len(text)),))
         return Scrubbed(CleanText(clean), tuple(machine.findings))
 
     def stream(self) -> StreamScrubber:

@@ -22,6 +22,9 @@ HARD: Final = (
     r"\s\u2013-\u2015\u2018-\u201f\u2026\u3000-\u303f\u00ab\u00bb\uff0c\uff1b\uff01\uff1f\uff08\uff09\uff5f-\uff65"
 )
 
+UNIT_END: Final = rf"(?=[{HARD}{CJK}]|\Z)"
+"""For a pattern that asks whether a run ends: true at the border of a closed unit as it is within a whole text."""
+
 _LAST_BORDER: Final = re.compile(
     f"(?s:.*)(?:[{HARD}]|(?<=[{CJK}])(?=[^{CJK}])|(?<=[^{CJK}])(?=[{CJK}]))",
 )

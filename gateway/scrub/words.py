@@ -84,8 +84,13 @@ DENIES: Final = re.compile(f"[_-]?(?:{_DENYING})", re.IGNORECASE)
 """The rest of an identifier, or the next word, that turns a secret into a fact about one: `password_policy`."""
 
 
-def announcements(text: str, lowered: str, start: int, end: int) -> Iterator[Announcement]:
-    """The announcing words in `text[start:end]`; `lowered` is the text in lower case, as long as the text."""
+def announcements(
+    text: str, lowered: str, start: int, end: int, borders: frozenset[int] = frozenset()
+) -> Iterator[Announcement]:
+    """The announcing words in `text[start:end]`; `lowered` is the text in lower case, as long as the text.
+
+    `borders` are the ends of secrets: a word that begins there begins nowhere in a longer word.
+    """
     for found in announcing().finditer(lowered, start, end):
         at = found.start()
         stop = found.end()
@@ -93,7 +98,7 @@ def announcements(text: str, lowered: str, start: int, end: int) -> Iterator[Ann
         if where == _INFLECTED_WORD:
             ending = _ENDING.match(lowered, stop, end)
             stop = ending.end() if ending else stop
-        if _goes_on(text, stop, end) or (where != _PART and _goes_back(text, at)):
+        if _goes_on(text, stop, end) or (where != _PART and at not in borders and _goes_back(text, at)):
             continue
         if family is Family.VAGUE:
             before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]

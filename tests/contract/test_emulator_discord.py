@@ -170,6 +170,20 @@ async def test_typing_reactions_edits_and_deletions_of_people_are_heard(discord_
             await message.add_reaction("👀")
 
 
+async def test_a_pin_is_an_update_and_a_system_message(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        said = await stage.say(ada.id, hall.id, "keep this")
+        stage.pin(ada.id, said.id, hall.id)
+        await until(lambda: client.edits and len(client.messages) == 2)
+        assert (client.edits[0].data["pinned"], client.edits[0].data["edited_timestamp"]) == (True, None)
+        assert client.messages[1].is_system()
+        with pytest.raises(discord.HTTPException) as refused:
+            await client.messages[1].reply("to the system?")
+        assert refused.value.code == 50035
+    assert stage.said(hall.id)[1].text == "Ada pinned a message to this channel."
+
+
 async def test_an_unfurled_link_updates_a_message_without_an_edit(discord_world: DiscordWorld) -> None:
     stage, (ada, place) = discord_world.emulator, ada_and_her_dm(discord_world)
     stage.switches.sends_unfurls = True
@@ -393,6 +407,27 @@ async def test_a_nonce_alone_does_not_dedupe(discord_world: DiscordWorld) -> Non
         ids = {(await http.post(f"/channels/{hall.id}/messages", json=body)).json()["id"] for _ in range(2)}
     assert len(ids) == 1
     assert [said.text for said in stage.said(hall.id)] == ["twice", "twice", "once"]
+
+
+async def test_faults_aim_at_what_people_see_unless_told_otherwise(discord_world: DiscordWorld) -> None:
+    stage, (_, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    faults, typing = stage.faults, f"/channels/{hall.id}/typing"
+    async with discord_world.http() as http:
+        faults.server_error = 1
+        assert (await http.post(typing)).status_code == 204
+        faults.other["any_request"] = 1
+        broken = await http.post(typing)
+        assert (broken.status_code, broken.headers["content-type"]) == (502, "text/html; charset=utf-8")
+        faults.rate_limit, faults.retry_after_s, faults.other["global_limit"] = 1, 2.5, 1
+        limited = await http.post(typing)
+        assert (limited.json()["global"], limited.json()["retry_after"]) == (True, 2.5)
+        assert (limited.headers["x-ratelimit-global"], limited.headers["x-ratelimit-scope"]) == ("true", "global")
+        faults.blocked, faults.other["forbidden_code"] = True, 50001
+        assert (await http.post(typing)).json()["code"] == 50001
+        faults.blocked, faults.delay_s = False, 0.01
+        assert (await http.post(typing)).status_code == 204
+        stage.switches.global_per_s = 1
+        assert [(await http.get("/users/@me")).status_code for _ in range(2)][-1] == 429
 
 
 async def test_a_refused_format_is_refused_once(discord_world: DiscordWorld) -> None:

@@ -294,6 +294,20 @@ async def test_an_answer_that_was_lost_stands_all_the_same(slack_world: SlackWor
     assert len(stage.said(hall.id)) == 3
 
 
+async def test_faults_aim_at_what_people_see_unless_told_otherwise(slack_world: SlackWorld) -> None:
+    stage = slack_world.emulator
+    stage.faults.server_error = 2
+    client = slack_world.client()
+    await client.auth_test()
+    stage.faults.other |= {"any_request": 1, "server_error_status": 503}
+    for _ in range(2):
+        with pytest.raises(SlackApiError) as broken:
+            await client.auth_test()
+        assert broken.value.response.status_code == 503
+    stage.faults.delay_s = 0.01
+    await client.auth_test()
+
+
 # --- reading back
 
 

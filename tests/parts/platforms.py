@@ -1,16 +1,26 @@
-"""Fixtures for the three platform emulators, served on loopback."""
+"""Fixtures for the platform emulators and their playground, served on loopback."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from telegram import Bot
 
-from channels.emulators.serving import serve
+from channels.emulators.playground.sessions import AdminSessions
+from channels.emulators.serving import PLAYGROUND, listening, serve
+from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 
 TELEGRAM_TOKEN = "4242001:emulated-bot-token-for-the-tests"
+ADMIN_TOKEN = "admin-token-for-the-tests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +38,55 @@ async def telegram_emulator() -> AsyncIterator[ServedTelegram]:
     emulator = TelegramEmulator(token=TELEGRAM_TOKEN)
     async with serve({"telegram": emulator}) as served:
         yield ServedTelegram(emulator, served.url_of("telegram"), TELEGRAM_TOKEN)
+
+
+@dataclass(slots=True)
+class Admin:
+    """The admin API, as much of it as the page asks for."""
+
+    rows: list[dict[str, Any]]
+
+    @property
+    def app(self) -> Starlette:
+        return Starlette(routes=[Route("/api/sessions", self._sessions)])
+
+    async def _sessions(self, request: Request) -> Response:
+        if request.headers.get("authorization") != f"Bearer {ADMIN_TOKEN}":
+            return JSONResponse({"error": "no"}, 401)
+        return JSONResponse(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A served playground with one platform, the bot's own client, and Ada and Noor in a group."""
+
+    url: str
+    telegram: TelegramEmulator
+    bot: Bot
+    admin: Admin
+    http: httpx.AsyncClient
+
+    @property
+    def ada(self) -> str:
+        return self.telegram.people()[0].id
+
+    @property
+    def dm(self) -> str:
+        return next(place.id for place in self.telegram.places() if place.person_id == self.ada)
+
+
+@pytest.fixture
+async def ground() -> AsyncIterator[Ground]:
+    telegram = TelegramEmulator(token=TELEGRAM_TOKEN)
+    telegram.add_person("Ada")
+    telegram.add_person("Noor")
+    telegram.add_place(PlaceKind.GROUP, "Kitchen")
+    admin = Admin([])
+    async with listening(admin.app) as port:
+        sessions = AdminSessions(f"http://127.0.0.1:{port}", ADMIN_TOKEN)
+        async with serve({"telegram": telegram}, playground=True, sessions=sessions) as served:
+            url = served.url_of(PLAYGROUND)
+            bot = Bot(TELEGRAM_TOKEN, base_url=f"{served.url_of('telegram')}/bot")
+            async with bot, httpx.AsyncClient(base_url=url) as http:
+                await bot.delete_webhook(drop_pending_updates=True)
+                yield Ground(url, telegram, bot, admin, http)

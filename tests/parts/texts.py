@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""No clock decides: a busy machine must not fail a property."""
+patient_with_long_texts = settings(patient, max_examples=50)
 
 WORDS: Final = (
     *("alpha", "beta", "gamma", "шорох", "日本語", "مرحبا", "👩‍👩‍👧‍👦", "🇩🇪🇫🇷"),

@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Iterator
 
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.chunking import split
 from channels.graphemes import cut_at, utf16_units
-from channels.markdown import Blocks, Fence, Heading, Item, Listing, Paragraph, Quote, Run, Table, parse, plain_text
-from tests.parts.texts import documents
+from channels.markdown import parse
+from channels.tree import Blocks, Fence, Heading, Item, Listing, Paragraph, Quote, Run, Table, plain_text
+from tests.parts.texts import documents, patient, patient_with_long_texts
 
 _LIMIT = 200
 
@@ -43,7 +44,7 @@ def _split(text: str) -> tuple[Blocks, ...]:
     return split(parse(text), _load, chars_max=_LIMIT)
 
 
-@settings(max_examples=60)
+@patient_with_long_texts
 @given(documents)
 def test_every_part_fits_and_is_not_empty(text: str) -> None:
     """A load above 1 never leaves the splitter."""
@@ -52,7 +53,7 @@ def test_every_part_fits_and_is_not_empty(text: str) -> None:
         assert _load(part) <= 1
 
 
-@settings(max_examples=60)
+@patient_with_long_texts
 @given(documents)
 def test_parts_together_are_the_whole(text: str) -> None:
     """Only white space at the cuts is gone."""
@@ -127,6 +128,7 @@ def test_items_keep_their_task_box() -> None:
     )
 
 
+@patient
 @given(st.text(alphabet=st.sampled_from("ab\u0301\u200d👩👧🇩🇪🏽 한\n"), min_size=2, max_size=80), st.integers(1, 40))
 def test_a_cut_never_splits_a_grapheme_that_fits(text: str, most: int) -> None:
     """Families, flags and accents stay in one piece."""
@@ -137,6 +139,7 @@ def test_a_cut_never_splits_a_grapheme_that_fits(text: str, most: int) -> None:
     assert at in borders or text[at].isspace() or max(map(len, clusters)) > 1 + most // 2
 
 
+@patient
 @given(st.text(max_size=200))
 def test_units_are_those_of_utf16(text: str) -> None:
     """Telegram's length function."""

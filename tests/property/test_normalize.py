@@ -15,6 +15,7 @@ from channels.slack.normalize import normalize as normalize_slack
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
 from gateway.contracts.ids import SessionKey, SessionScope
+from tests.parts.texts import patient
 
 _NUMBERS = st.integers() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False)
 _SCALARS = st.none() | st.booleans() | _NUMBERS | st.text(max_size=8)
@@ -97,12 +98,14 @@ def _check(outcome: Incoming | Ignored | Migrated) -> None:
         assert outcome.text.strip() or outcome.attachments
 
 
+@patient
 @given(st.one_of(_JSON, _like(_TELEGRAM)))
 def test_telegram_updates_never_raise(update: Any) -> None:
     """From recorded shapes with parts torn out, and from anything at all."""
     _check(normalize_telegram(update, TelegramIdentity(42, "TrivetBot")))
 
 
+@patient
 @given(st.one_of(_JSON, _like(_SLACK)), st.booleans())
 def test_slack_events_never_raise(payload: Any, is_edit: bool) -> None:
     """From recorded shapes with parts torn out, and from anything at all."""
@@ -113,6 +116,7 @@ def test_slack_events_never_raise(payload: Any, is_edit: bool) -> None:
     _check(normalize_slash(payload, me))
 
 
+@patient
 @given(
     st.builds(
         DiscordMessage,
@@ -132,6 +136,7 @@ def test_discord_messages_never_raise(message: DiscordMessage) -> None:
     _check(normalize_discord(message, DiscordIdentity("42")))
 
 
+@patient
 @given(st.text(), st.integers(0, 20), st.integers(0, 20))
 def test_cutting_a_mention_out_keeps_the_rest(text: str, start: int, length: int) -> None:
     """Only the mention, white space and the punctuation of a greeting go."""
@@ -142,6 +147,7 @@ def test_cutting_a_mention_out_keeps_the_rest(text: str, start: int, length: int
     assert len(rest) - len("".join(kept.split())) <= 1
 
 
+@patient
 @given(st.from_regex(r"/[a-z]{1,8}( .*)?", fullmatch=True))
 def test_a_command_is_read_back(text: str) -> None:
     """Name and arguments, whatever the arguments are."""

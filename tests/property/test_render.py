@@ -7,17 +7,17 @@ from html import unescape
 
 import pytest
 import regex
-from hypothesis import given, settings
+from hypothesis import given
 
 from channels.discord.render import CONTENT_CHARS_MAX
 from channels.discord.render import render as render_discord
-from channels.markdown import is_visible
 from channels.slack.render import TEXT_CHARS_MAX
 from channels.slack.render import render as render_slack
 from channels.telegram.render import ENTITIES_MAX, TEXT_UNITS_MAX, TelegramChunk, TelegramEntity
 from channels.telegram.render import render as render_telegram
+from channels.tree import is_visible
 from gateway.contracts.messages import CleanText
-from tests.parts.texts import anything, documents, fragments
+from tests.parts.texts import anything, documents, fragments, patient, patient_with_long_texts
 
 _ALONE = {"pre", "code"}
 _QUOTES = {"blockquote", "expandable_blockquote"}
@@ -53,6 +53,7 @@ def _check_entities(chunk: TelegramChunk) -> None:
             assert not (outer.type in _QUOTES and inner.type in _QUOTES), "quotes nest"
 
 
+@patient
 @given(anything)
 def test_telegram_messages_are_valid(text: str) -> None:
     """Within the limits by Telegram's own count, trimmed, and with entities the server takes as they are."""
@@ -64,6 +65,7 @@ def test_telegram_messages_are_valid(text: str) -> None:
         _check_entities(chunk)
 
 
+@patient
 @given(anything)
 def test_discord_messages_are_valid(text: str) -> None:
     """Within the limit by code points, fences closed, nobody pinged outside code."""
@@ -75,6 +77,7 @@ def test_discord_messages_are_valid(text: str) -> None:
         assert not re.search(r"@(everyone|here)", re.sub(r"`[^`]*`", "", prose))
 
 
+@patient
 @given(anything)
 def test_slack_messages_are_valid(text: str) -> None:
     """Within the limit as escaped, fences closed, and every bare `<` begins a link to http."""
@@ -86,7 +89,7 @@ def test_slack_messages_are_valid(text: str) -> None:
         assert not re.search(r"&(?!amp;|lt;|gt;)", chunk.text)
 
 
-@settings(max_examples=60)
+@patient_with_long_texts
 @given(documents)
 def test_no_word_of_a_long_answer_is_lost_or_moved(text: str) -> None:
     """The plain texts of all messages, joined, say what the source says, in its order."""
@@ -95,7 +98,7 @@ def test_no_word_of_a_long_answer_is_lost_or_moved(text: str) -> None:
         assert _words(joined.replace("\u2026", "")) == _words(re.sub(r"^```(py)?$", "", text, flags=re.MULTILINE))
 
 
-@settings(max_examples=60)
+@patient_with_long_texts
 @given(fragments)
 def test_a_text_is_answered_unless_there_is_nothing_to_see(text: str) -> None:
     """No visible text renders to nothing, and nothing renders to no message."""
@@ -105,6 +108,7 @@ def test_a_text_is_answered_unless_there_is_nothing_to_see(text: str) -> None:
     assert render_slack(CleanText(" \n\t \u200b")) == ()
 
 
+@patient
 @given(fragments)
 def test_rendering_plain_text_of_telegram_again_keeps_its_limit(text: str) -> None:
     """What was rendered may come round again (an edit, a quote) without growing out of its message."""

@@ -57,19 +57,25 @@ def test_a_thread_in_a_direct_message_is_answered_in_that_thread() -> None:
     assert parse_target(incoming.address.target).thread_ts == ROOT
 
 
-def test_a_mention_in_a_channel_opens_a_thread_and_its_session() -> None:
+def test_a_mention_in_a_channel_is_answered_in_the_channel() -> None:
     incoming = read(in_channel("<@UBOT> what now?"))
     assert (incoming.addressing, incoming.text) == (Addressing.MENTION, "what now?")
-    assert str(incoming.key(SessionScope.PLACE)) == f"slack:U1/C1/{TS}"
-    assert parse_target(incoming.address.target).thread_ts == TS
+    assert str(incoming.key(SessionScope.PLACE)) == "slack:U1/C1"
+    assert parse_target(incoming.address.target).thread_ts is None
+
+
+def test_a_mention_in_a_thread_is_answered_in_that_thread() -> None:
+    incoming = read(in_channel("<@UBOT> what now?", thread_ts=ROOT))
+    assert str(incoming.key(SessionScope.PLACE)) == f"slack:U1/C1/{ROOT}"
+    assert parse_target(incoming.address.target).thread_ts == ROOT
 
 
 def test_what_follows_in_the_thread_shares_the_session() -> None:
-    first = read(in_channel("<@UBOT> what now?"))
-    reply = read(in_channel("and then?", ts="1712345999.000001", thread_ts=TS), ("C1", TS))
+    first = read(in_channel("<@UBOT> what now?", thread_ts=ROOT))
+    reply = read(in_channel("and then?", ts="1712345999.000001", thread_ts=ROOT), ("C1", ROOT))
     assert reply.addressing is Addressing.THREAD
     assert reply.key(SessionScope.PLACE) == first.key(SessionScope.PLACE)
-    assert reply.address.lane == first.address.lane == f"C1/{TS}"
+    assert reply.address.lane == first.address.lane == f"C1/{ROOT}"
 
 
 def test_the_bot_takes_part_in_the_threads_it_began() -> None:

@@ -48,8 +48,11 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`limited_as` names the rate bucket. Counted faults hit the routes that deliver something to people, so that
-    a test can aim at an answer and not at the typing before it."""
+    """`limited_as` names the rate bucket, if there is one of that name.
+
+    Counted faults hit the routes that deliver something to people, so that a test can aim at an answer and not at
+    the typing before it.
+    """
 
     method: str
     path: str

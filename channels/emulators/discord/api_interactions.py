@@ -52,21 +52,21 @@ class InteractionsApi:
         self._application_id = application_id
 
     def routes(self) -> list[Route]:
-        hook = "/webhooks/{webhook_id}/{token}"
+        hook, callback = "/webhooks/{webhook_id}/{token}", "/interactions/{interaction_id}/{token}/callback"
         original, one = hook + "/messages/@original", hook + "/messages/{message_id}"
         everywhere, guild = (
             "/applications/{application_id}/commands",
             "/applications/{application_id}/guilds/{guild_id}",
         )
         routes = [
-            Route("POST", "/interactions/{interaction_id}/{token}/callback", self.answer, "", True, needs_token=False),
-            Route("POST", hook, self.follow_up, "webhook", True, needs_token=False),
+            Route("POST", callback, self.answer, "callback", delivers=True, needs_token=False),
+            Route("POST", hook, self.follow_up, "webhook", delivers=True, needs_token=False),
         ]
         for path in (original, one):
             routes += [
                 Route("GET", path, self.show, "webhook", needs_token=False),
-                Route("PATCH", path, self.edit, "webhook", True, needs_token=False),
-                Route("DELETE", path, self.delete, "webhook", True, needs_token=False),
+                Route("PATCH", path, self.edit, "webhook", delivers=True, needs_token=False),
+                Route("DELETE", path, self.delete, "webhook", delivers=True, needs_token=False),
             ]
         for path in (everywhere, guild + "/commands"):
             routes += [
@@ -162,9 +162,13 @@ class InteractionsApi:
     def _message(self, call: Call) -> Message:
         """The original, or a follow-up of the same interaction. Raises `Refused` 10008."""
         asked = self._follow(call)
-        wanted = asked.original.id if "message_id" not in call.path and asked.original else None
-        message = asked.channel.messages.get(wanted or (call.id("message_id") if "message_id" in call.path else 0))
-        if message is None or (message.author.webhook_id is None and message is not asked.original):
+        if "message_id" not in call.path:
+            message = asked.original
+        else:
+            message = asked.channel.messages.get(call.id("message_id"))
+            if message is not None and (message.interaction or {}).get("id") != str(asked.id):
+                message = None
+        if message is None or message.id not in asked.channel.messages:
             raise unknown("Message")
         return message
 

@@ -45,7 +45,7 @@ from channels.emulators.stage import Faults, PlaceKind, Stage, StageEvent
 STATIC: Final = Path(__file__).parent / "static"
 BODY_BYTES_MAX: Final = 256 * 1024
 STILL_THERE_S: Final = 15.0  # a comment this often keeps proxies and browsers from closing a quiet stream
-POLICY: Final = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+POLICY: Final = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 _FAULTS: Final = {each.name for each in fields(Faults)}
 
 

@@ -27,9 +27,7 @@ from channels.emulators.telegram.methods.method import Method
 from channels.emulators.telegram.updates import PollCut
 
 _TOKEN: Final = re.compile(r"\d+:[\w-]+")
-BAD_GATEWAY: Final = (
-    "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>502 Bad Gateway</body>\r\n</html>\r\n"
-)
+BAD_GATEWAY: Final = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
 
 
 class Cut(Exception):

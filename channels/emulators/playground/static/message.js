@@ -1,13 +1,14 @@
 // One message as a list item. `said.html` comes from the emulator, which escapes all that people wrote.
 
 const HUES = 360;
+const FAR_APART = 137; // neighbouring ids get hues that cannot be mistaken for each other
 
 export function hueOf(id) {
   let sum = 7;
   for (const character of id) {
     sum = (sum * 31 + character.charCodeAt(0)) % HUES;
   }
-  return sum;
+  return (sum * FAR_APART) % HUES;
 }
 
 export function initialsOf(name) {

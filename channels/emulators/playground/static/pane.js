@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { Faults } from "./faults.js";
 import { render } from "./message.js";
+import { placeOptions } from "./places.js";
 
 const TYPING_MS = 5500;
 const NEAR_END_PX = 80;
@@ -87,28 +88,9 @@ export class Pane {
   #fillPlaces() {
     const select = this.part(".place");
     const chosen = select.value;
-    const mark = (place) => (this.unread.has(place.id) ? " •" : "");
-    const options = [];
-    for (const place of this.places) {
-      if (place.kind === "dm" && place.person_id === this.person?.id) {
-        options.push(new Option(`direct chat${mark(place)}`, place.id));
-      }
-    }
-    for (const group of this.places.filter((each) => each.kind === "group")) {
-      options.push(new Option(`${group.title}${mark(group)}`, group.id));
-      for (const thread of this.places.filter((each) => each.parent_id === group.id)) {
-        options.push(new Option(`\u2003↳ ${thread.title}${mark(thread)}`, thread.id));
-      }
-    }
-    for (const thread of this.places.filter((each) => each.kind === "thread" && !this.#isListed(each, options))) {
-      options.push(new Option(`↳ ${thread.title}${mark(thread)}`, thread.id));
-    }
+    const options = placeOptions(this.places, this.person, this.unread);
     select.replaceChildren(...options);
     select.value = options.some((each) => each.value === chosen) ? chosen : (options[0]?.value ?? "");
-  }
-
-  #isListed(place, options) {
-    return options.some((each) => each.value === place.id);
   }
 
   #load() {

@@ -1,0 +1,129 @@
+"""The control API that other processes drive the stages with, and the process that serves it all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from channels.emulators.playground.sessions import AdminSessions
+from channels.emulators.serving import PLAYGROUND, listening, serve
+from tests.parts.platforms import Ground
+
+
+class TestTheControlApi:
+    async def test_another_process_can_play_a_whole_scene(self, ground: Ground) -> None:
+        http = ground.http
+        assert (await http.get("/stage")).json() == {"platforms": ["telegram"]}
+        mira = (await http.post("/stage/telegram/people", json={"name": "Mira"})).json()
+        places = (await http.get("/stage/telegram/places")).json()["places"]
+        kitchen = next(place for place in places if place["title"] == "Kitchen")
+        soup = {"kind": "thread", "title": "Soup", "parent_id": kitchen["id"]}
+        thread = (await http.post("/stage/telegram/places", json=soup)).json()
+        words = {"person_id": mira["id"], "place_id": thread["id"], "text": "hot?", "mention_bot": True}
+        said = (await http.post("/stage/telegram/say", json=words)).json()
+        named = {"place_id": thread["id"], "message_id": said["id"]}
+        await http.patch("/stage/telegram/messages", json=named | {"text": "cold?"})
+        (now,) = (await http.get("/stage/telegram/messages", params={"place": thread["id"]})).json()["messages"]
+        assert (said["text"], now["text"], now["edited"]) == ("@trivet_demo_bot hot?", "cold?", True)
+        await http.request("DELETE", "/stage/telegram/messages", json=named)
+        assert (await http.get("/stage/telegram/messages", params={"place": thread["id"]})).json() == {"messages": []}
+
+    async def test_events_are_told_from_the_moment_of_asking(self, ground: Ground) -> None:
+        async with ground.http.stream("GET", "/stage/telegram/events") as stream:
+            lines = stream.aiter_lines()
+            assert await anext(lines) == ": watching"
+            await ground.telegram.say(ground.ada, ground.dm, "hello")
+            data = [line async for line in _until_data(lines)]
+        event = json.loads(data[-1].removeprefix("data: "))
+        assert (event["platform"], event["kind"], event["said"]["text"]) == ("telegram", "said", "hello")
+
+    async def test_faults_are_set_all_or_none(self, ground: Ground) -> None:
+        changed = await ground.http.patch("/stage/telegram/faults", json={"rate_limit": 2, "other": {"conflict": 1}})
+        assert (changed.json()["rate_limit"], ground.telegram.faults.other) == (2, {"conflict": 1})
+        for wrong in ({"rate_limit": 0, "nonsense": 1}, {"rate_limit": "many"}, {"blocked": 1}, {"other": {"x": "y"}}):
+            assert (await ground.http.patch("/stage/telegram/faults", json=wrong)).status_code == 400
+        assert ground.telegram.faults.rate_limit == 2
+
+    @pytest.mark.parametrize(
+        ("path", "body", "status"),
+        [
+            ("/stage/irc/say", {}, 404),
+            ("/stage/telegram/say", {}, 400),
+            ("/stage/telegram/say", {"person_id": "7", "place_id": "x", "text": "hi"}, 400),
+            ("/stage/telegram/places", {"kind": "dm", "title": "x"}, 400),
+            ("/stage/telegram/places", {"kind": "palace", "title": "x"}, 400),
+            ("/stage/telegram/people", {"name": ""}, 400),
+        ],
+    )
+    async def test_bad_input_gets_one_sentence(
+        self, ground: Ground, path: str, body: dict[str, object], status: int
+    ) -> None:
+        answer = await ground.http.post(path, json=body)
+        assert (answer.status_code, list(answer.json())) == (status, ["error"])
+
+    async def test_foreign_pages_cannot_reach_in(self, ground: Ground) -> None:
+        """Another host name (DNS rebinding) and a plain form (cross-site request) are both refused."""
+        rebound = await ground.http.get("/stage", headers={"Host": "evil.example"})
+        form = await ground.http.post("/stage/telegram/people", data={"name": "Mallory"})
+        assert (rebound.status_code, form.status_code) == (400, 400)
+        assert "default-src 'self'" in (await ground.http.get("/")).headers["content-security-policy"]
+
+    async def test_a_wrong_admin_token_is_said_and_not_hidden(self, ground: Ground) -> None:
+        async with listening(ground.admin.app) as port:
+            sessions = AdminSessions(f"http://127.0.0.1:{port}", "wrong")
+            async with serve({}, playground=True, sessions=sessions) as served, httpx.AsyncClient() as http:
+                given = (await http.get(f"{served.url_of(PLAYGROUND)}/sessions")).json()
+        assert given == {"sessions": [], "problem": "the admin API answered 401"}
+
+
+class TestTheProcess:
+    async def test_it_says_where_everything_is_and_ends_with_its_starter(self) -> None:
+        process = await _start()
+        assert process.stdout is not None
+        assert process.stdin is not None
+        ready = json.loads(await process.stdout.readline())
+        async with httpx.AsyncClient() as http:
+            telegram = ready["telegram"]
+            me = await http.get(f"{telegram['api_base']}/bot{telegram['token']}/getMe")
+            assert me.json()["result"]["is_bot"] is True
+            assert "Trivet playground" in (await http.get(ready["playground"])).text
+            people = (await http.get(f"{ready['playground']}/stage/telegram/people")).json()["people"]
+            assert [person["name"] for person in people] == ["Ada", "Noor"]
+        process.stdin.close()
+        assert await process.wait() == 0
+
+    async def test_sigterm_ends_it_too(self) -> None:
+        process = await _start()
+        assert process.stdout is not None
+        await process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+    async def test_a_taken_port_is_one_clear_sentence(self) -> None:
+        async with listening(Starlette()) as port:
+            process = await _start("--port", str(port))
+            _, complaint = await process.communicate()
+        assert process.returncode == 1
+        assert complaint.decode().startswith(f"The playground cannot listen on port {port}: ")
+        assert complaint.count(b"\n") == 1
+
+
+async def _until_data(lines: AsyncIterator[str]) -> AsyncIterator[str]:
+    async for line in lines:
+        yield line
+        if line.startswith("data: "):
+            return
+
+
+async def _start(*args: str) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "channels.emulators", *args, stdin=pipe, stdout=pipe, stderr=pipe
+    )
