@@ -54,6 +54,8 @@ class AnnouncedValue:
         "_fillers",
         "_is_fresh",
         "_may_touch",
+        "_needs_end_tag",
+        "_needs_sign",
         "_newlines",
         "_quote",
         "_rest_read",
@@ -63,6 +65,8 @@ class AnnouncedValue:
         self._family = announcement.family
         self._begun_at = announcement.end
         self._may_touch = not announcement.is_spaced
+        self._needs_sign = announcement.needs_sign
+        self._needs_end_tag = False
         self._bond: Bond = Bond.ADJACENT
         self._fillers = 0
         self._newlines = 0
@@ -117,6 +121,7 @@ class AnnouncedValue:
             return fence.end()
         if assigns := _ASSIGNS.match(text, at, end):
             self._bond = Bond.ASSIGNED
+            self._needs_end_tag = assigns.group() == ">"
             return assigns.end()
         if self._bond < Bond.ASSIGNED:
             if says := _SAYS.match(text, at, end):
@@ -179,6 +184,8 @@ class AnnouncedValue:
     def _value(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         if not self._may_touch and at == self._begun_at + len(self._rest_read):
             return Step(at, is_over=True)
+        if self._needs_sign and self._bond < Bond.SAID:
+            return Step(at, is_over=True)
         if self._quote:
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
@@ -186,9 +193,19 @@ class AnnouncedValue:
         value = _BARE_VALUE.match(text, at, end)
         if value is None:
             return Step(at, is_over=True)
-        stop = value.end()
-        if placeholder := PLACEHOLDER.search(text, at, stop):
+        if placeholder := PLACEHOLDER.search(text, at, value.end()):
             return Step(placeholder.end(), is_over=True)
+        stop = self._without_followers(text, at, value.end())
+        if self._needs_end_tag and not text.startswith("</", stop):
+            return Step(at, is_over=True)
+        if stop <= at or not is_secret(text[at:stop], self._family, self._bond, is_quoted=bool(self._quote)):
+            return Step(at, is_over=True)
+        if stop == at + _VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, end)):
+            stop = rest.end()
+        return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
+
+    def _without_followers(self, text: str, at: int, stop: int) -> int:
+        """The end of the value without what only follows it: a full stop, a bracket, the next pair."""
         if cut := _NEXT_PAIR.search(text, at, stop):
             stop = cut.start()
         while trailing := _TRAILING.search(text, at, stop):
@@ -197,11 +214,7 @@ class AnnouncedValue:
             stop = trailing.start()
         if self._family is not Family.PERSONAL and stop > at and text[stop - 1] == "!":
             stop -= 1
-        if stop <= at or not is_secret(text[at:stop], self._family, self._bond, is_quoted=bool(self._quote)):
-            return Step(at, is_over=True)
-        if stop == at + _VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, end)):
-            stop = rest.end()
-        return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
+        return stop
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> Step | None:
         """A value in quotes, spaces and all. None: the quote does not close, read the value as it stands."""
