@@ -189,15 +189,17 @@ class _Session:
 
     def __init__(self) -> None:
         self.listener: Listener[DiscordMessage] | None = None
+        self._has_begun = False
 
     def heard(self, message: discord.Message) -> None:
         if self.listener is not None:
             self.listener.hear(heard_of(message))
 
     def began(self) -> None:
-        """A session that is no resume: what was said in between is in the history only."""
-        if self.listener is not None:
+        """A further session that is no resume: what was said in between is in the history only."""
+        if self.listener is not None and self._has_begun:
             self.listener.lost_touch()
+        self._has_begun = True
 
 
 def nonce_of(send_id: str) -> str:
