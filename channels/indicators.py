@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 STATUS: Final = "is thinking…"
 ACCEPTED_FOR_S: Final = 8.0  # until the agent's first announcement; longer only when all workers are busy
+SHOW_AFTER_S: Final = 0.25  # an answer that comes sooner needs none, and each costs as much as a message
 SHOWN_MAX: Final = 500  # lanes with an indicator at once: each costs a request every few seconds
 ENDED_KEPT: Final = 2_000  # announcements are lossy and late; one of an answered turn must not light up again
 
@@ -40,11 +41,14 @@ class _Shown:
 class Indicators:
     """The indicators of one channel. A platform without them costs nothing."""
 
-    def __init__(self, adapter: ChannelAdapter, bus: DeliveryBus, clock: Clock) -> None:
+    def __init__(
+        self, adapter: ChannelAdapter, bus: DeliveryBus, clock: Clock, *, show_after_s: float = SHOW_AFTER_S
+    ) -> None:
         self._name = adapter.name
         self._typing = adapter if isinstance(adapter, SupportsTyping) else None
         self._bus = bus
         self._clock = clock
+        self._show_after_s = show_after_s
         self._shown: dict[str, _Shown] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
 
@@ -113,6 +117,7 @@ class Indicators:
     async def _keep(self, shown: _Shown, typing: SupportsTyping) -> None:
         """Show, wait, show again, until the last turn's time is up."""
         try:
+            await asyncio.sleep(self._show_after_s)
             while True:
                 await typing.show_typing(shown.address, STATUS)
                 now_s = self._clock.monotonic_s()

@@ -44,7 +44,7 @@ class TypingAdapter(ScriptedAdapter):
 
 @contextlib.asynccontextmanager
 async def showing(adapter: ScriptedAdapter) -> AsyncIterator[Indicators]:
-    indicators = Indicators(adapter, MemoryBus(), SystemClock())
+    indicators = Indicators(adapter, MemoryBus(), SystemClock(), show_after_s=0.0)
     running = asyncio.create_task(indicators.run())
     try:
         yield indicators
@@ -79,6 +79,15 @@ async def test_is_shown_at_acceptance_before_any_turn() -> None:
     async with showing(adapter) as indicators:
         indicators.accepted(PLACE)
         await adapter.until(lambda: adapter.count() >= 1)
+
+
+async def test_is_not_shown_for_an_answer_that_comes_at_once() -> None:
+    adapter = TypingAdapter()
+    indicators = Indicators(adapter, MemoryBus(), SystemClock())
+    indicators.accepted(PLACE)
+    indicators.answering(answer())
+    await stays_dark(adapter)
+    assert adapter.shown == []
 
 
 async def test_goes_out_when_the_turn_says_so() -> None:
