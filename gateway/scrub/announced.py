@@ -114,9 +114,10 @@ class AnnouncedValue:
         if char in _DASHES:
             self._bond = max(self._bond, Bond.SAID)
             return at + 1
-        unit = unit_end(text, at, min(end, at + _VALUE_CHARS_MAX))
         if is_cjk(char):
+            unit = unit_end(text, at, min(end, at + _CJK_WORDS_CHARS_MAX + 1))
             return self._pass_cjk(text[at:unit], unit)
+        unit = unit_end(text, at, min(end, at + _VALUE_CHARS_MAX))
         return self._pass_word(text, at, unit) if char.isalpha() else self._pass_sign(text, at, unit)
 
     def _pass_sign(self, text: str, at: int, unit: int) -> int | None:

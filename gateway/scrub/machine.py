@@ -52,7 +52,7 @@ class Machine:
         placeholders: Placeholders,
         *,
         budget_s: float,
-        monotonic_s: Callable[[], float],
+        spent_s: Callable[[], float],
     ) -> None:
         self.findings: list[Finding] = []
         self.attempts = 0
@@ -60,7 +60,7 @@ class Machine:
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
-        self._monotonic_s = monotonic_s
+        self._spent_s = spent_s
         self._view = View()
         self._lowered = ""
         self._out: list[str] = []
@@ -77,11 +77,11 @@ class Machine:
 
         Raises `Overrun` when the time budget is spent; the machine is of no use afterwards.
         """
-        deadline_s = self._monotonic_s() + self._budget_s
+        deadline_s = self._spent_s() + self._budget_s
         self._view.append(chunk, is_last=is_last)
         self._lowered = ""
         while (end := self._next_border(is_last=is_last)) > self._closed:
-            if self._monotonic_s() > deadline_s:
+            if self._spent_s() > deadline_s:
                 raise Overrun
             self._advance(end, is_last=False)
             self._closed = end
@@ -90,7 +90,7 @@ class Machine:
             self._give(self._view.raw_length)
         else:
             self._forget()
-        if self._monotonic_s() > deadline_s:
+        if self._spent_s() > deadline_s:
             raise Overrun
         clean = "".join(self._out)
         self._out.clear()
