@@ -142,7 +142,7 @@ def translated(error: Exception, where: str) -> BusError | ConfigError:
     if isinstance(error, OutOfMemoryError):
         return BusUnavailable(f"Redis at {where} is out of memory: raise its maxmemory")
     if is_passing(error):
-        return BusUnavailable(f"Redis at {where} is not available: {_reason(error)}")
+        return BusUnavailable(f"Redis at {where} does not answer ({_reason(error)}): start it, or correct redis.url")
     if isinstance(error, DataError | ResponseError):
         return Refused(f"Redis at {where} refused a command: {_reason(error)}", code=str(error).partition(" ")[0])
     return BusUnavailable(f"Redis at {where} failed: {_reason(error)}")
