@@ -256,9 +256,9 @@ class Product:
 
 def _role_of(process: psutil.Process) -> str | None:
     with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-        command = process.cmdline()
-        if command and Path(command[0]).name.startswith(("valkey-server", "redis-server")):
+        if process.name().startswith(("valkey-server", "redis-server")):
             return VALKEY
+        command = process.cmdline()
         return next((role for role, module in MODULES.items() if command[-1:] == [module]), None)
     return None
 
