@@ -11,7 +11,7 @@ from channels.admission import AccessPolicy, StrangerRule
 from channels.line import Line, Rooms, Rules
 from channels.terminal.adapter import KEY, TerminalAdapter
 from gateway.bus.bus import open_bus
-from gateway.bus.embedded import EmbeddedValkey
+from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, load
 from gateway.contracts.ports import Scrubber
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 async def _chat(settings: Settings, scrubber: Scrubber) -> None:
-    bus = await open_bus(settings.redis.url or EmbeddedValkey(settings.data_dir).url)
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
     try:
         clock = SystemClock()
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)

@@ -17,6 +17,7 @@ from channels.adapter import CONNECTED, ChannelAdapter
 from channels.admission import AccessPolicy, StrangerRule
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
+from channels.emulators.serving import serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Person, Place, PlaceKind, Said, StageEvent
 from channels.emulators.telegram import TelegramEmulator
@@ -27,7 +28,7 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.scrub import Scrubber
-from tests.parts.loopback import served, until
+from tests.parts.loopback import until
 
 TELEGRAM_TOKEN = "4242001:emulated-bot-token-for-the-tests"
 DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMA.test.discord-token"
@@ -125,56 +126,56 @@ def typing_in(events: list[StageEvent]) -> list[str]:
 @contextlib.asynccontextmanager
 async def telegram_town() -> AsyncIterator[Town]:
     stage = TelegramEmulator(token=TELEGRAM_TOKEN)
-    async with served(stage.app) as address:
+    async with serve({stage.platform: stage}) as where:
+        address = where.url_of(stage.platform)
 
         def adapter(bus: RedisBus) -> ChannelAdapter:
             return TelegramAdapter(
                 token=TELEGRAM_TOKEN,
-                api_base=f"http://{address}",
+                api_base=address,
                 positions=bus.intake,
                 leases=bus.deliveries,
                 holder="test",
             )
 
         yield _settled("telegram", stage, 4096, adapter)
-        await stage.cut_connections()
 
 
 @contextlib.asynccontextmanager
 async def discord_town() -> AsyncIterator[Town]:
     stage = DiscordEmulator(token=DISCORD_TOKEN)
-    async with served(stage.app) as address:
+    async with serve({stage.platform: stage}) as where:
+        address = where.url_of(stage.platform)
 
         def adapter(bus: RedisBus) -> ChannelAdapter:
             return DiscordAdapter(
                 token=DISCORD_TOKEN,
-                api_base=f"http://{address}/api/v10",
-                gateway_url=f"ws://{address}/gateway",
+                api_base=f"{address}/api/v10",
+                gateway_url=f"{address}/gateway".replace("http", "ws"),
                 positions=bus.intake,
                 clock=SystemClock(),
             )
 
         yield _settled("discord", stage, 2000, adapter)
-        await stage.cut_connections()
 
 
 @contextlib.asynccontextmanager
 async def slack_town() -> AsyncIterator[Town]:
     stage = SlackEmulator(bot_token=SLACK_BOT_TOKEN, app_token=SLACK_APP_TOKEN)
-    async with served(stage.app) as address:
+    async with serve({stage.platform: stage}) as where:
+        address = where.url_of(stage.platform)
 
         def adapter(bus: RedisBus) -> ChannelAdapter:
             return SlackAdapter(
                 bot_token=SLACK_BOT_TOKEN,
                 app_token=SLACK_APP_TOKEN,
-                api_base=f"http://{address}/api/",
+                api_base=f"{address}/api/",
                 positions=bus.intake,
                 clock=SystemClock(),
                 ping_every_s=0.5,
             )
 
         yield _settled("slack", stage, 4000, adapter)
-        await stage.cut_connections()
         await stage.aclose()
 
 
