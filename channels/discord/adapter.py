@@ -156,7 +156,7 @@ class DiscordAdapter:
                 raise GatewayLost
             marks = Marks(self._positions, f"discord:{client.user.id}:marks", int)
             if not await marks.load():
-                marks.begin(str(snowflake_at(self._clock.now_ms())))
+                await marks.begin(str(snowflake_at(self._clock.now_ms())))
             me = DiscordIdentity(str(client.user.id))
             source = DiscordSource(
                 me, History(client, marks, self._clock), Threads(self._positions, f"discord:{me.user_id}")

@@ -111,7 +111,7 @@ class Product:
 
     # --- life and death
 
-    async def start(self) -> None:
+    async def start(self, *, waits: bool = True) -> None:
         """`trivet up`, until everything is connected."""
         with self.log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -124,7 +124,8 @@ class Product:
                 stderr=log,
                 start_new_session=True,
             )
-        await self.until_ready()
+        if waits:
+            await self.until_ready()
 
     async def until_ready(self) -> None:
         """Wait until /readyz says so, or fail with its reasons."""
@@ -256,9 +257,9 @@ class Product:
 
 def _role_of(process: psutil.Process) -> str | None:
     with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-        command = process.cmdline()
-        if command and Path(command[0]).name.startswith(("valkey-server", "redis-server")):
+        if process.name().startswith(("valkey-server", "redis-server")):
             return VALKEY
+        command = process.cmdline()
         return next((role for role, module in MODULES.items() if command[-1:] == [module]), None)
     return None
 
@@ -311,8 +312,12 @@ async def running_product(
     model: ModelServer | None = None,
     settings: Mapping[str, str] | None = None,
     platforms: Sequence[str] = PLATFORMS,
+    waits: bool = True,
 ) -> AsyncIterator[Product]:
-    """A Trivet that is ready, open to everybody; stopped, with all its children, when the block ends."""
+    """A Trivet that is ready, open to everybody; stopped, with all its children, when the block ends.
+
+    With `waits` False it is only started: something in it will never be ready.
+    """
     home = folder / "trivet"
     home.mkdir()
     async with emulated_platforms(platforms) as (stages, access):
@@ -337,7 +342,7 @@ async def running_product(
         product.port = int(product.settings["TRIVET_HTTP__PORT"])
         product.admin_token = product.settings["TRIVET_HTTP__ADMIN_TOKEN"]
         try:
-            await product.start()
+            await product.start(waits=waits)
             yield product
         finally:
             await product.stop()
