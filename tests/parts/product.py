@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import signal
 import sqlite3
@@ -189,8 +190,12 @@ class Product:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Every credential in its configuration."""
-        names = ("TOKEN", "KEY")
-        return tuple(value for name, value in self.settings.items() if name.endswith(names))
+        return tuple(value for name, value in self.settings.items() if name.endswith(("TOKEN", "KEY")))
+
+    @property
+    def channel_tokens(self) -> tuple[str, ...]:
+        """Those that the channels role knows."""
+        return tuple(value for name, value in self.settings.items() if re.match(r"TRIVET_CHANNELS__.*TOKEN", name))
 
     async def api(self, path: str, **query: Any) -> Any:
         """A GET of the operator's API."""
