@@ -10,6 +10,7 @@ from gateway.contracts.entries import Session
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import RemovedSecrets, own_words
 
+CUT_NOTE: Final = own_words("> The answer was longer than a chat can take; the rest was left out.")
 STOPPED_NOTE: Final = own_words("(Stopped by the user before an answer was given.)")
 
 

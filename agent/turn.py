@@ -19,14 +19,15 @@ from agent.context import build_prompt, next_prompt_tokens, preamble
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.models import Models
-from agent.sentences import STOPPED_NOTE, failure_sentence, removed_note
+from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.steps import Steps, StepsTaken
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, joined, own_words
+from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.limits import REPLY_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
 
@@ -121,7 +122,12 @@ class TurnTaker:
     def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
         removed = [removed for message in batch.messages for removed in message.removed]
         note = removed_note(removed)
-        parts = [taken.answer or own_words(""), *([self._scrubber.scrub(note)] if note else [])]
+        answer = taken.answer or own_words("")
+        parts = [clipped(answer, REPLY_CHARS_MAX)]
+        if len(answer) > REPLY_CHARS_MAX:
+            parts.append(CUT_NOTE)
+        if note:
+            parts.append(self._scrubber.scrub(note))
         return self._reply(batch, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:

@@ -12,14 +12,12 @@ import signal
 import socket
 import sys
 
-import uvloop
-
 from channels.adapter import AdapterParts
 from channels.admission import AccessPolicy, StrangerRule
 from channels.line import Line, Rooms, Rules
 from channels.registry import chosen, open_channel
 from gateway.bus.bus import RedisBus, open_bus
-from gateway.bus.embedded import EmbeddedValkey
+from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, load
 from gateway.contracts.errors import ConfigError, CredentialsRejected
@@ -27,6 +25,11 @@ from gateway.contracts.ports import Scrubber
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.telemetry.logs import configure_logs
+
+try:
+    from uvloop import new_event_loop
+except ImportError:  # not on Windows
+    from asyncio import new_event_loop  # type: ignore[assignment]
 
 log = logging.getLogger("trivet.channels")
 
@@ -39,14 +42,15 @@ def main() -> None:
     scrubber = SecretScrubber(known_values=loaded.secrets)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     names = chosen(loaded.settings, tuple(sys.argv[1:]))
-    uvloop.run(_serve(loaded.settings, names, scrubber))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve(loaded.settings, names, scrubber))
 
 
 async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    bus = await open_bus(settings.redis.url or EmbeddedValkey(settings.data_dir).url)
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
     try:
         await Lines(settings, names, scrubber, bus, stopping).run()
     finally:

@@ -10,7 +10,7 @@ The time is about linear in the length: a border is searched only within what co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
@@ -97,7 +97,7 @@ def _next_part(blocks: Blocks, load: Load, chars_max: int) -> _Cut:
 
 
 def _fits_alone(block: Block, room: _Room) -> bool:
-    return _chars(block) <= room.chars_max and room.load((block,)) <= 1
+    return _chars((block,), room.chars_max) <= room.chars_max and room.load((block,)) <= 1
 
 
 def _cut(block: Block, room: _Room) -> _Cut:
@@ -130,7 +130,7 @@ def _cut_blocks(blocks: Blocks, room: _Room) -> _Cut:
 
 def _cut_listing(listing: Listing, room: _Room) -> _Cut:
     items = listing.items
-    sizes = _bounded((1 + sum(map(_chars, item.blocks)) for item in items), room.chars_max)
+    sizes = _bounded((1 + _chars(item.blocks, room.chars_max) for item in items), room.chars_max)
     count = _most(sizes, lambda n: room.load((replace(listing, items=items[:n]),)))
     if count:
         start = None if listing.start is None else listing.start + count
@@ -243,7 +243,7 @@ def _most(sizes: Sequence[int], load: Callable[[int], float]) -> int:
 
 
 def _sizes(blocks: Blocks, chars_max: int) -> Sequence[int]:
-    return _bounded(map(_chars, blocks), chars_max)
+    return _bounded((_chars((block,), chars_max) for block in blocks), chars_max)
 
 
 def _bounded(sizes: Iterable[int], chars_max: int) -> list[int]:
@@ -257,21 +257,34 @@ def _bounded(sizes: Iterable[int], chars_max: int) -> list[int]:
     return kept
 
 
-def _chars(block: Block) -> int:
-    """Visible characters, from below."""
-    match block:
-        case Paragraph(runs) | Heading(_, runs):
-            return _chars_of(runs)
-        case Fence(text):
-            return len(text)
-        case Quote(inner):
-            return sum(map(_chars, inner))
-        case Listing(items):
-            return sum(1 + sum(map(_chars, item.blocks)) for item in items)
-        case Table(_, rows):
-            return sum(1 + sum(map(_chars_of, row)) for row in rows)
-        case Rule():
-            return 1
+def _chars(blocks: Blocks, chars_max: int) -> int:
+    """Visible characters, from below. Counting ends above `chars_max`, where the number matters no more."""
+    total = 0
+    for size in _leaf_sizes(blocks):
+        total += size
+        if total > chars_max:
+            break
+    return total
+
+
+def _leaf_sizes(blocks: Blocks) -> Iterator[int]:
+    for block in blocks:
+        match block:
+            case Paragraph(runs) | Heading(_, runs):
+                yield _chars_of(runs)
+            case Fence(text):
+                yield len(text)
+            case Quote(inner):
+                yield from _leaf_sizes(inner)
+            case Listing(items):
+                for item in items:
+                    yield 1
+                    yield from _leaf_sizes(item.blocks)
+            case Table(_, rows):
+                for row in rows:
+                    yield 1 + sum(map(_chars_of, row))
+            case Rule():
+                yield 1
 
 
 def _chars_of(runs: Runs) -> int:

@@ -254,7 +254,8 @@ class Courier:
         if self._stopping.is_set():
             raise Abandoned
         try:
-            await asyncio.wait_for(self._stopping.wait(), delay_s)
+            async with asyncio.timeout(delay_s):  # wait_for may swallow a cancellation before Python 3.12
+                await self._stopping.wait()
         except TimeoutError:
             return
         raise Abandoned

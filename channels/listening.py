@@ -144,6 +144,8 @@ class Listener(Generic[RawT]):
         outcome = None
         incoming = await self._understood(heard)
         if incoming is not None:
+            if heard.message_id and self._marks.meet(heard.place):
+                await self._marks.save()  # before it is taken: whoever kills us now must not make us forget the place
             outcome = await self._door.accept(incoming)
             if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
                 await self._source.taken(incoming)
@@ -182,7 +184,8 @@ class Listener(Generic[RawT]):
     async def _rest(self) -> None:
         """Until something is said, or it is time to save the marks."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stirred.wait(), SAVE_EVERY_S)
+            async with asyncio.timeout(SAVE_EVERY_S):  # wait_for may swallow a cancellation before Python 3.12
+                await self._stirred.wait()
         self._stirred.clear()
         now_s = asyncio.get_running_loop().time()
         if now_s - self._saved_at_s >= SAVE_EVERY_S:

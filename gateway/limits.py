@@ -55,7 +55,7 @@ FACT_TERMS_MAX: Final = 2_000  # words of one fact that can be found
 
 # --- text
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message
-REPLY_CHARS_MAX: Final = 100_000
+REPLY_CHARS_MAX: Final = 40_000  # ten messages of Telegram, twenty of Discord: more belongs in a file
 AUTHOR_NAME_CHARS_MAX: Final = 128
 
 # --- access

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Sequence
 from typing import cast
 
-import aiohttp
 import discord
 
 from channels.adapter import CONNECTED, AdapterParts, Budget, Door
@@ -32,7 +31,7 @@ from channels.marks import Marks
 from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.config import Settings
-from gateway.contracts.errors import ConfigError, CredentialsRejected
+from gateway.contracts.errors import ConfigError, CredentialsRejected, SendFailed
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, IntakeBus
@@ -100,9 +99,10 @@ class DiscordAdapter:
 
     async def send(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         target = parse_target(address.target)
+        place = self._place(target)
         try:
             async with asyncio.timeout(limits.CALL_TIMEOUT_S):
-                sent = await self._place(target).send(
+                sent = await place.send(
                     chunk.plain if plain else chunk.content,
                     nonce=nonce_of(send_id),
                     allowed_mentions=discord.AllowedMentions.none(),
@@ -117,8 +117,8 @@ class DiscordAdapter:
     ) -> tuple[str, ...] | None:
         target = parse_target(address.target)
         after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
+        history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
         try:
-            history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
             async for message in history:
                 if self._is_ours(message) and _is_the_same(message, target, chunk, nonce_of(send_id)):
                     return (str(message.id),)
@@ -131,14 +131,15 @@ class DiscordAdapter:
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
+        place = self._place(parse_target(address.target))
         try:
-            await self._place(parse_target(address.target)).typing()
+            await place.typing()
         except Exception as error:
             raise delivery_error(error) from error
 
     def _place(self, target: DiscordTarget) -> discord.PartialMessageable:
         if self._client is None:
-            raise aiohttp.ClientConnectionError("not connected")
+            raise SendFailed("not connected to Discord")
         return self._client.get_partial_messageable(int(target.channel_id))
 
     def _is_ours(self, message: discord.Message) -> bool:
@@ -155,7 +156,7 @@ class DiscordAdapter:
                 raise GatewayLost
             marks = Marks(self._positions, f"discord:{client.user.id}:marks", int)
             if not await marks.load():
-                marks.begin(str(snowflake_at(self._clock.now_ms())))
+                await marks.begin(str(snowflake_at(self._clock.now_ms())))
             me = DiscordIdentity(str(client.user.id))
             source = DiscordSource(
                 me, History(client, marks, self._clock), Threads(self._positions, f"discord:{me.user_id}")
@@ -189,15 +190,17 @@ class _Session:
 
     def __init__(self) -> None:
         self.listener: Listener[DiscordMessage] | None = None
+        self._has_begun = False
 
     def heard(self, message: discord.Message) -> None:
         if self.listener is not None:
             self.listener.hear(heard_of(message))
 
     def began(self) -> None:
-        """A session that is no resume: what was said in between is in the history only."""
-        if self.listener is not None:
+        """A further session that is no resume: what was said in between is in the history only."""
+        if self.listener is not None and self._has_begun:
             self.listener.lost_touch()
+        self._has_begun = True
 
 
 def nonce_of(send_id: str) -> str:

@@ -23,6 +23,7 @@ from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import Claim, ClaimBatch, Lease
 from gateway.limits import BUS_WAIT_MAX_S, ERROR_CHARS_MAX, RETRY_DELAYS_S
 
+_WAIT_MIN_S: Final = 0.001  # BLPOP counts in milliseconds and takes zero for "for ever"
 _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailbox (enqueue.lua)
 
 
@@ -78,7 +79,8 @@ class Lanes:
         """Return when a lane may be ready, at the latest after `timeout_s` or BUS_WAIT_MAX_S."""
         if timeout_s <= 0:
             return
-        await self._pool.call("BLPOP", self._keys.wake, f"{min(timeout_s, BUS_WAIT_MAX_S):.3f}")
+        wait_s = max(_WAIT_MIN_S, min(timeout_s, BUS_WAIT_MAX_S))
+        await self._pool.call("BLPOP", self._keys.wake, f"{wait_s:.3f}")
 
     async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
         """Acknowledge the first `handled` messages and publish the replies, atomically. False: fenced.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
@@ -11,6 +12,23 @@ from redis.exceptions import RedisError
 
 from gateway.bus.connection import close_client, translated
 from gateway.bus.line import Command, Word
+
+T = TypeVar("T")
+
+
+async def honest(call: Awaitable[T]) -> T:
+    """Await a call into redis-py without losing a cancellation.
+
+    It sends through `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that arrives in
+    the moment the sending ends: a worker told to stop would go on and block in its next read.
+    """
+    task = asyncio.current_task()
+    earlier = task.cancelling() if task is not None else 0
+    try:
+        return await call
+    finally:
+        if task is not None and task.cancelling() > earlier:
+            raise asyncio.CancelledError
 
 
 class Pool:
@@ -23,7 +41,7 @@ class Pool:
     async def call(self, *command: Word) -> Any:
         """Send one command that may block; its answer. Raises what `connection.translated` says."""
         try:
-            return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+            return await honest(self._client.execute_command(*command))  # type: ignore[no-untyped-call]
         except (RedisError, OSError) as error:
             raise translated(error, self._where) from error
 
@@ -33,7 +51,7 @@ class Pool:
         for command in commands:
             transaction.execute_command(*command)
         try:
-            await transaction.execute()
+            await honest(transaction.execute())
         except (RedisError, OSError) as error:
             raise translated(error, self._where) from error
 

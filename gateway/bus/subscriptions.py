@@ -8,7 +8,7 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from gateway.bus.pool import Pool
+from gateway.bus.pool import Pool, honest
 
 _LISTEN_S: Final = 1.0  # how long one look at the socket may block
 _PAUSE_S: Final = 0.2  # between attempts to subscribe again
@@ -19,9 +19,9 @@ async def messages(pool: Pool, channel: str) -> AsyncIterator[bytes]:
     while True:
         subscription = pool.subscription()
         try:
-            await subscription.subscribe(channel)
+            await honest(subscription.subscribe(channel))
             while True:
-                message = await subscription.get_message(timeout=_LISTEN_S)
+                message = await honest(subscription.get_message(timeout=_LISTEN_S))
                 if message is not None:
                     yield message["data"]
         except (RedisError, OSError):

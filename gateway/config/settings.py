@@ -183,10 +183,30 @@ class Agent(Section):
     )
 
 
-class Telegram(Section):
+class Channel(Section):
+    """What all channels have in common."""
+
+    enabled: bool | None = Field(
+        default=None, description="Whether the channel is connected. Empty: true if all its tokens are there."
+    )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Keys that must be filled before the channel can connect."""
+        return tuple(name for name in self._needed() if getattr(self, name) is None)
+
+    @property
+    def is_enabled(self) -> bool:
+        """What `enabled` says, else whether the channel has what it needs to connect."""
+        return not self.missing if self.enabled is None else self.enabled
+
+    def _needed(self) -> tuple[str, ...]:
+        return ("token",)
+
+
+class Telegram(Channel):
     """Telegram, by its Bot API."""
 
-    enabled: bool | None = Field(default=None, description="Empty: true if there is a token.")
     token: Secret = Field(default=None, description="The token that @BotFather gave.")
     api_base: Annotated[WebUrl, AfterValidator(_bare)] = Field(
         default="https://api.telegram.org", description="Address of the Bot API, without /bot."
@@ -195,21 +215,10 @@ class Telegram(Section):
         default="polling", description="How updates come in; webhook needs http.public_url."
     )
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Keys that must be filled before the channel can connect."""
-        return () if self.token else ("token",)
 
-    @property
-    def is_enabled(self) -> bool:
-        """What `enabled` says, else whether the channel has what it needs to connect."""
-        return not self.missing if self.enabled is None else self.enabled
-
-
-class Discord(Section):
+class Discord(Channel):
     """Discord, by its gateway and REST API."""
 
-    enabled: bool | None = Field(default=None, description="Empty: true if there is a token.")
     token: Secret = Field(default=None, description="The bot token of the application.")
     api_base: Annotated[WebUrl, AfterValidator(_bare)] = Field(
         default="https://discord.com/api/v10", description="Address of the REST API, with its version."
@@ -220,23 +229,10 @@ class Discord(Section):
         json_schema_extra=_expecting("empty or a ws(s) URL"),
     )
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Keys that must be filled before the channel can connect."""
-        return () if self.token else ("token",)
 
-    @property
-    def is_enabled(self) -> bool:
-        """What `enabled` says, else whether the channel has what it needs to connect."""
-        return not self.missing if self.enabled is None else self.enabled
-
-
-class Slack(Section):
+class Slack(Channel):
     """Slack, by Socket Mode or the Events API."""
 
-    enabled: bool | None = Field(
-        default=None, description="Empty: true if there are a bot token and the mode's second secret."
-    )
     bot_token: Secret = Field(default=None, description="Bot token (xoxb-…).")
     app_token: Secret = Field(default=None, description="App-level token (xapp-…) for Socket Mode.")
     signing_secret: Secret = Field(default=None, description="Signing secret; needed by mode events.")
@@ -247,17 +243,8 @@ class Slack(Section):
         default="socket", description="How events come in; events (HTTP) needs http.public_url."
     )
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Keys that must be filled before the channel can connect."""
-        needed = {"bot_token": self.bot_token}
-        needed |= {"app_token": self.app_token} if self.mode == "socket" else {"signing_secret": self.signing_secret}
-        return tuple(name for name, value in needed.items() if value is None)
-
-    @property
-    def is_enabled(self) -> bool:
-        """What `enabled` says, else whether the channel has what it needs to connect."""
-        return not self.missing if self.enabled is None else self.enabled
+    def _needed(self) -> tuple[str, ...]:
+        return "bot_token", "app_token" if self.mode == "socket" else "signing_secret"
 
 
 class Channels(Section):
@@ -267,7 +254,7 @@ class Channels(Section):
     discord: Discord = Discord()
     slack: Slack = Slack()
 
-    def each(self) -> dict[str, Telegram | Discord | Slack]:
+    def each(self) -> dict[str, Channel]:
         """Every channel by its name."""
         return {"telegram": self.telegram, "discord": self.discord, "slack": self.slack}
 

@@ -68,14 +68,12 @@ async def _play_platform(stage: DemoStage) -> Played:
 
 
 async def _play_step(stage: DemoStage, step: Step, person: Row, place: Row) -> tuple[list[Line], list[str]]:
-    before = len(await stage.lines(place))
+    seen = {line.id for line in await stage.answers(place)}
     await stage.say(person, place, step.says, mention_bot=step.mentions)
     if not step.is_answered:
-        lines = await stage.until(place, bool, skip=before, timeout_s=SILENCE_S)
+        lines = await stage.until(place, bool, seen=seen, timeout_s=SILENCE_S)
         return lines, ["the bot answered although nobody addressed it"] if lines else []
-    lines = await stage.until(
-        place, lambda found: not problems_of(step, found), skip=before, timeout_s=ANSWER_TIMEOUT_S
-    )
+    lines = await stage.until(place, lambda found: not problems_of(step, found), seen=seen, timeout_s=ANSWER_TIMEOUT_S)
     return lines, problems_of(step, lines)
 
 

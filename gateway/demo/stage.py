@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -19,8 +19,6 @@ class Line:
     """One message of a place, as people see it."""
 
     id: str
-    author: str
-    author_id: str
     is_by_bot: bool
     text: str
 
@@ -53,20 +51,25 @@ class DemoStage:
         given = {"person_id": person["id"], "place_id": place["id"], "text": text, "mention_bot": mention_bot}
         await self._post("say", given)
 
-    async def lines(self, place: Row) -> list[Line]:
-        """Everything said in a place, as it stands now, oldest first."""
-        rows: list[Row] = (await self._get("messages", place=place["id"]))["messages"]
-        return [_line(row) for row in rows]
+    async def answers(self, place: Row) -> list[Line]:
+        """What the bot has said in a place or in a thread of it, oldest first."""
+        places: list[Row] = (await self._get("places"))["places"]
+        around = [place["id"], *(each["id"] for each in places if each["parent_id"] == place["id"])]
+        rows: list[Row] = []
+        for place_id in around:
+            rows += (await self._get("messages", place=place_id))["messages"]
+        lines = {row["id"]: _line(row) for row in sorted(rows, key=lambda row: int(row["at_ms"]))}
+        return [line for line in lines.values() if line.is_by_bot]
 
     async def until(
-        self, place: Row, is_there: Callable[[Sequence[Line]], bool], *, skip: int, timeout_s: float
+        self, place: Row, is_enough: Callable[[Sequence[Line]], bool], *, seen: Container[str], timeout_s: float
     ) -> list[Line]:
-        """The bot's lines after the first `skip` lines of the place, once they satisfy `is_there` or time is up."""
+        """The bot's lines that are not in `seen`, by id, once they are enough or time is up."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
-            answers = [line for line in (await self.lines(place))[skip:] if line.is_by_bot]
-            if is_there(answers) or asyncio.get_running_loop().time() > deadline:
-                return answers
+            fresh = [line for line in await self.answers(place) if line.id not in seen]
+            if is_enough(fresh) or asyncio.get_running_loop().time() > deadline:
+                return fresh
             await asyncio.sleep(_POLL_S)
 
     async def _get(self, what: str, **query: str) -> Any:
@@ -77,8 +80,7 @@ class DemoStage:
 
 
 def _line(row: Row) -> Line:
-    author = row["author"]
-    return Line(row["id"], author["name"], author["id"], author["is_bot"], row["text"])
+    return Line(row["id"], row["author"]["is_bot"], row["text"])
 
 
 def _body(response: httpx.Response) -> Any:

@@ -23,7 +23,10 @@ _PLACEHOLDER: Final = re.compile(
     r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
     r"|123456789|abcdefgh|ABCDEFGH|\.\.\.|\*\*\*"
 )
-_WORDLIKE: Final = re.compile(r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|v?\d[\d.]{0,6}|", re.ASCII)
+_WORDLIKE: Final = re.compile(
+    r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|",
+    re.ASCII,
+)
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
@@ -84,12 +87,6 @@ def discord(secret: str) -> bool:
     return decoded is not None and decoded.isdigit() and 17 <= len(decoded) <= 20
 
 
-def basic(secret: str) -> bool:
-    """Base64 of `user:password`."""
-    decoded = _decoded(secret.rstrip("="))
-    return decoded is not None and b":" in decoded
-
-
 def base58check(secret: str) -> bool:
     """The last four bytes are the double SHA-256 of the rest: Bitcoin's own proof."""
     number = 0
@@ -103,12 +100,6 @@ def base58check(secret: str) -> bool:
     return hashlib.sha256(hashlib.sha256(body).digest()).digest()[:4] == checksum
 
 
-def json_inside(secret: str) -> bool:
-    """Base64 that decodes to the beginning of a JSON object."""
-    decoded = _decoded(secret[: len(secret) // 4 * 4])
-    return decoded is not None and decoded.lstrip().startswith(b"{")
-
-
 def no_reference(secret: str) -> bool:
     """Neither a variable nor a stand-in such as `password` or `***`."""
     return (
@@ -119,25 +110,8 @@ def no_reference(secret: str) -> bool:
     )
 
 
-_STAND_INS: Final = frozenset(
-    {
-        "password",
-        "passwd",
-        "pass",
-        "pwd",
-        "pw",
-        "secret",
-        "token",
-        "key",
-        "user",
-        "username",
-        "xxx",
-        "example",
-        "redacted",
-    }
-)
+_STAND_INS: Final = frozenset(["password", "passwd", "pass", "pwd", "pw", "secret", "token", "key", "user", "username"])
 
 CHECKS: Final[Mapping[str, Check]] = {
-    check.__name__: check
-    for check in (varied, distinct, has_digit, jwt, discord, basic, base58check, json_inside, no_reference)
+    check.__name__: check for check in (varied, distinct, has_digit, jwt, discord, base58check, no_reference)
 }

@@ -38,24 +38,29 @@ _HASH: Final = re.compile(
     r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
 )
 _MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:redacted|removed|hidden)", re.IGNORECASE)
-_INTERPOLATED: Final = ("${", "{{", "<", "%(", "{%", "$(", "#{")
+_INTERPOLATED: Final = ("${", "{", "<", "%(", "$(", "#{")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
-    r"|(?:replace|insert)[-_]|[-_]here\b"
+    r"|(?:replace|insert)[-_]|[-_]here\b|%[sdr]\b|\{\}"
 )
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
 _DATE: Final = re.compile(
     r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
 )
+_HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
+_SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|\d", re.ASCII)
+_UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
+_CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
 _SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
-_CAMEL: Final = re.compile(r"_?[a-z]*(?:[A-Z](?=[a-z]*[aeiouy])[a-z]{2,}){1,5}\d{0,3}", re.ASCII)
-_UNSPEAKABLE: Final = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
-_KEY_CHARS_MIN: Final = {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8}
-_VAGUE_CHARS_MIN: Final = {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16}
+_MADE_CHARS_MIN: Final = {
+    Family.KEY: {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8},
+    Family.VAGUE: {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16},
+    Family.SCHEME: {Bond.LOOSE: 12, Bond.ADJACENT: 12, Bond.SAID: 12, Bond.ASSIGNED: 12},
+}
 
 
 def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> bool:
@@ -64,10 +69,7 @@ def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> boo
         return False
     if family is Family.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)
-    if family is Family.SCHEME:
-        return len(value) >= 12 and _is_mixed(value) and not is_wordy(value) and not is_placeholder(value)
-    shortest = (_VAGUE_CHARS_MIN if family is Family.VAGUE else _KEY_CHARS_MIN)[bond]
-    return len(value) >= shortest and _is_mixed(value) and not is_wordy(value) and not is_placeholder(value)
+    return len(value) >= _MADE_CHARS_MIN[family][bond] and _is_made(value)
 
 
 def is_pass_phrase(value: str) -> bool:
@@ -128,7 +130,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     """A word without digits: only its case, or quotes and an assignment, can make it a secret."""
-    if value.isascii() and len(value) >= 8 and (not _is_regular(value) or _UNSPEAKABLE.search(value)):
+    if value.isascii() and len(value) >= 8 and (not _is_regular(value) or _UNSPOKEN.search(value)):
         return bond >= Bond.ADJACENT
     if is_quoted:
         return bond >= Bond.SAID and len(value) >= 6 and value.islower()
@@ -137,7 +139,7 @@ def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 def _is_regular(word: str) -> bool:
     """Written as words are: in one case, capitalised, or in humps."""
-    return word.islower() or word.isupper() or word.istitle() or bool(_CAMEL.fullmatch(word))
+    return word.islower() or word.isupper() or word.istitle() or _is_name(word)
 
 
 def _has_substance(value: str) -> bool:
@@ -156,15 +158,21 @@ def _classes(value: str) -> int:
     )
 
 
-def _is_mixed(value: str) -> bool:
-    """Letters and digits through each other, or letters of both cases without order."""
-    if len(set(value)) < min(6, len(value)):
+def _is_made(value: str) -> bool:
+    """Does it look made by a machine: letters and digits through each other, or both cases without order?"""
+    if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value):
         return False
-    has_digit = any(char.isdigit() for char in value)
-    has_letter = any(char.isalpha() for char in value)
-    if _CAMEL.fullmatch(value):
+    if is_wordy(value) or is_placeholder(value) or all(_is_name(piece) for piece in re.split(r"[-_./:]", value)):
         return False
-    if has_digit and has_letter:
-        return True
-    humps = sum(1 for left, right in itertools.pairwise(value) if left.islower() != right.islower())
-    return humps >= 4 and len(value) >= 12
+    if any(char.isdigit() for char in value):
+        return any(char.isalpha() for char in value)
+    turns = sum(1 for left, right in itertools.pairwise(value) if left.islower() != right.islower())
+    return turns >= 4 and len(value) >= 12
+
+
+def _is_name(piece: str) -> bool:
+    """An identifier as programmers write them: few humps, each of which can be spoken (`UserAPIKeyAuth`)."""
+    humps = _HUMP.findall(piece)
+    if sum(map(len, humps)) != len(piece) or 4 * len(humps) > len(piece) + 4:
+        return False
+    return all(_SPOKEN.fullmatch(hump) and (hump.isupper() or not _UNSPOKEN.search(hump)) for hump in humps)

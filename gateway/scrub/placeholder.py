@@ -14,7 +14,6 @@ _ID_CHARS: Final = 4
 _KIND: Final = "[a-z0-9-]{1,20}"
 
 PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{{_ID_CHARS}}}\]")
-PLACEHOLDER_HEAD: Final = "[redacted:"
 
 WHOLE_TEXT: Final = "[redacted:text#0000]"
 """Stands for a text that could not be scrubbed."""

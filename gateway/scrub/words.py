@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from gateway.scrub.rules import trie_pattern
@@ -49,6 +49,8 @@ class Announcement(NamedTuple):
     start: int
     end: int
     family: Family
+    needs_sign: bool = False
+    """An ordinary word as well: the next word is a value only after a sign or an "is"."""
     is_spaced: bool = True
     """Does its script put spaces between words, so that a value cannot simply follow?"""
 
@@ -67,6 +69,7 @@ class Vocabulary:
     certain_after: frozenset[str]
     says: frozenset[str]
     carries: frozenset[str]
+    needs_sign: frozenset[str]
     types: frozenset[str]
     stand_ins: frozenset[str]
     sentence: frozenset[str]
@@ -75,7 +78,7 @@ class Vocabulary:
 @cache
 def vocabulary() -> Vocabulary:
     """The words as shipped. Read once, at the first text."""
-    tables = tomllib.loads(files("gateway.scrub").joinpath("words.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
     announcing = {
         word: (Family(family), Place(place))
         for family, places in tables["announcing"].items()
@@ -94,6 +97,7 @@ def vocabulary() -> Vocabulary:
         certain_after=frozenset(around["certain_after"]),
         says=frozenset(around["says"]),
         carries=frozenset(around["carries"]),
+        needs_sign=frozenset(around["needs_sign"]),
         types=frozenset(around["types"]),
         stand_ins=values["stand_ins"],
         sentence=values["sentence"],
@@ -123,7 +127,8 @@ def announcements(
                 continue
             if words.certain_before.search(before):
                 family = Family.KEY
-        yield Announcement(at, stop, family, _is_letter(text[stop - 1]))
+        needs_sign = found.group() in words.needs_sign and family is not Family.KEY
+        yield Announcement(at, stop, family, needs_sign, _is_letter(text[stop - 1]))
 
 
 def is_announcing(word: str) -> bool:

@@ -62,7 +62,9 @@ async def test_the_rooms_keep_the_ports(bus: RedisBus) -> None:
         ("redis://host:port", "malformed"),
         ("redis://[::1", "malformed"),
         ("unix://", "path of a socket"),
-        ("redis://localhost?socket_timeout=soon", "cannot be used"),
+        ("redis://localhost?decode_responses=true", "decode_responses is not supported"),
+        ("rediss://localhost?ssl_cert_reqs=perhaps", "cannot be used"),
+        ("redis://localhost?db=first", "cannot be used"),
     ],
 )
 async def test_a_bad_url_is_refused_with_the_remedy(url: str, sentence: str) -> None:

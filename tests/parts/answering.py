@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import Activity, CleanText, InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Claim
 
@@ -42,11 +43,14 @@ class EchoAgent:
 
     async def _work(self) -> None:
         while True:
-            batch = await self._bus.lanes.claim(self._worker, lanes_max=16, messages_max=1, attempts_max=4)
-            for claim in batch.claims:
-                await self._turn(claim)
-            if not batch.claims:
-                await self._bus.lanes.wait_for_work(timeout_s=0.2)
+            try:
+                batch = await self._bus.lanes.claim(self._worker, lanes_max=16, messages_max=1, attempts_max=4)
+                for claim in batch.claims:
+                    await self._turn(claim)
+                if not batch.claims:
+                    await self._bus.lanes.wait_for_work(timeout_s=0.2)
+            except BusUnavailable:
+                await asyncio.sleep(0.1)
 
     async def _turn(self, claim: Claim) -> None:
         (message,) = claim.messages

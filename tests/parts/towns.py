@@ -17,6 +17,7 @@ from channels.adapter import CONNECTED, ChannelAdapter
 from channels.admission import AccessPolicy, StrangerRule
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
+from channels.emulators.serving import serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Person, Place, PlaceKind, Said, StageEvent
 from channels.emulators.telegram import TelegramEmulator
@@ -27,7 +28,7 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.scrub import Scrubber
-from tests.parts.loopback import served, until
+from tests.parts.loopback import until
 
 TELEGRAM_TOKEN = "4242001:emulated-bot-token-for-the-tests"
 DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMA.test.discord-token"
@@ -47,6 +48,7 @@ class Town:
 
     platform: str
     stage: BotHome
+    api_base: str
     letters_max: int
     adapter: Callable[[RedisBus], ChannelAdapter]
     ann: Person
@@ -83,13 +85,19 @@ class Town:
         self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
     ) -> AsyncIterator[Line]:
         """Our channel, connected; killed without ceremony at the end of the block."""
+        async with self.starting(bus, rules, adapter=adapter) as line:
+            await until(lambda: line.state == CONNECTED)
+            yield line
+
+    @contextlib.asynccontextmanager
+    async def starting(
+        self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
+    ) -> AsyncIterator[Line]:
+        """Our channel on its way to being connected."""
         rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, Scrubber(), SystemClock())
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())
         try:
-            await until(lambda: line.state == CONNECTED or running.done())
-            if running.done():
-                running.result()
             yield line
         finally:
             running.cancel()
@@ -125,56 +133,56 @@ def typing_in(events: list[StageEvent]) -> list[str]:
 @contextlib.asynccontextmanager
 async def telegram_town() -> AsyncIterator[Town]:
     stage = TelegramEmulator(token=TELEGRAM_TOKEN)
-    async with served(stage.app) as address:
+    async with serve({stage.platform: stage}) as where:
+        address = where.url_of(stage.platform)
 
         def adapter(bus: RedisBus) -> ChannelAdapter:
             return TelegramAdapter(
                 token=TELEGRAM_TOKEN,
-                api_base=f"http://{address}",
+                api_base=address,
                 positions=bus.intake,
                 leases=bus.deliveries,
                 holder="test",
             )
 
-        yield _settled("telegram", stage, 4096, adapter)
-        await stage.cut_connections()
+        yield _settled("telegram", stage, address, 4096, adapter)
 
 
 @contextlib.asynccontextmanager
 async def discord_town() -> AsyncIterator[Town]:
     stage = DiscordEmulator(token=DISCORD_TOKEN)
-    async with served(stage.app) as address:
+    async with serve({stage.platform: stage}) as where:
+        address = where.url_of(stage.platform)
 
         def adapter(bus: RedisBus) -> ChannelAdapter:
             return DiscordAdapter(
                 token=DISCORD_TOKEN,
-                api_base=f"http://{address}/api/v10",
-                gateway_url=f"ws://{address}/gateway",
+                api_base=f"{address}/api/v10",
+                gateway_url=f"{address}/gateway".replace("http", "ws"),
                 positions=bus.intake,
                 clock=SystemClock(),
             )
 
-        yield _settled("discord", stage, 2000, adapter)
-        await stage.cut_connections()
+        yield _settled("discord", stage, address, 2000, adapter)
 
 
 @contextlib.asynccontextmanager
 async def slack_town() -> AsyncIterator[Town]:
     stage = SlackEmulator(bot_token=SLACK_BOT_TOKEN, app_token=SLACK_APP_TOKEN)
-    async with served(stage.app) as address:
+    async with serve({stage.platform: stage}) as where:
+        address = where.url_of(stage.platform)
 
         def adapter(bus: RedisBus) -> ChannelAdapter:
             return SlackAdapter(
                 bot_token=SLACK_BOT_TOKEN,
                 app_token=SLACK_APP_TOKEN,
-                api_base=f"http://{address}/api/",
+                api_base=f"{address}/api/",
                 positions=bus.intake,
                 clock=SystemClock(),
                 ping_every_s=0.5,
             )
 
-        yield _settled("slack", stage, 4000, adapter)
-        await stage.cut_connections()
+        yield _settled("slack", stage, address, 4000, adapter)
         await stage.aclose()
 
 
@@ -188,8 +196,10 @@ async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
         yield built
 
 
-def _settled(platform: str, stage: BotHome, letters_max: int, adapter: Callable[[RedisBus], ChannelAdapter]) -> Town:
+def _settled(
+    platform: str, stage: BotHome, api_base: str, letters_max: int, adapter: Callable[[RedisBus], ChannelAdapter]
+) -> Town:
     ann, ben = stage.add_person("Ann"), stage.add_person("Ben")
     group = stage.add_place(PlaceKind.GROUP, "kitchen")
     thread = stage.add_place(PlaceKind.THREAD, "recipes", parent_id=group.id)
-    return Town(platform, stage, letters_max, adapter, ann, ben, group, thread)
+    return Town(platform, stage, api_base, letters_max, adapter, ann, ben, group, thread)

@@ -17,6 +17,7 @@ from channels.telegram.render import ENTITIES_MAX, TEXT_UNITS_MAX, TelegramChunk
 from channels.telegram.render import render as render_telegram
 from channels.tree import is_visible
 from gateway.contracts.messages import CleanText
+from gateway.limits import REPLY_CHARS_MAX
 from tests.parts.texts import anything, documents, fragments, patient, patient_with_long_texts
 
 _ALONE = {"pre", "code"}
@@ -124,8 +125,8 @@ _UNITS = (
 
 
 @pytest.mark.parametrize("unit", _UNITS)
-def test_hundred_kilobytes_of_anything_render(unit: str) -> None:
+def test_the_longest_reply_of_anything_renders(unit: str) -> None:
     """Repetition that makes parsers quadratic, at the longest a reply can be."""
-    text = CleanText(unit * (100_000 // len(unit)))
+    text = CleanText(unit * (REPLY_CHARS_MAX // len(unit)))
     for render in _RENDERERS:
         assert render(text)

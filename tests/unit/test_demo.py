@@ -12,7 +12,7 @@ STEP = Step("Ada", Where.DIRECT, "say hello", expects=("hello",), forbids=("quie
 
 
 def said(*texts: str) -> list[Line]:
-    return [Line(str(number), "bot", "b", True, text) for number, text in enumerate(texts)]
+    return [Line(str(number), True, text) for number, text in enumerate(texts)]
 
 
 def test_a_right_answer_has_no_problems() -> None:

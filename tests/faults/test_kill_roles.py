@@ -1,0 +1,90 @@
+"""kill -9 of any process, with conversations in flight: every message is answered once, in order.
+
+What people wrote carries a word of its own, and the demo model repeats it; so an answer that is missing,
+doubled or out of order shows in what the emulated platforms received.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from tests.parts.product import PATIENCE_S, PLATFORMS, VALKEY, Chat, Product, running_product
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+THINKING = {"TRIVET_AGENT__MODEL": "demo/scripted@800ms"}
+_words = (f"word{number}z" for number in itertools.count())
+
+
+class Talk:
+    """Some chats and what was said in each."""
+
+    def __init__(self, chats: Sequence[Chat]) -> None:
+        self._said: list[tuple[Chat, list[str]]] = [(chat, []) for chat in chats]
+
+    async def go_on(self) -> None:
+        """One more message in every chat."""
+        for chat, words in self._said:
+            words.append(next(_words))
+            await chat.say(words[-1])
+
+    async def until_answered(self) -> None:
+        """Wait until every message has been answered somehow."""
+        for chat, words in self._said:
+            for word in words:
+                await chat.until_answered(word)
+
+    def assert_answered_once_and_in_order(self) -> None:
+        """Each word stands once in the bot's answers, in the order in which they were said."""
+        for chat, words in self._said:
+            told = [line for line in chat.heard.split() if line.startswith("word") and line.endswith("z")]
+            assert told == words, f"{chat.platform}: {chat.answers}"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def product(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+    """One Trivet on three platforms for all tests here, with a model that takes its time."""
+    async with running_product(tmp_path_factory.mktemp("killed"), settings=THINKING) as running:
+        yield running
+
+
+@pytest.fixture
+def talk(product: Product) -> Talk:
+    """Two direct chats on each platform."""
+    return Talk([product.chat(platform, name) for platform in PLATFORMS for name in ("Ann", "Ben")])
+
+
+@pytest.mark.parametrize("role", ["agent", "channels", VALKEY])
+async def test_a_killed_process_costs_no_message_and_doubles_no_answer(product: Product, talk: Talk, role: str) -> None:
+    """Killed in the middle of turns, written to while it is away."""
+    await talk.go_on()
+    await product.until_running(6)
+    await talk.go_on()
+    await product.kill(role)
+    await talk.go_on()
+    await talk.until_answered()
+    await product.until_settled()
+    await talk.go_on()
+    await talk.until_answered()
+    await product.until_settled()
+    talk.assert_answered_once_and_in_order()
+
+
+async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answers(product: Product, talk: Talk) -> None:
+    """All children end with their parent, and a new Trivet on the same directory takes up what was left."""
+    await talk.go_on()
+    await product.until_running(6)
+    orphans = await product.kill_supervisor()
+    assert len(orphans) == 4
+    _, alive = await asyncio.to_thread(psutil.wait_procs, orphans, timeout=PATIENCE_S)
+    assert alive == []
+    await talk.go_on()
+    await product.start()
+    await talk.until_answered()
+    await product.until_settled()
+    talk.assert_answered_once_and_in_order()

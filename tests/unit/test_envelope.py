@@ -1,0 +1,116 @@
+"""The wire form, pinned by golden files: a change of one byte is a change of version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gateway.contracts.envelope import (
+    Wire,
+    address_from_text,
+    address_to_text,
+    decode,
+    decode_inbound,
+    decode_reply,
+    encode,
+)
+from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import (
+    Activity,
+    Attachment,
+    AttachmentKind,
+    ControlKind,
+    ControlRequest,
+    DeliveryRecord,
+    DeliveryState,
+    InboundMessage,
+    Receipt,
+    RemovedSecrets,
+    Reply,
+    ReplyKind,
+    own_words,
+)
+
+GOLDEN: Final = Path(__file__).parents[1] / "golden" / "envelopes"
+ADDRESS: Final = ReplyAddress("telegram", "-100456/77", '{"chat_id":-100456,"message_thread_id":77}')
+INBOUND: Final = InboundMessage(
+    id="telegram:4242:-100456:9",
+    key=SessionKey.parse("telegram:123/-100456/77"),
+    address=ADDRESS,
+    text=own_words("grüß dich, 世界 👋"),
+    author_id="123",
+    author_name=own_words("Ada"),
+    is_private=False,
+    sent_at_ms=1_800_000_000_000,
+    received_at_ms=1_800_000_000_250,
+    attachments=(Attachment(AttachmentKind.IMAGE, "file-7", own_words("cat.jpg"), "image/jpeg", 2_048),),
+    removed=(RemovedSecrets("openai", 1),),
+)
+REPLY: Final = Reply(
+    id="t_1:1",
+    turn_id="t_1",
+    key=INBOUND.key,
+    address=ADDRESS,
+    text=own_words("**hello**"),
+    kind=ReplyKind.ANSWER,
+    created_at_ms=1_800_000_001_000,
+)
+VALUES: Final[dict[str, Wire]] = {
+    "inbound": INBOUND,
+    "reply": REPLY,
+    "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True),
+    "receipt": Receipt(
+        DeliveryRecord("t_1:1", DeliveryState.SENT, 1, 2, 2, ("11", "12"), 1_800_000_002_000), REPLY.key, "telegram"
+    ),
+    "activity": Activity(ADDRESS, "t_1", 6.0),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_an_envelope_is_written_as_its_golden_file_says(name: str) -> None:
+    assert encode(VALUES[name]) == (GOLDEN / f"{name}.json").read_bytes().rstrip(b"\n")
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_golden_file_is_read_back_whole(name: str) -> None:
+    assert decode((GOLDEN / f"{name}.json").read_bytes()) == VALUES[name]
+
+
+def test_fields_of_a_newer_release_are_passed_over() -> None:
+    """Two releases run side by side during an upgrade."""
+    assert decode(encode(REPLY).replace(b'"v":1', b'"v":1,"colour":"green"')) == REPLY
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b'{"v":2,"t":"reply"}',
+        b'{"v":1,"t":"poem"}',
+        b'{"v":1,"t":"reply"}',
+        b"\xff\xfe",
+        b"null",
+    ],
+)
+def test_anything_else_is_refused(data: bytes) -> None:
+    """Never half understood, and never another kind of error."""
+    with pytest.raises(BadEnvelope):
+        decode(data)
+
+
+def test_a_mailbox_holds_messages_and_an_outbound_stream_replies() -> None:
+    with pytest.raises(BadEnvelope):
+        decode_inbound(encode(REPLY))
+    with pytest.raises(BadEnvelope):
+        decode_reply(encode(INBOUND))
+
+
+def test_an_address_fits_into_a_column() -> None:
+    assert address_from_text(address_to_text(ADDRESS)) == ADDRESS
+    with pytest.raises(BadEnvelope):
+        address_from_text("{}")
