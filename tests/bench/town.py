@@ -20,6 +20,7 @@ import aiohttp
 from tests.bench.processes import first_line, running
 
 ANSWER_TIMEOUT_S: Final = 120.0
+IDLE_CONNECTION_S: Final = 2.0  # less than the five after which the server hangs up, maybe just as we write
 _EVENT_PREFIX: Final = b"data: "
 
 
@@ -100,7 +101,7 @@ async def open_town(cores: Collection[int]) -> AsyncIterator[Town]:
     async with running(command, dict(os.environ), cores=cores) as process:
         served = await first_line(process)
         access = {name: keys for name, keys in served.items() if isinstance(keys, dict)}
-        connector = aiohttp.TCPConnector(limit=0)
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_S)
         async with aiohttp.ClientSession(served["playground"], connector=connector) as client:
             town = Town(client, access)
             listening = asyncio.create_task(town.listen())
