@@ -20,6 +20,7 @@ from gateway.scrub import Scrubber as SecretScrubber
 from gateway.telemetry.logs import configure_logs
 
 STOP_GRACE_S = 2.0
+PATIENT = "--patient"  # an agent was started together with this terminal
 ALONE_AFTER_S = 10.0
 
 
@@ -51,7 +52,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
 
 async def _warn_when_alone(operator: OperatorBus) -> None:
     """An agent that was started with the talk needs a moment; after that, silence has a reason."""
-    await asyncio.sleep(ALONE_AFTER_S)
+    await asyncio.sleep(ALONE_AFTER_S if PATIENT in sys.argv else 0)
     if not (await operator.figures()).workers_alive:
         sys.stderr.write("trivet: no agent is running, so nobody answers yet: start `trivet up` or `trivet agent`\n")
 

@@ -36,25 +36,26 @@ def main() -> None:
 
 
 async def _chat(loaded: Loaded) -> int:
-    async with _company(loaded):
+    async with _company(loaded) as options:
         for number in (signal.SIGINT, signal.SIGTERM):  # the terminal gets Ctrl-C too, and ends the talk
             asyncio.get_running_loop().add_signal_handler(number, lambda: None)
-        terminal = await asyncio.create_subprocess_exec(sys.executable, "-m", TERMINAL)
+        terminal = await asyncio.create_subprocess_exec(sys.executable, "-m", TERMINAL, *options)
         return await terminal.wait()
 
 
 @contextlib.asynccontextmanager
-async def _company(loaded: Loaded) -> AsyncIterator[None]:
-    """Somebody who answers: whoever runs already, else a server and an agent of our own."""
+async def _company(loaded: Loaded) -> AsyncIterator[tuple[str, ...]]:
+    """Somebody who answers: whoever runs already, else a server and an agent of our own, for which the
+    terminal has to be patient. Yields the terminal's options."""
     settings = loaded.settings
     server = EmbeddedValkey(settings.data_dir)
     if settings.redis.url:
-        yield
+        yield ()
         return
     try:
         url = await server.start()
     except AlreadyRunning:
-        yield
+        yield ()
         return
     given = {**_QUIET, "TRIVET_REDIS__URL": url}
     watch = Watch(
@@ -65,7 +66,7 @@ async def _company(loaded: Loaded) -> AsyncIterator[None]:
     )
     watching = asyncio.create_task(watch.run())
     try:
-        yield
+        yield ("--patient",)
     finally:
         watch.stop()
         await watching

@@ -30,7 +30,7 @@ from tests.parts.model_server import Body, Failure, ModelServer, call, echo, las
 from tests.parts.product import PLATFORMS, Chat, Product, running_product
 from tests.property.scrub_corpus import TOKENS, Sample, fill, positives
 
-KINDS = 16  # of some 150, others in each run; this talkative, the model library logs 100 KB for each call
+KINDS = 30  # of some 150, others in each run
 IN_THE_AIR = 24  # conversations at once
 TALKATIVE = {"TRIVET_LOG__LEVEL": "debug"}
 TAIL_CHARS = 16

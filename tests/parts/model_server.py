@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +45,10 @@ def echo(body: Body) -> Body:
     return {"content": f"echo: {last_user_text(body)}"}
 
 
+async def opened(_body: Body) -> None:
+    """The default gate: every request may pass."""
+
+
 def call(name: str, arguments: str, call_id: str = "call_1") -> Body:
     """An assistant message that calls one tool."""
     return {"tool_calls": [{"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}]}
@@ -58,6 +62,7 @@ class ModelServer:
         self.failures: deque[Failure] = deque()
         self.answer: Callable[[Body], Body] = echo
         self.latency_s = 0.0
+        self.gate: Callable[[Body], Awaitable[None]] = opened
         self.cached_tokens = 0
         self.url = ""
         self.app = Starlette(routes=[Route("/v1/chat/completions", self._complete, methods=["POST"])])
@@ -65,6 +70,7 @@ class ModelServer:
     async def _complete(self, request: Request) -> Response:
         body: Body = await request.json()
         self.requests.append(body)
+        await self.gate(body)
         await asyncio.sleep(self.latency_s)
         failure = self.failures.popleft() if self.failures else None
         if failure is not None and failure.status != 200:
