@@ -165,6 +165,9 @@ class Worker:
         except BusError as error:
             # The SQL commit stands; the lease runs out and the next claim publishes what is unsent.
             _log.warning("turn.bus_lost", lane=str(claim.key), reason=str(error))
+        except StoreUnavailable as error:
+            _log.warning("turn.put_off", lane=str(claim.key), attempts=claim.attempts, reason=str(error))
+            await self._give_back(claim, error)
         except asyncio.CancelledError:
             _log.info("turn.given_up", lane=str(claim.key))
         except Exception as error:  # noqa: BLE001 - the worker boundary: the lane goes back, with an attempt counted

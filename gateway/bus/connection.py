@@ -124,8 +124,15 @@ async def _greet(connection: Connection) -> None:
         await connection.read_response()
 
 
+def _unwrapped(error: Exception) -> Exception:
+    """redis-py hides what a server on a unix socket refused us for in a plain `ConnectionError`."""
+    cause = error.__cause__
+    return cause if type(error) is ConnectionError and isinstance(cause, RedisError) else error
+
+
 def is_passing(error: Exception) -> bool:
     """True when the same command may succeed in a moment, on the same or a new connection."""
+    error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError):
         return False
     if isinstance(error, ConnectionError | TimeoutError | BusyLoadingError | ReadOnlyError | OSError):
@@ -135,6 +142,7 @@ def is_passing(error: Exception) -> bool:
 
 def translated(error: Exception, where: str) -> BusError | ConfigError:
     """What a redis error means: `BusUnavailable` to try again, `ConfigError` for the operator, `BusError` else."""
+    error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError | NoPermissionError):
         return ConfigError(f"Redis at {where} refused us: check user, password and rights in redis.url")
     if type(error) is RedisError:  # what redis-py says of settings it cannot work with

@@ -87,6 +87,14 @@ async def test_a_wrong_password_is_told_without_telling_it(guarded_port: int, lo
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.parametrize("login", ["", ":wrong-secret@"])
+async def test_a_wrong_password_is_told_on_a_unix_socket_too(guarded_port: int, valkey_url: str, login: str) -> None:
+    """There the client library calls it a lost connection, for which one would wait in vain."""
+    with pytest.raises(ConfigError, match="check user, password") as caught:
+        await open_bus(valkey_url.replace("unix://", f"unix://{login}"))
+    assert "wrong-secret" not in str(caught.value)
+
+
 async def test_an_unreachable_server_is_named_without_its_password() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
