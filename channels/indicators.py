@@ -1,4 +1,4 @@
-"""Typing indicators: shown from acceptance to the answer, owned by the turn, so they always stop.
+"""Typing indicators: shown while an answer is awaited, owned by the turn, so they always stop.
 
 The agent announces a running turn every few seconds with how long the announcement holds; a turn that
 dies stops announcing, and its indicator goes out by itself. What a platform shows for five seconds is
@@ -23,6 +23,7 @@ from gateway.contracts.ports import Clock, DeliveryBus
 log = logging.getLogger(__name__)
 
 STATUS: Final = "is thinking…"
+SHOWN_AFTER_S: Final = 0.2  # an answer that is quicker needs no indicator, which costs a platform call like a send
 ACCEPTED_FOR_S: Final = 8.0  # until the agent's first announcement; longer only when all workers are busy
 SHOWN_MAX: Final = 500  # lanes with an indicator at once: each costs a request every few seconds
 ENDED_KEPT: Final = 2_000  # announcements are lossy and late; one of an answered turn must not light up again
@@ -64,7 +65,7 @@ class Indicators:
             await self._all_out()
 
     def accepted(self, address: ReplyAddress) -> None:
-        """A message is on the bus: show it before any worker has claimed it."""
+        """A message is on the bus: the person waits, whether or not a worker has claimed it."""
         self._show(address, "", ACCEPTED_FOR_S)
 
     def follow(self, activity: Activity) -> None:
@@ -113,6 +114,7 @@ class Indicators:
     async def _keep(self, shown: _Shown, typing: SupportsTyping) -> None:
         """Show, wait, show again, until the last turn's time is up."""
         try:
+            await asyncio.sleep(SHOWN_AFTER_S)
             while True:
                 await typing.show_typing(shown.address, STATUS)
                 now_s = self._clock.monotonic_s()
