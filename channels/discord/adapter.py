@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import cast
 
-import aiohttp
 import discord
 
 from channels.adapter import CONNECTED, AdapterParts, Budget, Door
@@ -32,7 +32,7 @@ from channels.marks import Marks
 from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.config import Settings
-from gateway.contracts.errors import ConfigError, CredentialsRejected
+from gateway.contracts.errors import ConfigError, CredentialsRejected, SendFailed
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, IntakeBus
@@ -62,6 +62,7 @@ class DiscordAdapter:
         self._clock = clock
         self._ready = asyncio.Event()
         self._client: GatewayClient | None = None
+        self._in_flight: set[asyncio.Timeout] = set()
         self.state = "connecting"
 
     async def run(self, door: Door) -> None:
@@ -100,45 +101,52 @@ class DiscordAdapter:
 
     async def send(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         target = parse_target(address.target)
-        try:
-            async with asyncio.timeout(limits.CALL_TIMEOUT_S):
-                sent = await self._place(target).send(
-                    chunk.plain if plain else chunk.content,
-                    nonce=nonce_of(send_id),
-                    allowed_mentions=discord.AllowedMentions.none(),
-                    reference=_quoted(target),
-                )
-        except Exception as error:
-            raise delivery_error(error) from error
-        return (str(sent.id),)
+        place = self._place(target)
+        async with self._calling():
+            sent = await place.send(
+                chunk.plain if plain else chunk.content,
+                nonce=nonce_of(send_id),
+                allowed_mentions=discord.AllowedMentions.none(),
+                reference=_quoted(target),
+            )
+            return (str(sent.id),)
 
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         target = parse_target(address.target)
         after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
-        try:
-            history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
-            async for message in history:
-                if self._is_ours(message) and _is_the_same(message, target, chunk, nonce_of(send_id)):
-                    return (str(message.id),)
-        except discord.Forbidden:
-            return None  # without READ_MESSAGE_HISTORY the nonce alone has to do
-        except Exception as error:
-            raise delivery_error(error) from error
-        return None
+        history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
+        async with self._calling():
+            with contextlib.suppress(discord.Forbidden):  # without READ_MESSAGE_HISTORY the nonce alone has to do
+                async for message in history:
+                    if self._is_ours(message) and _is_the_same(message, target, chunk, nonce_of(send_id)):
+                        return (str(message.id),)
+            return None
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
+        place = self._place(parse_target(address.target))
+        async with self._calling():
+            await place.typing()
+
+    @contextlib.asynccontextmanager
+    async def _calling(self) -> AsyncIterator[None]:
+        """Bounds a call and gives its failure its place in our tree."""
+        limit = asyncio.timeout(limits.CALL_TIMEOUT_S)
         try:
-            await self._place(parse_target(address.target)).typing()
+            async with limit:
+                self._in_flight.add(limit)
+                yield
         except Exception as error:
             raise delivery_error(error) from error
+        finally:
+            self._in_flight.discard(limit)
 
     def _place(self, target: DiscordTarget) -> discord.PartialMessageable:
         if self._client is None:
-            raise aiohttp.ClientConnectionError("not connected")
+            raise SendFailed("not connected to Discord")
         return self._client.get_partial_messageable(int(target.channel_id))
 
     def _is_ours(self, message: discord.Message) -> bool:
@@ -168,6 +176,12 @@ class DiscordAdapter:
             finally:
                 self._ready.clear()
                 self._client = None
+                self._cut_calls()
+
+    def _cut_calls(self) -> None:
+        """A call over a client that is being closed hears no answer any more: its outcome is unknown now."""
+        for limit in self._in_flight:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     async def _listen(self, client: GatewayClient, listener: Listener[DiscordMessage]) -> None:
         async with asyncio.timeout(limits.READY_TIMEOUT_S):
@@ -189,15 +203,17 @@ class _Session:
 
     def __init__(self) -> None:
         self.listener: Listener[DiscordMessage] | None = None
+        self._has_begun = False
 
     def heard(self, message: discord.Message) -> None:
         if self.listener is not None:
             self.listener.hear(heard_of(message))
 
     def began(self) -> None:
-        """A session that is no resume: what was said in between is in the history only."""
-        if self.listener is not None:
+        """A further session that is no resume: what was said in between is in the history only."""
+        if self.listener is not None and self._has_begun:
             self.listener.lost_touch()
+        self._has_begun = True
 
 
 def nonce_of(send_id: str) -> str:

@@ -35,7 +35,7 @@ from channels.slack.source import SlackSource
 from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.config import Settings
-from gateway.contracts.errors import ConfigError, CredentialsRejected
+from gateway.contracts.errors import ConfigError, CredentialsRejected, SendFailed
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, IntakeBus
@@ -106,9 +106,9 @@ class SlackAdapter:
         )
 
     async def send(self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
-        target = parse_target(address.target)
+        client, target = self._connected(), parse_target(address.target)
         try:
-            posted = await self._connected().chat_postMessage(
+            posted = await client.chat_postMessage(
                 channel=target.channel,
                 thread_ts=target.thread_ts,
                 text=chunk.plain if plain else chunk.text,
@@ -124,23 +124,19 @@ class SlackAdapter:
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
+        client, target = self._connected(), parse_target(address.target)
         try:
-            target = parse_target(address.target)
-            return await find_post(
-                self._connected(), target.channel, target.thread_ts, send_id=send_id, since_ms=since_ms
-            )
+            return await find_post(client, target.channel, target.thread_ts, send_id=send_id, since_ms=since_ms)
         except Exception as error:
             raise delivery_error(error) from error
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
-        target = parse_target(address.target)
+        client, target = self._connected(), parse_target(address.target)
         thread_ts = target.thread_ts or target.message_ts
         if thread_ts is None:
             return
         try:
-            await self._connected().assistant_threads_setStatus(
-                channel_id=target.channel, thread_ts=thread_ts, status=status
-            )
+            await client.assistant_threads_setStatus(channel_id=target.channel, thread_ts=thread_ts, status=status)
         except Exception as error:
             raise delivery_error(error) from error
 
@@ -206,7 +202,7 @@ class SlackAdapter:
 
     def _connected(self) -> AsyncWebClient:
         if self._client is None:
-            raise aiohttp.ClientConnectionError("not connected")
+            raise SendFailed("not connected to Slack")
         return self._client
 
     def _web_client(self, session: aiohttp.ClientSession) -> AsyncWebClient:

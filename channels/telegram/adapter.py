@@ -148,7 +148,8 @@ class TelegramAdapter:
         while True:
             try:
                 poller = poller or await self._connect()
-                await poller.next_batch(door)
+                # After any trouble a poll that does not wait shows at once that all is well again.
+                await poller.next_batch(door, wait_s=self._poll_s if self.state == CONNECTED else 0)
                 self.state = CONNECTED
                 backoff.reset()
                 quarrel.reset()
@@ -180,9 +181,8 @@ class TelegramAdapter:
                 "/setprivacy at @BotFather and add the bot to its groups again"
             )
         self._ready.set()
-        self.state = CONNECTED
         log.info("telegram: connected as @%s", user.username)
-        return Poller(self._bot, TelegramIdentity(user.id, user.username or ""), self._positions, poll_s=self._poll_s)
+        return Poller(self._bot, TelegramIdentity(user.id, user.username or ""), self._positions)
 
     async def _remove_webhook(self) -> None:
         """A webhook that somebody once set would end every poll with 409."""

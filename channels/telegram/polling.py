@@ -8,7 +8,7 @@ the bus knows what it has. The raw JSON is read: an update that nobody can parse
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Any
 
 from telegram import Bot
 
@@ -20,28 +20,25 @@ from gateway.contracts.ports import IntakeBus
 
 log = logging.getLogger(__name__)
 
-_POLL_S: Final = limits.POLL_TIMEOUT_S
-
 
 class Poller:
     """The update stream of one bot."""
 
-    def __init__(self, bot: Bot, me: TelegramIdentity, positions: IntakeBus, *, poll_s: int = _POLL_S) -> None:
+    def __init__(self, bot: Bot, me: TelegramIdentity, positions: IntakeBus) -> None:
         self._bot = bot
         self._me = me
         self._positions = positions
         self._position = f"telegram:{me.bot_id}"
-        self._poll_s = poll_s
         self.poisoned = 0
         """Updates that could not be understood, since the start."""
 
-    async def next_batch(self, door: Door) -> int:
-        """One long poll; everything in it goes through the door, then the offset moves. Returns its size.
+    async def next_batch(self, door: Door, *, wait_s: int) -> int:
+        """One poll; everything in it goes through the door, then the offset moves. Returns its size.
 
         Raises `BusUnavailable` or the SDK's `TelegramError`; the offset then stays.
         """
         offset = int(await self._positions.position(self._position) or 0)
-        updates = await self._get_updates(offset)
+        updates = await self._get_updates(offset, wait_s)
         for update in updates:
             await self._hand_in(update, door)
         newest = max((update_id for update in updates if (update_id := _update_id(update)) is not None), default=None)
@@ -49,16 +46,16 @@ class Poller:
             await self._positions.set_position(self._position, str(newest + 1))
         return len(updates)
 
-    async def _get_updates(self, offset: int) -> list[Any]:
+    async def _get_updates(self, offset: int, wait_s: int) -> list[Any]:
         answer = await self._bot.do_api_request(
             "getUpdates",
             api_kwargs={
                 "offset": offset,
-                "timeout": self._poll_s,
+                "timeout": wait_s,
                 "limit": limits.POLL_BATCH_MAX,
                 "allowed_updates": list(limits.ALLOWED_UPDATES),
             },
-            read_timeout=self._poll_s + limits.POLL_READ_MARGIN_S,
+            read_timeout=wait_s + limits.POLL_READ_MARGIN_S,
         )
         return answer if isinstance(answer, list) else []
 

@@ -14,7 +14,8 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from tests.parts.product import PATIENCE_S, PLATFORMS, VALKEY, Chat, Product, running_product
+from tests.parts.product import PLATFORMS, VALKEY, Chat, Product, running_product
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 THINKING = {"TRIVET_AGENT__MODEL": "demo/scripted@800ms"}

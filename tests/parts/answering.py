@@ -38,6 +38,8 @@ class EchoAgent:
         try:
             yield self
         finally:
+            if working.done():
+                working.result()
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channels.adapter import Outcome
 from channels.normalized import Addressing, FileReference, Incoming, find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind
@@ -25,3 +26,10 @@ def private_message(text: str = "hello", author_name: str = "Ann", file_name: st
         sent_at_ms=1_700_000_000_000,
         attachments=files,
     )
+
+
+class NobodyHome:
+    """A door that nothing may come through."""
+
+    async def accept(self, incoming: Incoming) -> Outcome:
+        raise AssertionError(incoming)

@@ -14,11 +14,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from channels.emulators.serving import LOOPBACK, listening
 
 Body = dict[str, Any]
 
@@ -114,13 +115,6 @@ def _event(body: Body, fields: Body) -> bytes:
 async def serve_model() -> AsyncIterator[ModelServer]:
     """A running `ModelServer` on a free port of loopback."""
     model = ModelServer()
-    server = uvicorn.Server(uvicorn.Config(model.app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - uvicorn offers no event for "started"
-        await asyncio.sleep(0.005)
-    model.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
-    try:
+    async with listening(model.app) as port:
+        model.url = f"http://{LOOPBACK}:{port}/v1"
         yield model
-    finally:
-        server.should_exit = True
-        await serving

@@ -30,7 +30,6 @@ import psutil
 
 from channels.emulators.__main__ import PARTS, Part
 from channels.emulators.serving import Emulator, serve
-from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Person, Place, PlaceKind
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
@@ -38,25 +37,14 @@ from gateway.contracts.errors import TrivetError
 from gateway.contracts.ports import QueueFigures
 from gateway.preflight import free_port, http_get
 from tests.parts.model_server import ModelServer
+from tests.parts.waiting import PATIENCE_S, POLL_S, until
 
 PLATFORMS: Final = tuple(PARTS)
 MODULES: Final = {"channels": "channels", "agent": "agent", "admin": "gateway.admin"}
 VALKEY: Final = "valkey"
 SUPERVISOR: Final = "supervisor"
 MODEL_KEY: Final = "sk-" + secrets.token_urlsafe(30)
-PATIENCE_S: Final = 60.0  # for a machine that is busy with other things, too
-_POLL_S: Final = 0.02
 _LOOPBACK: Final = "127.0.0.1"
-
-
-async def until(is_true: Callable[[], object], what: Callable[[], object] = lambda: "") -> None:
-    """Wait for a condition of another process; AssertionError with `what()` when it does not come."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_S):
-            while not is_true():  # noqa: ASYNC110 - it happens in another process
-                await asyncio.sleep(_POLL_S)
-            return
-    raise AssertionError(f"it did not happen within {PATIENCE_S:g} s: {what()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +126,7 @@ class Product:
                     if answer is not None and answer.status == 200:
                         return
                     reasons = answer.body if answer is not None else reasons
-                    await asyncio.sleep(_POLL_S)
+                    await asyncio.sleep(POLL_S)
         raise AssertionError(f"Trivet is not ready: {reasons}\n{self.log[-4000:]}")
 
     async def stop(self) -> None:
@@ -225,7 +213,7 @@ class Product:
                     figures = await self.figures()
                     if figures is not None and is_true(figures):
                         return
-                    await asyncio.sleep(_POLL_S)
+                    await asyncio.sleep(POLL_S)
         raise AssertionError(f"the queue stays at {figures}\n{self.log[-4000:]}")
 
     async def until_running(self, turns: int) -> None:
@@ -286,19 +274,12 @@ async def emulated_platforms(
     parts: dict[str, Part] = {name: PARTS[name](is_limited=False) for name in names}
     stages = {name: part.emulator for name, part in parts.items()}
     async with serve(stages) as served:
-        try:
-            yield (
-                stages,
-                {
-                    f"TRIVET_CHANNELS__{name}__{key}".upper(): value
-                    for name, part in parts.items()
-                    for key, value in part.access(served.url_of(name)).items()
-                },
-            )
-        finally:
-            for stage in stages.values():
-                if isinstance(stage, SlackEmulator):
-                    await stage.aclose()
+        settings = {
+            f"TRIVET_CHANNELS__{name}__{key}".upper(): value
+            for name, part in parts.items()
+            for key, value in part.access(served.url_of(name)).items()
+        }
+        yield stages, settings
 
 
 def model_settings(model: ModelServer) -> dict[str, str]:

@@ -28,7 +28,7 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.scrub import Scrubber
-from tests.parts.loopback import until
+from tests.parts.waiting import until
 
 TELEGRAM_TOKEN = "4242001:emulated-bot-token-for-the-tests"
 DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMA.test.discord-token"
@@ -48,6 +48,7 @@ class Town:
 
     platform: str
     stage: BotHome
+    api_base: str
     letters_max: int
     adapter: Callable[[RedisBus], ChannelAdapter]
     ann: Person
@@ -84,13 +85,19 @@ class Town:
         self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
     ) -> AsyncIterator[Line]:
         """Our channel, connected; killed without ceremony at the end of the block."""
+        async with self.starting(bus, rules, adapter=adapter) as line:
+            await until(lambda: line.state == CONNECTED)
+            yield line
+
+    @contextlib.asynccontextmanager
+    async def starting(
+        self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
+    ) -> AsyncIterator[Line]:
+        """Our channel on its way to being connected."""
         rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, Scrubber(), SystemClock())
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())
         try:
-            await until(lambda: line.state == CONNECTED or running.done())
-            if running.done():
-                running.result()
             yield line
         finally:
             running.cancel()
@@ -138,7 +145,7 @@ async def telegram_town() -> AsyncIterator[Town]:
                 holder="test",
             )
 
-        yield _settled("telegram", stage, 4096, adapter)
+        yield _settled("telegram", stage, address, 4096, adapter)
 
 
 @contextlib.asynccontextmanager
@@ -156,7 +163,7 @@ async def discord_town() -> AsyncIterator[Town]:
                 clock=SystemClock(),
             )
 
-        yield _settled("discord", stage, 2000, adapter)
+        yield _settled("discord", stage, address, 2000, adapter)
 
 
 @contextlib.asynccontextmanager
@@ -175,8 +182,7 @@ async def slack_town() -> AsyncIterator[Town]:
                 ping_every_s=0.5,
             )
 
-        yield _settled("slack", stage, 4000, adapter)
-        await stage.aclose()
+        yield _settled("slack", stage, address, 4000, adapter)
 
 
 TOWNS = {"telegram": telegram_town, "discord": discord_town, "slack": slack_town}
@@ -189,8 +195,10 @@ async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
         yield built
 
 
-def _settled(platform: str, stage: BotHome, letters_max: int, adapter: Callable[[RedisBus], ChannelAdapter]) -> Town:
+def _settled(
+    platform: str, stage: BotHome, api_base: str, letters_max: int, adapter: Callable[[RedisBus], ChannelAdapter]
+) -> Town:
     ann, ben = stage.add_person("Ann"), stage.add_person("Ben")
     group = stage.add_place(PlaceKind.GROUP, "kitchen")
     thread = stage.add_place(PlaceKind.THREAD, "recipes", parent_id=group.id)
-    return Town(platform, stage, letters_max, adapter, ann, ben, group, thread)
+    return Town(platform, stage, api_base, letters_max, adapter, ann, ben, group, thread)

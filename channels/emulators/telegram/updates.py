@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -113,9 +113,9 @@ class UpdateQueue:
         if pending.confirmations_due <= 0 and pending in self._pending:
             self._pending.remove(pending)
 
-    async def changed(self) -> None:
-        """Return when something was put, or a poll or a webhook should look again."""
-        await self._changed.wait()
+    def changed(self) -> Coroutine[Any, Any, bool]:
+        """Wait until something was put, or a poll or a webhook should look again, counted from this very call."""
+        return self._changed.wait()
 
     def _wake(self) -> None:
         self._changed.set()
