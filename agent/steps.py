@@ -21,7 +21,7 @@ from agent.model.client import (
     ToolSpec,
 )
 from agent.prompts.library import PROMPTS
-from agent.tools.registry import ToolRegistry
+from agent.tools.registry import ToolRegistry, written_out
 from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.entries import Entry, Role, ToolCall, Usage, UsagePurpose
 from gateway.contracts.messages import CleanText, joined
@@ -128,7 +128,7 @@ class Steps:
         raise RuntimeError("a model stream ended without an answer")
 
     def _clean_call(self, call: RequestedCall) -> ToolCall:
-        return ToolCall(call.id, call.name, self._scrubber.scrub(call.arguments))
+        return ToolCall(call.id, call.name, self._scrubber.scrub(written_out(call.arguments)))
 
     def _keep_results(
         self,

@@ -58,6 +58,6 @@ class Titler:
         answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self._clock.now_ms())
         await self._store.record_usage([usage], session_id=session.id)
-        title = sanitize_title(self._scrubber.scrub(sanitize_title(answer.text)))
+        title = sanitize_title(self._scrubber.scrub(answer.text))
         if title:
             await self._store.set_title_if_untitled(session.id, self._scrubber.scrub(title))

@@ -161,14 +161,17 @@ class Worker:
         try:
             await self._answer(run)
         except Fenced:
-            _log.warning("turn.fenced", key=str(claim.key))
+            _log.warning("turn.fenced", lane=str(claim.key))
         except BusError as error:
             # The SQL commit stands; the lease runs out and the next claim publishes what is unsent.
-            _log.warning("turn.bus_lost", key=str(claim.key), reason=str(error))
+            _log.warning("turn.bus_lost", lane=str(claim.key), reason=str(error))
+        except StoreUnavailable as error:
+            _log.warning("turn.put_off", lane=str(claim.key), attempts=claim.attempts, reason=str(error))
+            await self._give_back(claim, error)
         except asyncio.CancelledError:
-            _log.info("turn.given_up", key=str(claim.key))
+            _log.info("turn.given_up", lane=str(claim.key))
         except Exception as error:  # noqa: BLE001 - the worker boundary: the lane goes back, with an attempt counted
-            _log.exception("turn.crashed", key=str(claim.key), attempts=claim.attempts)
+            _log.exception("turn.crashed", lane=str(claim.key), attempts=claim.attempts)
             await self._give_back(claim, error)
         finally:
             if self._runs.get(str(claim.key)) is run:
@@ -179,7 +182,7 @@ class Worker:
         claim = run.claim
         messages = first_run(claim.messages)
         batch = run.batch = Batch(turn_id_of(messages[0]), claim.key, claim.lease.fence, messages)
-        with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, key=str(claim.key)):
+        with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
             start = await self._store.begin_turn(
                 turn_id=batch.turn_id,
                 key=batch.key,

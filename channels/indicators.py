@@ -1,4 +1,4 @@
-"""Typing indicators: shown from acceptance to the answer, owned by the turn, so they always stop.
+"""Typing indicators: shown while an answer is awaited, owned by the turn, so they always stop.
 
 The agent announces a running turn every few seconds with how long the announcement holds; a turn that
 dies stops announcing, and its indicator goes out by itself. What a platform shows for five seconds is
@@ -23,8 +23,8 @@ from gateway.contracts.ports import Clock, DeliveryBus
 log = logging.getLogger(__name__)
 
 STATUS: Final = "is thinking…"
+SHOWN_AFTER_S: Final = 0.2  # an answer that is quicker needs no indicator, which costs a platform call like a send
 ACCEPTED_FOR_S: Final = 8.0  # until the agent's first announcement; longer only when all workers are busy
-SHOW_AFTER_S: Final = 0.25  # an answer that comes sooner needs none, and each costs as much as a message
 SHOWN_MAX: Final = 500  # lanes with an indicator at once: each costs a request every few seconds
 ENDED_KEPT: Final = 2_000  # announcements are lossy and late; one of an answered turn must not light up again
 
@@ -42,7 +42,7 @@ class Indicators:
     """The indicators of one channel. A platform without them costs nothing."""
 
     def __init__(
-        self, adapter: ChannelAdapter, bus: DeliveryBus, clock: Clock, *, show_after_s: float = SHOW_AFTER_S
+        self, adapter: ChannelAdapter, bus: DeliveryBus, clock: Clock, *, show_after_s: float = SHOWN_AFTER_S
     ) -> None:
         self._name = adapter.name
         self._typing = adapter if isinstance(adapter, SupportsTyping) else None
@@ -68,7 +68,7 @@ class Indicators:
             await self._all_out()
 
     def accepted(self, address: ReplyAddress) -> None:
-        """A message is on the bus: show it before any worker has claimed it."""
+        """A message is on the bus: the person waits, whether or not a worker has claimed it."""
         self._show(address, "", ACCEPTED_FOR_S)
 
     def follow(self, activity: Activity) -> None:

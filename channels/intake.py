@@ -26,6 +26,7 @@ from gateway.contracts.messages import (
     RemovedSecrets,
     Reply,
     ReplyKind,
+    clipped,
 )
 from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, Scrubber, Verdict
 from gateway.limits import AUTHOR_NAME_CHARS_MAX, PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S
@@ -150,7 +151,7 @@ class Intake:
             address=incoming.address,
             text=text if bounded == text else self._scrubber.scrub(bounded),
             author_id=incoming.user_id,
-            author_name=self._scrubber.scrub(incoming.author_name[:AUTHOR_NAME_CHARS_MAX]),
+            author_name=clipped(self._scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX),
             is_private=incoming.is_private,
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=self._clock.now_ms(),
@@ -162,7 +163,7 @@ class Intake:
         return Attachment(
             kind=found.kind,
             reference=found.reference,
-            name=self._scrubber.scrub(found.name[:FILE_NAME_CHARS_MAX]),
+            name=clipped(self._scrubber.scrub(found.name), FILE_NAME_CHARS_MAX),
             media_type=found.media_type,
             size_bytes=found.size_bytes,
         )

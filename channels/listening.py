@@ -144,6 +144,8 @@ class Listener(Generic[RawT]):
         outcome = None
         incoming = await self._understood(heard)
         if incoming is not None:
+            if heard.message_id and self._marks.meet(heard.place):
+                await self._marks.save()  # before it is taken: whoever kills us now must not make us forget the place
             outcome = await self._door.accept(incoming)
             if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
                 await self._source.taken(incoming)

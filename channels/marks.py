@@ -2,7 +2,8 @@
 
 Platforms that keep no queue for us (Discord, and Slack after a few minutes) are read back from these
 marks after a restart or a lost connection. Marks may lag: what is read twice, the bus knows by its id.
-All marks of an account are one JSON value, written at most every few seconds.
+That a place exists may not: a bot cannot list its direct chats on Discord, so nothing else knows of them.
+All marks of an account are one JSON value, written for each new place and otherwise every few seconds.
 """
 
 from __future__ import annotations
@@ -67,23 +68,34 @@ class Marks:
         """The last message of a place that is on the bus, or the account's newest."""
         return self._places.get(place, self._newest)
 
+    def meet(self, place: str) -> bool:
+        """A place exists; True when that is news. It begins at the account's mark."""
+        if place in self._places:
+            return False
+        self._put(place, self._newest)
+        return True
+
     def reach(self, place: str, message_id: str) -> None:
         """The message is on the bus, or is none of ours. Marks never go back."""
         if place in self._places and self._order(message_id) <= self._order(self._places[place]):
             return
-        self._places[place] = message_id
-        self._places.move_to_end(place)
-        while len(self._places) > PLACES_MAX:
-            self._places.popitem(last=False)
+        self._put(place, message_id)
         if not self._ahead or self._order(message_id) > self._order(self._ahead):
             self._ahead = message_id
-        self._is_dirty = True
 
     def settle(self) -> None:
         """No place lags behind any more, so the account's mark may follow the newest message reached."""
         self._newest = self._ahead
 
-    def begin(self, message_id: str) -> None:
-        """Nothing before this message concerns us: the very first start."""
+    async def begin(self, message_id: str) -> None:
+        """Nothing before this message concerns us: the very first start, on record. Raises `BusUnavailable`."""
         self._newest = self._ahead = message_id
+        self._is_dirty = True
+        await self.save()
+
+    def _put(self, place: str, message_id: str) -> None:
+        self._places[place] = message_id
+        self._places.move_to_end(place)
+        while len(self._places) > PLACES_MAX:
+            self._places.popitem(last=False)
         self._is_dirty = True

@@ -6,6 +6,7 @@ litellm is loaded at the first call, in a thread: importing it costs seconds of 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from gateway.contracts.entries import Role
 from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelUnavailable
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _SPENT_WORDS: Final = ("insufficient_quota", "exceeded your current quota", "credit balance", "billing")
 _TOO_LONG_WORDS: Final = (
     "context length",
@@ -104,6 +106,10 @@ def _import_litellm() -> Any:
     litellm.turn_off_message_logging = True
     litellm.drop_params = True  # a model that knows no temperature still answers
     litellm.num_retries = 0
+    for name in _LOGGERS:  # they write past our scrubbing, and what the model says delta by delta
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.setLevel(logging.WARNING)
     return litellm
 
 

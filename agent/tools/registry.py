@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from gateway.contracts.errors import ToolError
 from gateway.contracts.ports import Clock, Scrubber
 
 _log = structlog.get_logger(__name__)
+_ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 _CUT: Final = "\n[… {count} characters left out …]\n"
 
 
@@ -98,6 +100,15 @@ def parse_arguments(text: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ToolError("the arguments are no JSON object")
     return value
+
+
+def written_out(text: str) -> str:
+    """The same arguments with every character as itself: a word in `\\u` escapes is hidden from the scrubber."""
+    try:
+        written = json.dumps(json.loads(text or "{}"), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        written = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)
+    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _bounded(text: str) -> tuple[str, bool]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import cast
 
 import discord
@@ -61,6 +62,7 @@ class DiscordAdapter:
         self._clock = clock
         self._ready = asyncio.Event()
         self._client: GatewayClient | None = None
+        self._in_flight: set[asyncio.Timeout] = set()
         self.state = "connecting"
 
     async def run(self, door: Door) -> None:
@@ -100,17 +102,14 @@ class DiscordAdapter:
     async def send(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         target = parse_target(address.target)
         place = self._place(target)
-        try:
-            async with asyncio.timeout(limits.CALL_TIMEOUT_S):
-                sent = await place.send(
-                    chunk.plain if plain else chunk.content,
-                    nonce=nonce_of(send_id),
-                    allowed_mentions=discord.AllowedMentions.none(),
-                    reference=_quoted(target),
-                )
-        except Exception as error:
-            raise delivery_error(error) from error
-        return (str(sent.id),)
+        async with self._calling():
+            sent = await place.send(
+                chunk.plain if plain else chunk.content,
+                nonce=nonce_of(send_id),
+                allowed_mentions=discord.AllowedMentions.none(),
+                reference=_quoted(target),
+            )
+            return (str(sent.id),)
 
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, since_ms: int
@@ -118,24 +117,32 @@ class DiscordAdapter:
         target = parse_target(address.target)
         after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
         history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
-        try:
-            async for message in history:
-                if self._is_ours(message) and _is_the_same(message, target, chunk, nonce_of(send_id)):
-                    return (str(message.id),)
-        except discord.Forbidden:
-            return None  # without READ_MESSAGE_HISTORY the nonce alone has to do
-        except Exception as error:
-            raise delivery_error(error) from error
-        return None
+        async with self._calling():
+            with contextlib.suppress(discord.Forbidden):  # without READ_MESSAGE_HISTORY the nonce alone has to do
+                async for message in history:
+                    if self._is_ours(message) and _is_the_same(message, target, chunk, nonce_of(send_id)):
+                        return (str(message.id),)
+            return None
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
         place = self._place(parse_target(address.target))
-        try:
+        async with self._calling():
             await place.typing()
+
+    @contextlib.asynccontextmanager
+    async def _calling(self) -> AsyncIterator[None]:
+        """Bounds a call and gives its failure its place in our tree."""
+        limit = asyncio.timeout(limits.CALL_TIMEOUT_S)
+        try:
+            async with limit:
+                self._in_flight.add(limit)
+                yield
         except Exception as error:
             raise delivery_error(error) from error
+        finally:
+            self._in_flight.discard(limit)
 
     def _place(self, target: DiscordTarget) -> discord.PartialMessageable:
         if self._client is None:
@@ -156,7 +163,7 @@ class DiscordAdapter:
                 raise GatewayLost
             marks = Marks(self._positions, f"discord:{client.user.id}:marks", int)
             if not await marks.load():
-                marks.begin(str(snowflake_at(self._clock.now_ms())))
+                await marks.begin(str(snowflake_at(self._clock.now_ms())))
             me = DiscordIdentity(str(client.user.id))
             source = DiscordSource(
                 me, History(client, marks, self._clock), Threads(self._positions, f"discord:{me.user_id}")
@@ -169,6 +176,12 @@ class DiscordAdapter:
             finally:
                 self._ready.clear()
                 self._client = None
+                self._cut_calls()
+
+    def _cut_calls(self) -> None:
+        """A call over a client that is being closed hears no answer any more: its outcome is unknown now."""
+        for limit in self._in_flight:
+            limit.reschedule(asyncio.get_running_loop().time())
 
     async def _listen(self, client: GatewayClient, listener: Listener[DiscordMessage]) -> None:
         async with asyncio.timeout(limits.READY_TIMEOUT_S):

@@ -9,38 +9,35 @@ from typing import Final
 
 from channels.emulators.stage import StageEvent
 
-EVENTS_WAITING_MAX: Final = 10_000  # a watcher that never reads must not eat the memory of a long run
-
-
-class Watcher(AsyncIterator[StageEvent]):
-    """One watcher's own queue; it ends only when its owner lets go of it."""
-
-    def __init__(self) -> None:
-        self._waiting: asyncio.Queue[StageEvent] = asyncio.Queue(EVENTS_WAITING_MAX)
-
-    def show(self, event: StageEvent) -> None:
-        if self._waiting.full():
-            self._waiting.get_nowait()
-        self._waiting.put_nowait(event)
-
-    def __aiter__(self) -> Watcher:
-        return self
-
-    async def __anext__(self) -> StageEvent:
-        return await self._waiting.get()
+EVENTS_PER_LISTENER_MAX: Final = 10_000  # a page nobody reads any more must not fill the memory
 
 
 class Audience:
-    """Hands each event to every watcher; one that is no longer referenced is forgotten."""
+    """Tells every listener of a stage what happened, each at its own speed."""
 
     def __init__(self) -> None:
-        self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
+        self._listeners: weakref.WeakSet[_Listener] = weakref.WeakSet()
 
-    def watch(self) -> Watcher:
-        watcher = Watcher()
-        self._watchers.add(watcher)
-        return watcher
+    def tell(self, event: StageEvent) -> None:
+        """Hand the event to everybody who listens now. A listener that fell far behind loses the oldest."""
+        for listener in list(self._listeners):
+            listener.hear(event)
 
-    def show(self, event: StageEvent) -> None:
-        for watcher in list(self._watchers):
-            watcher.show(event)
+    def listen(self) -> AsyncIterator[StageEvent]:
+        """Every event from this call on, not from the first time it is awaited; whoever lets go of it is forgotten."""
+        listener = _Listener()
+        self._listeners.add(listener)
+        return listener
+
+
+class _Listener(AsyncIterator[StageEvent]):
+    def __init__(self) -> None:
+        self._heard: asyncio.Queue[StageEvent] = asyncio.Queue(EVENTS_PER_LISTENER_MAX)
+
+    def hear(self, event: StageEvent) -> None:
+        if self._heard.full():
+            self._heard.get_nowait()
+        self._heard.put_nowait(event)
+
+    async def __anext__(self) -> StageEvent:
+        return await self._heard.get()

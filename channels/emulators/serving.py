@@ -20,10 +20,11 @@ from typing import Any, Final, Protocol
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from channels.emulators.playground.sessions import SessionSource
 from channels.emulators.playground.site import Playground
-from channels.emulators.severing import EXTENSION
+from channels.emulators.severing import Cut, offer_cut
 from channels.emulators.stage import Stage
 
 LOOPBACK: Final = "127.0.0.1"
@@ -102,8 +103,8 @@ async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
 def _config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=_SeverableProtocol,
-        ws="websockets-sansio",
+        http=_Http,
+        ws=_Websocket,
         loop="none",
         lifespan="on",
         log_config=None,
@@ -133,15 +134,25 @@ class _GuestServer(uvicorn.Server):
         await self.is_stopping.wait()
 
 
-class _SeverableProtocol(H11Protocol):
-    """uvicorn's HTTP protocol, plus the extension that lets an emulator cut its own connection."""
+class _Http(H11Protocol):
+    """uvicorn's HTTP, with a way to cut the connection."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        served: Any = self.app
+        self.app = _severable(self.app, lambda: self.transport.abort())
 
-        async def severable(scope: Scope, receive: Receive, send: Send) -> None:
-            scope.setdefault("extensions", {})[EXTENSION] = self.transport.abort
-            await served(scope, receive, send)
 
-        self.app = severable
+class _Websocket(WebSocketsSansIOProtocol):
+    """uvicorn's websockets, with a way to cut the connection."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.app = _severable(self.app, lambda: self.transport.abort())
+
+
+def _severable(app: Any, cut: Cut) -> Any:
+    async def severable(scope: Scope, receive: Receive, send: Send) -> None:
+        offer_cut(scope, cut)
+        await app(scope, receive, send)
+
+    return severable

@@ -147,7 +147,7 @@ class SlackAdapter:
         me = await self._identify(client)
         marks = Marks(self._positions, f"slack:{me.account}:marks", ts_order)
         if not await marks.load():
-            marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
+            await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
         source = SlackSource(me, History(client, marks, self._clock), Threads(self._positions, f"slack:{me.account}"))
         listener: Listener[Raw] = Listener(self.name, door, marks, source)
         handler = socket_handler(

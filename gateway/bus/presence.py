@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from gateway.bus.keys import ShardKeys
 from gateway.bus.line import Line
 from gateway.bus.processes import ProcessName
 from gateway.bus.scripts import script
 from gateway.contracts.errors import BusError
-from gateway.limits import DELIVERY_TAKEOVER_S
 
-_ANNOUNCE_EVERY_S = DELIVERY_TAKEOVER_S / 5
+_ANNOUNCEMENTS: Final = 5  # within one takeover time, so that some may be late
 
 
 class Presence:
     """Keeps one consumer present while its process lives, and judges the others.
 
     A consumer is gone when its process is known to be dead, when it is an earlier name of ours, or when
-    it was absent while we were present without a break for DELIVERY_TAKEOVER_S: after an outage of Redis
+    it was absent while we were present without a break for `takeover_s`: after an outage of Redis
     everybody is absent for a moment, and that must not look like a death.
     """
 
-    def __init__(self, line: Line, keys: ShardKeys, process: ProcessName, channel: str, consumer: str) -> None:
+    def __init__(
+        self,
+        line: Line,
+        keys: ShardKeys,
+        process: ProcessName,
+        channel: str,
+        consumer: str,
+        *,
+        takeover_s: float,
+    ) -> None:
         self._line = line
+        self._takeover_s = takeover_s
         self._key = keys.consumers(channel)
         self._process = process
         self._consumer = consumer
@@ -51,7 +61,7 @@ class Presence:
     async def gone(self, consumers: Sequence[str]) -> Sequence[str]:
         """Those of `consumers` that will not come back."""
         unbroken_s = asyncio.get_running_loop().time() - self._unbroken_since
-        is_fit_to_judge = unbroken_s >= DELIVERY_TAKEOVER_S
+        is_fit_to_judge = unbroken_s >= self._takeover_s
         return [
             name
             for name in consumers
@@ -62,7 +72,7 @@ class Presence:
 
     async def _keep_announcing(self) -> None:
         while True:
-            await asyncio.sleep(_ANNOUNCE_EVERY_S)
+            await asyncio.sleep(self._takeover_s / _ANNOUNCEMENTS)
             try:
                 await self._announce()
             except BusError:  # the next round tries again; a gap is noticed by its length
@@ -72,10 +82,10 @@ class Presence:
         present = await self._line.run(
             script("announce"),
             (self._key,),
-            (self._consumer, int(DELIVERY_TAKEOVER_S * 1000)),
+            (self._consumer, int(self._takeover_s * 1000)),
         )
         now = asyncio.get_running_loop().time()
-        if now - self._announced_at >= DELIVERY_TAKEOVER_S:
+        if now - self._announced_at >= self._takeover_s:
             self._unbroken_since = now
         self._announced_at = now
         self._present = frozenset(name.decode() for name in present)

@@ -39,5 +39,5 @@ def admin(config: ConfigOption = None) -> None:
 
 
 def chat(config: ConfigOption = None) -> None:
-    """Talk to the agent in this terminal."""
-    become_role(loaded_and_warned(config), "channels.terminal")
+    """Talk to the agent in this terminal; where no Trivet is running, an agent is started for the talk."""
+    become_role(loaded_and_warned(config), "gateway.supervisor.chat")

@@ -14,32 +14,35 @@ from gateway.scrub.judge import Bond, is_pass_phrase, is_secret
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
-from gateway.scrub.units import CJK, HARD, UNIT_END
+from gateway.scrub.units import is_cjk, unit_end
 from gateway.scrub.words import Announcement, Family, is_announcing, vocabulary
 
 _FILLERS_MAX: Final = 5
 _NEWLINES_MAX: Final = 3
+_CJK_WORDS_CHARS_MAX: Final = 12
 _REACH_CHARS: Final = 120
 """How far from the announcing word a value may begin."""
 
 _VALUE_CHARS_MAX: Final = 512
 _QUOTED_CHARS_MAX: Final = 160
-_BARE: Final = rf"(?:[^\s\"'`<>\\{HARD}{CJK}]|\\(?![nrtu\"'\\])|[<>](?![/a-zA-Z]))"
-
+_BARE: Final = r"(?:[^\"'`<>\\]|\\(?![nrtu\"'\\])|[<>](?![/a-zA-Z]))"
 _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{_VALUE_CHARS_MAX}}}")
 _BARE_REST: Final = re.compile(f"{_BARE}+")
 _IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
-_QUOTE_MARK: Final = re.compile(r"(?<=\n)[>|]")
-_FENCE: Final = re.compile(rf"`{{3,}}[a-z]{{0,12}}{UNIT_END}|\\n")
-_CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}|</[a-z]{1,3}>")
-_ASSIGNS: Final = re.compile(rf":=|=>|={{1,3}}|->|:(?!//)|→|>(?=[^=>{HARD}{CJK}])")
-_SAYS: Final = re.compile(rf"[-|~]{UNIT_END}|[—–]")
-_OPENING: Final = re.compile(r"[bBrRfFuU]?(?P<quote>\\*[\"']|`)|\*{1,2}|[(\[]|[“”«„‘’「『《【]")
-_WORD: Final = re.compile(rf"[^\W\d_{CJK}](?:[^\W\d_{CJK}]|['-](?=[^\W\d_{CJK}])){{0,23}}")
-_CJK_WORDS: Final = re.compile(f"[{CJK}]{{1,12}}")
-_STOP: Final = re.compile(rf"[.;?!,]{UNIT_END}|[。；？！，、]")
 
-_UNIT_OR_STOP: Final = re.compile(rf"{UNIT_END}|[:=,.;?!]{UNIT_END}|[—–]")
+# All of these are matched within one unit, whose end is their \Z.
+_FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}\Z|\\n")
+_CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}|</[a-z]{1,3}>")
+_ASSIGNS: Final = re.compile(r":=|=>|={1,3}|->|:(?!//)|→|>(?=[^=>])")
+_SAYS: Final = re.compile(r"[-|~]\Z")
+_OPENING: Final = re.compile(r"[bBrRfFuU]?(?P<quote>\\*[\"']|`)|\*{1,2}|[(\[]")
+_WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z)")
+_STOP: Final = re.compile(r"[.;?!,]\Z")
+_QUOTE_MARKS: Final = (">", "|")
+
+_DASHES: Final = "—–"
+_OPENING_MARKS: Final = "“”«„‘’「『《【"
+
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
 
@@ -106,52 +109,58 @@ class AnnouncedValue:
         if char == "\n":
             self._newlines += 1
             return at + 1 if self._bond >= Bond.SAID and self._newlines <= _NEWLINES_MAX else None
-        if char.isspace():
+        if char.isspace() or char in _OPENING_MARKS:
             return at + 1
-        if char.isalpha():
-            return self._pass_word(text, at, end)
-        return self._pass_sign(text, at, end)
+        if char in _DASHES:
+            self._bond = max(self._bond, Bond.SAID)
+            return at + 1
+        if is_cjk(char):
+            unit = unit_end(text, at, min(end, at + _CJK_WORDS_CHARS_MAX + 1))
+            return self._pass_cjk(text[at:unit], unit)
+        unit = unit_end(text, at, min(end, at + _VALUE_CHARS_MAX))
+        return self._pass_word(text, at, unit) if char.isalpha() else self._pass_sign(text, at, unit)
 
-    def _pass_sign(self, text: str, at: int, end: int) -> int | None:
-        if _STOP.match(text, at, end) or PLACEHOLDER.match(text, at, end):
+    def _pass_sign(self, text: str, at: int, unit: int) -> int | None:
+        if _STOP.match(text, at, unit) or PLACEHOLDER.match(text, at, unit):
             return None
-        if quote_mark := _QUOTE_MARK.match(text, at, end):
-            return quote_mark.end()
-        if self._bond >= Bond.SAID and (fence := _FENCE.match(text, at, end)):
+        if text[at] in _QUOTE_MARKS and text[at - 1] == "\n":
+            return at + 1
+        if self._bond >= Bond.SAID and (fence := _FENCE.match(text, at, unit)):
             return fence.end()
-        if assigns := _ASSIGNS.match(text, at, end):
+        if assigns := _ASSIGNS.match(text, at, unit):
             self._bond = Bond.ASSIGNED
             self._needs_end_tag = assigns.group() == ">"
             return assigns.end()
         if self._bond < Bond.ASSIGNED:
-            if says := _SAYS.match(text, at, end):
+            if says := _SAYS.match(text, at, unit):
                 self._bond = max(self._bond, Bond.SAID)
                 return says.end()
-            closing = _CLOSING.match(text, at, end)
+            closing = _CLOSING.match(text, at, unit)
             if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read):
                 return closing.end()
-        return self._open(text, at, end)
+        return self._open(text, at, unit)
 
-    def _open(self, text: str, at: int, end: int) -> int:
+    def _open(self, text: str, at: int, unit: int) -> int:
         """Past the quote or bracket a value stands in, if there is one."""
-        opening = None if self._quote else _OPENING.match(text, at, end)
+        opening = None if self._quote else _OPENING.match(text, at, unit)
         if opening is None:
             return at
         if self._bond == Bond.ASSIGNED and opening["quote"]:
             self._quote = opening["quote"]
         return opening.end()
 
-    def _pass_word(self, text: str, at: int, end: int) -> int | None:
-        if cjk := _CJK_WORDS.match(text, at, end):
-            if vocabulary().says_cjk.search(cjk.group()):
-                self._bond = max(self._bond, Bond.SAID)
-            self._fillers += 2
-            return cjk.end() if self._fillers <= _FILLERS_MAX else None
+    def _pass_cjk(self, words: str, unit: int) -> int | None:
+        if vocabulary().says_cjk.search(words):
+            self._bond = max(self._bond, Bond.SAID)
+        self._fillers += 2
+        return unit if self._fillers <= _FILLERS_MAX and len(words) <= _CJK_WORDS_CHARS_MAX else None
+
+    def _pass_word(self, text: str, at: int, unit: int) -> int | None:
         if self._quote:
             return at
-        word = _WORD.match(text, at, end)
-        if word is None or not _UNIT_OR_STOP.match(text, word.end(), end):
-            return self._open(text, at, end)
+        word = _WORD.match(text, at, unit)
+        if word is None:
+            return self._open(text, at, unit)
         if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
             return word.end()
@@ -190,7 +199,7 @@ class AnnouncedValue:
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
                 return quoted
-        value = _BARE_VALUE.match(text, at, end)
+        value = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + _VALUE_CHARS_MAX)))
         if value is None:
             return Step(at, is_over=True)
         if placeholder := PLACEHOLDER.search(text, at, value.end()):
@@ -200,7 +209,7 @@ class AnnouncedValue:
             return Step(at, is_over=True)
         if stop <= at or not is_secret(text[at:stop], self._family, self._bond, is_quoted=bool(self._quote)):
             return Step(at, is_over=True)
-        if stop == at + _VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, end)):
+        if stop == at + _VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()
         return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
 

@@ -8,10 +8,10 @@ from typing import Final
 from gateway.scrub.checks import is_placeholder
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
-from gateway.scrub.units import UNIT_END
+from gateway.scrub.units import unit_end
 
 _PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[!#-&(-:<-\[\]-~]{1,4096})", re.ASCII)
-_BETWEEN: Final = re.compile(rf"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?:(?=;)|{UNIT_END})", re.IGNORECASE)
+_BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=;|\Z)", re.IGNORECASE)
 _ATTRIBUTES: Final = frozenset(
     [
         "path",
@@ -30,6 +30,7 @@ _ATTRIBUTES: Final = frozenset(
     ]
 )
 _VALUE_CHARS_MIN: Final = 8
+_BETWEEN_CHARS_MAX: Final = 32
 
 
 class CookieLine:
@@ -45,7 +46,7 @@ class CookieLine:
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         """See `State.step`."""
         while at < end:
-            if between := _BETWEEN.match(text, at, end):
+            if between := _BETWEEN.match(text, at, unit_end(text, at, min(end, at + _BETWEEN_CHARS_MAX))):
                 at = between.end()
                 continue
             pair = _PAIR.match(text, at, end)

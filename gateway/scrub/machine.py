@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.contracts.messages import Finding
@@ -27,6 +28,7 @@ _TOKEN_CHARS_MIN: Final = 12
 """No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
 
 _LONG_RUN: Final = re.compile(f"[!-~]{{{_TOKEN_CHARS_MIN},}}")
+_BLOCK: Final = re.compile(re.escape(BEGIN))
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
 """A run that is too long is cut before anything that may begin a secret in its last part."""
@@ -42,6 +44,24 @@ class Overrun(Exception):
     """The time budget of one call is spent."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """What the closed text holds from here on, the next of each last."""
+
+    spans: list[Span]
+    words: list[Announcement]
+    blocks: list[int]
+
+    def pass_by(self, at: int) -> None:
+        """Drop what begins before `at`."""
+        while self.spans and self.spans[-1].start < at:
+            self.spans.pop()
+        while self.words and self.words[-1].start < at:
+            self.words.pop()
+        while self.blocks and self.blocks[-1] < at:
+            self.blocks.pop()
+
+
 class Machine:
     """Feed it a text in any pieces; what comes out, joined, is the scrubbed text."""
 
@@ -52,7 +72,7 @@ class Machine:
         placeholders: Placeholders,
         *,
         budget_s: float,
-        monotonic_s: Callable[[], float],
+        spent_s: Callable[[], float],
     ) -> None:
         self.findings: list[Finding] = []
         self.attempts = 0
@@ -60,7 +80,7 @@ class Machine:
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
-        self._monotonic_s = monotonic_s
+        self._spent_s = spent_s
         self._view = View()
         self._lowered = ""
         self._out: list[str] = []
@@ -77,11 +97,11 @@ class Machine:
 
         Raises `Overrun` when the time budget is spent; the machine is of no use afterwards.
         """
-        deadline_s = self._monotonic_s() + self._budget_s
+        deadline_s = self._spent_s() + self._budget_s
         self._view.append(chunk, is_last=is_last)
         self._lowered = ""
         while (end := self._next_border(is_last=is_last)) > self._closed:
-            if self._monotonic_s() > deadline_s:
+            if self._spent_s() > deadline_s:
                 raise Overrun
             self._advance(end, is_last=False)
             self._closed = end
@@ -90,7 +110,7 @@ class Machine:
             self._give(self._view.raw_length)
         else:
             self._forget()
-        if self._monotonic_s() > deadline_s:
+        if self._spent_s() > deadline_s:
             raise Overrun
         clean = "".join(self._out)
         self._out.clear()
@@ -161,48 +181,46 @@ class Machine:
         spans = self._spans(text, self._at, end)
         borders = frozenset(span.end for span in spans)
         words = list(announcements(text, self._lower(), self._at, end, borders))
-        spans.reverse()
-        words.reverse()
+        blocks = [block.start() for block in _BLOCK.finditer(text, self._at, end)]
+        ahead = _Ahead(spans[::-1], words[::-1], blocks[::-1])
         while True:
-            while spans and spans[-1].start < self._at:
-                spans.pop()
-            while words and words[-1].start < self._at:
-                words.pop()
+            ahead.pass_by(self._at)
             if self._state is None:
-                if not self._begin(text, end, spans[-1:], words[-1:]):
+                if not self._begin(text, end, ahead):
                     break
-            elif not self._go_on(self._state, text, end, spans[-1:], is_last=is_last):
+            elif not self._go_on(self._state, text, end, ahead, is_last=is_last):
                 break
         self._give(self._view.raw_start(self._at))
 
-    def _begin(self, text: str, end: int, spans: list[Span], words: list[Announcement]) -> bool:
+    def _begin(self, text: str, end: int, ahead: _Ahead) -> bool:
         """Go to the next thing that matters. False: there is none up to `end`."""
-        block = text.find(BEGIN, self._at, end)
-        span_at = spans[0].start if spans else end
-        word_at = words[0].start if words else end
-        nearest = min(span_at, word_at, block if block >= 0 else end)
+        span_at = ahead.spans[-1].start if ahead.spans else end
+        word_at = ahead.words[-1].start if ahead.words else end
+        block_at = ahead.blocks[-1] if ahead.blocks else end
+        nearest = min(span_at, word_at, block_at)
         if nearest == end:
             self._at = end
             return False
-        if nearest == block:
-            self._at = block
-            self._state = KeyBlock(block)
+        if nearest == block_at:
+            self._at = block_at
+            self._state = KeyBlock(block_at)
         elif nearest == span_at:
-            self._cut(text, spans[0])
+            self._cut(text, ahead.spans[-1])
         else:
-            self._at = words[0].end
-            self._state = CookieLine() if words[0].family is Family.COOKIE else AnnouncedValue(words[0])
+            word = ahead.words[-1]
+            self._at = word.end
+            self._state = CookieLine() if word.family is Family.COOKIE else AnnouncedValue(word)
         return True
 
-    def _go_on(self, state: State, text: str, end: int, spans: list[Span], *, is_last: bool) -> bool:
+    def _go_on(self, state: State, text: str, end: int, ahead: _Ahead, *, is_last: bool) -> bool:
         """One step of what is open. False: it needs more text."""
         self.attempts += 1
         step = state.step(text, self._at, end, is_last=is_last)
-        if spans and not isinstance(state, KeyBlock):
+        if ahead.spans and not isinstance(state, KeyBlock):
             reached = step.cut.end if step.cut else step.at
-            if reached > spans[0].start:
+            if reached > ahead.spans[-1].start:
                 self._state = None
-                self._cut(text, spans[0])
+                self._cut(text, ahead.spans[-1])
                 return True
         if step.cut is not None:
             self._cut(text, step.cut)

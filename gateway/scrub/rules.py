@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gateway.scrub.checks import CHECKS, Check
@@ -111,7 +111,7 @@ class RuleBook:
 @cache
 def rule_book() -> RuleBook:
     """The rules as shipped. Read and compiled once, at the first text."""
-    rows = tomllib.loads(files("gateway.scrub").joinpath("rules.toml").read_text(encoding="utf-8"))["rule"]
+    rows = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))["rule"]
     rules = tuple(_rule(row) for row in rows)
     literals: dict[str, list[Rule]] = {}
     patterns: list[tuple[re.Pattern[str], Rule]] = []

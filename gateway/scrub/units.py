@@ -17,24 +17,30 @@ RUN_CHARS_MAX: Final = 16 * 1024
 CONTEXT_CHARS: Final = 64
 """How far a rule may look back: a stream keeps this much of what it already gave away."""
 
-CJK: Final = (
-    "\u2e80-\u2fff\u3040-\u318f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
-HARD: Final = (
+_CJK: Final = "\u2e80-\u2fff\u3040-\ud7ff"
+_HARD: Final = (
     r"\s\u00ab\u00bb\u2013-\u2015\u2018-\u201f\u2026\u3000-\u303f\uff01\uff08\uff09\uff0c\uff1b\uff1f\uff5f-\uff65"
 )
-"""Spaces, dashes, typographic quotes and CJK punctuation: never part of a word or a token."""
-
-UNIT_END: Final = rf"(?=[{HARD}{CJK}]|\Z)"
-"""For a pattern that asks whether a run ends: true at the border of a closed unit as it is within a whole text."""
+# spaces, dashes, typographic quotes, CJK punctuation: never part of a word or a token
 
 _LAST_BORDER: Final = re.compile(
-    f"(?s:.*)(?:[{HARD}]|(?<=[{CJK}])(?=[^{CJK}])|(?<=[^{CJK}])(?=[{CJK}]))",
+    f"(?s:.*)(?:[{_HARD}]|(?<=[{_CJK}])(?=[^{_CJK}])|(?<=[^{_CJK}])(?=[{_CJK}]))",
 )
+_UNIT: Final = re.compile(f"[{_CJK}]+|[^{_CJK}{_HARD}]+")
 
 
 def closed_until(text: str, start: int, end: int) -> int:
     """The end of the last closed unit in `text[start:end]`, `start` if there is none."""
     border = _LAST_BORDER.match(text, start, end)
     return border.end() if border else start
+
+
+def unit_end(text: str, at: int, end: int) -> int:
+    """The end of the unit that the character `at` belongs to; `end` closes a unit."""
+    unit = _UNIT.match(text, at, end)
+    return unit.end() if unit else at + 1
+
+
+def is_cjk(char: str) -> bool:
+    """Is it written without spaces between words?"""
+    return "\u2e80" <= char <= "\u2fff" or "\u3040" <= char <= "\ud7ff"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from gateway.scrub.rules import trie_pattern
@@ -78,7 +78,7 @@ class Vocabulary:
 @cache
 def vocabulary() -> Vocabulary:
     """The words as shipped. Read once, at the first text."""
-    tables = tomllib.loads(files("gateway.scrub").joinpath("words.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
     announcing = {
         word: (Family(family), Place(place))
         for family, places in tables["announcing"].items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.config import Settings
@@ -33,6 +33,10 @@ class Plan:
 
     preparation: Role
     roles: tuple[Role, ...]
+
+    def only(self, name: str) -> Plan:
+        """The same plan with one role."""
+        return replace(self, roles=tuple(role for role in self.roles if role.name == name))
 
 
 def python_module(name: str, *arguments: str) -> tuple[str, ...]:

@@ -22,6 +22,10 @@ QUIET: Final = ("httpx", "httpcore", "aiohttp.access", "hpack", "slack_sdk.web.a
 _OWN_HANDLERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "discord", "slack_bolt", "slack_sdk", "aiohttp")
 """Libraries that bring handlers of their own; their records have to come to ours."""
 
+_OURS: Final = ("trivet", "gateway", "channels", "agent")
+"""Ours may be as talkative as the operator wants. What libraries tell below INFO is content, cut into pieces or
+escaped, in which no scrubber can recognise anything."""
+
 UNPRINTABLE: Final = "a log record could not be printed"
 
 
@@ -79,6 +83,9 @@ def configure_logs(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    for name in _OURS:
+        logging.getLogger(name).setLevel(root.level)
+    root.setLevel(max(root.level, logging.INFO))
     for name in _OWN_HANDLERS:
         library = logging.getLogger(name)
         library.handlers.clear()

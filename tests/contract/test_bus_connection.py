@@ -62,7 +62,9 @@ async def test_the_rooms_keep_the_ports(bus: RedisBus) -> None:
         ("redis://host:port", "malformed"),
         ("redis://[::1", "malformed"),
         ("unix://", "path of a socket"),
-        ("redis://localhost?socket_timeout=soon", "cannot be used"),
+        ("redis://localhost?decode_responses=true", "decode_responses is not supported"),
+        ("rediss://localhost?ssl_cert_reqs=perhaps", "cannot be used"),
+        ("redis://localhost?db=first", "cannot be used"),
     ],
 )
 async def test_a_bad_url_is_refused_with_the_remedy(url: str, sentence: str) -> None:
@@ -83,6 +85,14 @@ async def test_a_wrong_password_is_told_without_telling_it(guarded_port: int, lo
         await open_bus(f"redis://{login}127.0.0.1:{guarded_port}/0")
     assert "wrong-secret" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("login", ["", ":wrong-secret@"])
+async def test_a_wrong_password_is_told_on_a_unix_socket_too(guarded_port: int, valkey_url: str, login: str) -> None:
+    """There the client library calls it a lost connection, for which one would wait in vain."""
+    with pytest.raises(ConfigError, match="check user, password") as caught:
+        await open_bus(valkey_url.replace("unix://", f"unix://{login}"))
+    assert "wrong-secret" not in str(caught.value)
 
 
 async def test_an_unreachable_server_is_named_without_its_password() -> None:

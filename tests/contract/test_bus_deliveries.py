@@ -21,10 +21,12 @@ from tests.parts.bus_samples import ANNA, address, receipt, reply
 READ_AND_HANG = """
 import asyncio, sys
 from gateway.bus.bus import open_bus
+from gateway.bus.processes import ProcessName
 from gateway.contracts.messages import DeliveryRecord, DeliveryState
 
 async def main():
-    bus = await open_bus(sys.argv[1])
+    process = ProcessName(sys.argv[2], 1, 1) if len(sys.argv) > 2 else None
+    bus = await open_bus(sys.argv[1], takeover_s=0.5, process=process)
     assert await bus.deliveries.hold("poller", "us", ttl_s=60)
     for pending in await bus.deliveries.replies("telegram", "channels", count=10, wait_s=5):
         await bus.deliveries.record(DeliveryRecord(pending.reply.id, DeliveryState.SENDING, attempt=1))
@@ -178,6 +180,25 @@ async def test_after_a_kill_the_restarted_process_has_its_predecessors_replies_a
         (reply(2), DeliveryState.SENDING),
     ]
     await successor.close()
+
+
+async def test_what_a_vanished_machine_held_is_taken_over(bus: RedisBus, valkey_url: str) -> None:
+    """Nobody here can know that its process died; its silence, heard long enough, is enough."""
+    await bus.lanes.republish([reply(1)])
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", READ_AND_HANG, valkey_url, "elsewhere", stdout=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert await child.stdout.readline() == b"read\n"
+    heir = await open_bus(valkey_url, takeover_s=0.5)
+    assert await replies(heir) == []
+    child.kill()
+    await child.wait()
+    found: Sequence[PendingReply] = []
+    while not found:
+        found = await replies(heir, wait_s=0.1)
+    assert [(pending.reply, pending.record.state) for pending in found] == [(reply(1), DeliveryState.SENDING)]
+    await heir.close()
 
 
 async def test_activities_reach_whoever_listens(bus: RedisBus) -> None:

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 from gateway.bus.bus import RedisBus
 from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.keys import ShardKeys
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Claim
 from tests.parts.bus_samples import ANNA, control, message
+
+CLAIM_AND_HANG = """
+import asyncio, sys
+from gateway.bus.bus import open_bus
+
+async def main():
+    bus = await open_bus(sys.argv[1])
+    await bus.lanes.register("doomed", lease_ttl_s=1)
+    async with bus.heartbeat("doomed", on_cancel=print, on_lost=print):
+        await bus.lanes.claim("doomed", lanes_max=10, messages_max=20, attempts_max=4)
+        print("claimed", flush=True)
+        await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
 
 
 class Worker:
@@ -92,3 +110,24 @@ async def test_the_pulse_reaps_the_dead(bus: RedisBus, valkey_url: str) -> None:
             await bus.lanes.wait_for_work(timeout_s=5)
             batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
     assert batch.claims[0].attempts == 1
+
+
+async def test_the_lanes_of_a_killed_worker_go_to_a_living_one(bus: RedisBus, valkey_url: str) -> None:
+    """A real process, a real kill -9: nothing is lost, and the failed run is counted."""
+    for user in range(3):
+        await bus.intake.enqueue(message(1, SessionKey("telegram", str(user))))
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CLAIM_AND_HANG, valkey_url, stdout=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert await child.stdout.readline() == b"claimed\n"
+    child.kill()
+    await child.wait()
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    taken: list[Claim] = []
+    async with Worker().pulse(bus, valkey_url):
+        while len(taken) < 3:
+            taken += (await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)).claims
+            await bus.lanes.wait_for_work(timeout_s=0.1)
+    assert sorted(str(claim.key) for claim in taken) == ["telegram:0", "telegram:1", "telegram:2"]
+    assert {claim.attempts for claim in taken} == {1}

@@ -19,8 +19,8 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import ReplyAddress, SessionScope
 from gateway.contracts.ports import QueueFigures
 from tests.parts.answering import EchoAgent
-from tests.parts.loopback import until
 from tests.parts.towns import Town, town, typing_in
+from tests.parts.waiting import until
 
 __all__ = ["town"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from channels.emulators.stage import EventKind, Person, Place, PlaceKind
 from tests.parts.emulated_discord import DiscordWorld, Heard, discord, discord_world
-from tests.parts.loopback import until
+from tests.parts.waiting import until
 
 __all__ = ["discord_world"]
 

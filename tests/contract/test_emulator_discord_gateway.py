@@ -12,9 +12,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from channels.emulators.discord import DiscordEmulator
+from channels.emulators.serving import listening
 from channels.emulators.stage import PlaceKind
 from tests.parts.emulated_discord import INTENTS, TOKEN, DiscordWorld, discord, discord_world
-from tests.parts.loopback import served, until
+from tests.parts.waiting import until
 
 __all__ = ["discord_world"]
 
@@ -166,8 +167,8 @@ async def test_a_resume_repeats_exactly_what_came_after_the_number() -> None:
     now = [1_800_000_000.0]
     stage = DiscordEmulator(token=TOKEN, clock_s=lambda: now[0])
     ada, hall = stage.add_person("Ada"), stage.add_place(PlaceKind.GROUP, "Hall")
-    async with served(stage.app) as address:
-        world = DiscordWorld(stage, address)
+    async with listening(stage.app) as port:
+        world = DiscordWorld(stage, port)
         async with gateway(world) as socket:
             await send(socket, 2, identify())
             session_id = (await dispatched(socket, "READY"))["d"]["session_id"]

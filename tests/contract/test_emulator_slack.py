@@ -11,11 +11,12 @@ import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
+from channels.emulators.serving import listening
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack.world import ts_key
 from channels.emulators.stage import EventKind, Person, Place, PlaceKind
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN, SlackWorld, slack_world
-from tests.parts.loopback import served, until
+from tests.parts.waiting import until
 
 __all__ = ["slack_world"]
 
@@ -402,8 +403,8 @@ async def test_streams_and_status_lines_run_out() -> None:
     now = [1_800_000_000.0]
     stage = SlackEmulator(bot_token=BOT_TOKEN, app_token=APP_TOKEN, clock_s=lambda: now[0])
     ada, dm = ada_and_her_dm(stage)
-    async with served(stage.app) as address:
-        client = SlackWorld(stage, address).client()
+    async with listening(stage.app) as port:
+        client = SlackWorld(stage, port).client()
         said = await stage.say(ada.id, dm.id, "hello")
         await client.assistant_threads_setStatus(channel_id=dm.id, thread_ts=said.id, status="is thinking...")
         thread_id = f"{dm.id}/{said.id}"
@@ -424,7 +425,6 @@ async def test_streams_and_status_lines_run_out() -> None:
         assert await refusal(late) == "message_not_in_streaming_state"
         wrong = client.assistant_threads_setStatus(channel_id=dm.id, thread_ts="1.000001", status="x")
         assert await refusal(wrong) == "invalid_thread_ts"
-    await stage.aclose()
 
 
 # --- files

@@ -19,11 +19,12 @@ from starlette.routing import Route
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from channels.emulators.serving import LOOPBACK, listening
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack.http_events import signature
 from channels.emulators.stage import Person, Place, PlaceKind
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, Bolt, SlackWorld, bolt_app, slack_world
-from tests.parts.loopback import served, until
+from tests.parts.waiting import until
 
 __all__ = ["slack_world"]
 
@@ -249,8 +250,8 @@ async def bolt_over_http(world: SlackWorld) -> AsyncIterator[tuple[Bolt, str, li
         headers = {name: values[0] for name, values in answer.headers.items()}
         return Response(answer.body, answer.status, headers)
 
-    async with served(Starlette(routes=[Route("/slack/events", events, methods=["POST"])])) as address:
-        yield bolt, f"http://{address}/slack/events", requests
+    async with listening(Starlette(routes=[Route("/slack/events", events, methods=["POST"])])) as port:
+        yield bolt, f"http://{LOOPBACK}:{port}/slack/events", requests
 
 
 async def test_http_events_are_signed_and_repeated(slack_world: SlackWorld) -> None:
@@ -273,12 +274,11 @@ async def test_an_app_with_another_secret_takes_nothing() -> None:
     """Every attempt is refused with 401, and then the event is lost."""
     stage = SlackEmulator(bot_token=BOT_TOKEN, app_token=APP_TOKEN, signing_secret="another")
     ada, hall = ada_in_the_hall(stage)
-    async with served(stage.app) as address, bolt_over_http(SlackWorld(stage, address)) as (bolt, url, requests):
+    async with listening(stage.app) as port, bolt_over_http(SlackWorld(stage, port)) as (bolt, url, requests):
         assert not await stage.use_http(url)
         await stage.say(ada.id, hall.id, "hello")
         await until(lambda: stage.delivery.lost)
         assert (bolt.bodies, len(requests)) == ([], 5)
-    await stage.aclose()
 
 
 async def test_an_app_may_ask_for_no_retries(slack_world: SlackWorld) -> None:
@@ -293,8 +293,8 @@ async def test_an_app_may_ask_for_no_retries(slack_world: SlackWorld) -> None:
         assert abs(time.time() - int(timestamp)) < 300
         return Response(status_code=500, headers={"x-slack-no-retry": "1"})
 
-    async with served(Starlette(routes=[Route("/", refuse, methods=["POST"])])) as address:
-        assert not await stage.use_http(f"http://{address}/")
+    async with listening(Starlette(routes=[Route("/", refuse, methods=["POST"])])) as port:
+        assert not await stage.use_http(f"http://{LOOPBACK}:{port}/")
         await stage.say(ada.id, hall.id, "hello")
         await until(lambda: stage.delivery.lost)
     assert len(hits) == 2
@@ -304,8 +304,8 @@ async def test_an_app_may_ask_for_no_retries(slack_world: SlackWorld) -> None:
 async def test_an_app_that_cannot_be_reached(slack_world: SlackWorld) -> None:
     stage = slack_world.emulator
     ada, hall = ada_in_the_hall(stage)
-    async with served(Starlette()) as address:
-        gone = f"http://{address}/"
+    async with listening(Starlette()) as port:
+        gone = f"http://{LOOPBACK}:{port}/"
     assert not await stage.use_http(gone)
     await stage.say(ada.id, hall.id, "hello")
     await until(lambda: stage.delivery.lost)

@@ -79,20 +79,22 @@ async def test_real_processes_that_migrate_at_once(empty_database: MakeUrl) -> N
     assert [run.returncode for run in runs] == [0, 0, 0]
 
 
-async def test_a_database_of_a_newer_trivet_is_left_alone(database_url: str) -> None:
-    database = opened(database_url)
+async def test_a_database_of_a_newer_trivet_is_left_alone(empty_database: MakeUrl) -> None:
+    url = await empty_database()
+    await migrate(url)
+    database = opened(url)
     await database.write(
         lambda connection: connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
     )
     await database.close()
-    store = open_store(database_url)
+    store = open_store(url)
     try:
         with pytest.raises(SchemaMismatch, match=r"newer Trivet \(schema 9999"):
             await store.check_schema()
     finally:
         await store.close()
     with pytest.raises(SchemaMismatch, match="newer Trivet"):
-        await migrate(database_url)
+        await migrate(url)
 
 
 async def test_a_step_that_fails_leaves_nothing_behind(empty_database: MakeUrl) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -187,3 +188,13 @@ def test_the_catalog_knows_windows_and_names() -> None:
     catalog.check_name("ollama/something-local")
     with pytest.raises(ConfigError, match="demo/scripted"):
         catalog.check_name("nonsense/foo")
+
+
+async def test_litellm_logs_only_through_us(client: LitellmClient, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its own handlers would write what the model says to standard error, past every scrubber."""
+    logger = logging.getLogger("LiteLLM")
+    await events_of(client.stream(asking("a word from the prompt")))
+    logger.debug("a word from the prompt")
+    logger.error("a word from the prompt")
+    assert (logger.handlers, logger.propagate) == ([], True)
+    assert "a word from the prompt" not in capfd.readouterr().err

@@ -13,6 +13,7 @@ import pytest
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
 from gateway.store import open_store
 from gateway.store.engine import open_database
+from gateway.store.migrations import migrate
 from gateway.store.rows import from_entry
 from gateway.store.tables import entries
 from tests.contract.store_samples import ANN, answer, begin, outcome, says
@@ -201,15 +202,14 @@ async def test_a_user_who_may_not_read_the_tables(postgres_server: PostgresTestS
 
 
 async def test_connections_cut_by_the_server_cost_one_retry(
-    postgres_server: PostgresTestServer, postgres_url: str
+    postgres_server: PostgresTestServer, postgres_database: str, postgres_url: str
 ) -> None:
     """A restart of PostgreSQL: one call fails as retryable, the next finds a new connection."""
     store = open_store(postgres_url)
     try:
         await store.check_schema()
-        database = postgres_url.partition("@/")[2].partition("?")[0]
         await postgres_server.execute(
-            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{postgres_database}'"
         )
         with pytest.raises(StoreUnavailable):
             await store.sessions()
@@ -218,13 +218,14 @@ async def test_connections_cut_by_the_server_cost_one_retry(
         await store.close()
 
 
-async def test_a_lane_held_too_long_is_unavailable(postgres_server: PostgresTestServer, postgres_url: str) -> None:
+async def test_a_lane_held_too_long_is_unavailable(postgres_server: PostgresTestServer) -> None:
     """The server gives up waiting for a row: the turn is retried, nothing of it stays."""
-    store = open_store(postgres_url)
+    database = await postgres_server.create_database()
+    await migrate(postgres_server.url(database))
+    store = open_store(postgres_server.url(database))
     messages = [says(ANN, "hello", id_="m1")]
     start = await begin(store, "t1", messages)
     await store.close()
-    database = postgres_url.partition("@/")[2].partition("?")[0]
     await postgres_server.execute(f"ALTER DATABASE \"{database}\" SET lock_timeout = '50ms'")
     holder = await postgres_server.connect(database)
     try:

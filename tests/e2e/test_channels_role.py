@@ -21,7 +21,7 @@ from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_CONFIG, EXIT_OK
 from tests.parts.answering import EchoAgent
-from tests.parts.loopback import until
+from tests.parts.waiting import until
 
 SECRET = "AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"
 TOKEN = f"4242001:{SECRET}"

@@ -12,8 +12,8 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent
 from tests.parts.incoming import NobodyHome
-from tests.parts.loopback import until
 from tests.parts.towns import Town, slack_town
+from tests.parts.waiting import until
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent
-from tests.parts.loopback import until
 from tests.parts.towns import TELEGRAM_TOKEN, Town, telegram_town
+from tests.parts.waiting import until
 
 
 @pytest.fixture

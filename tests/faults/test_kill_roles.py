@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 
 import psutil
 import pytest
+import pytest_asyncio
 
-from tests.parts.product import PATIENCE_S, PLATFORMS, VALKEY, Chat, Product, running_product
+from tests.parts.product import PLATFORMS, VALKEY, Chat, Product, running_product
+from tests.parts.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 THINKING = {"TRIVET_AGENT__MODEL": "demo/scripted@800ms"}
 _words = (f"word{number}z" for number in itertools.count())
 
@@ -45,10 +47,10 @@ class Talk:
             assert told == words, f"{chat.platform}: {chat.answers}"
 
 
-@pytest.fixture
-async def product(tmp_path: Path) -> AsyncIterator[Product]:
-    """Trivet on three platforms, with a model that takes its time."""
-    async with running_product(tmp_path, settings=THINKING) as running:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def product(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Product]:
+    """One Trivet on three platforms for all tests here, with a model that takes its time."""
+    async with running_product(tmp_path_factory.mktemp("killed"), settings=THINKING) as running:
         yield running
 
 

@@ -13,7 +13,8 @@ import pytest
 import yarl
 
 from channels.emulators.discord import DiscordEmulator
-from tests.parts.loopback import served, until
+from channels.emulators.serving import LOOPBACK, listening
+from tests.parts.waiting import until
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # discord.py loads audioop, which Python 3.13 lacks
@@ -86,7 +87,11 @@ class DiscordWorld:
     """An emulator in service."""
 
     emulator: DiscordEmulator
-    address: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
 
     def http(self, token: str = TOKEN) -> httpx.AsyncClient:
         """For requests that discord.py would not send."""
@@ -111,7 +116,8 @@ class DiscordWorld:
 @pytest.fixture
 async def discord_world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DiscordWorld]:
     emulator = DiscordEmulator(token=TOKEN)
-    async with served(emulator.app) as address:
-        monkeypatch.setattr(Route, "BASE", f"http://{address}/api/v10")
-        monkeypatch.setattr(DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(f"ws://{address}/gateway"))
-        yield DiscordWorld(emulator, address)
+    async with listening(emulator.app) as port:
+        world = DiscordWorld(emulator, port)
+        monkeypatch.setattr(Route, "BASE", f"http://{world.address}/api/v10")
+        monkeypatch.setattr(DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(f"ws://{world.address}/gateway"))
+        yield world

@@ -13,8 +13,9 @@ from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
+from channels.emulators.serving import LOOPBACK, listening
 from channels.emulators.slack import SlackEmulator
-from tests.parts.loopback import served, until
+from tests.parts.waiting import until
 
 __all__ = ["Bolt", "SlackWorld", "slack_world"]
 
@@ -74,7 +75,11 @@ class SlackWorld:
     """An emulator in service."""
 
     emulator: SlackEmulator
-    address: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
 
     def client(self, token: str = BOT_TOKEN) -> AsyncWebClient:
         return AsyncWebClient(token, base_url=f"http://{self.address}/api/", retry_handlers=[])
@@ -97,6 +102,5 @@ async def slack_world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SlackWor
     for name in _PROXIES:
         monkeypatch.delenv(name, raising=False)
     emulator = SlackEmulator(bot_token=BOT_TOKEN, app_token=APP_TOKEN, signing_secret=SIGNING_SECRET)
-    async with served(emulator.app) as address:
-        yield SlackWorld(emulator, address)
-        await emulator.aclose()
+    async with listening(emulator.app) as port:
+        yield SlackWorld(emulator, port)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from channels.emulators.serving import LOOPBACK, listening
 
 Body = dict[str, Any]
 
@@ -44,6 +45,10 @@ def echo(body: Body) -> Body:
     return {"content": f"echo: {last_user_text(body)}"}
 
 
+async def opened(_body: Body) -> None:
+    """The default gate: every request may pass."""
+
+
 def call(name: str, arguments: str, call_id: str = "call_1") -> Body:
     """An assistant message that calls one tool."""
     return {"tool_calls": [{"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}]}
@@ -57,6 +62,7 @@ class ModelServer:
         self.failures: deque[Failure] = deque()
         self.answer: Callable[[Body], Body] = echo
         self.latency_s = 0.0
+        self.gate: Callable[[Body], Awaitable[None]] = opened
         self.cached_tokens = 0
         self.url = ""
         self.app = Starlette(routes=[Route("/v1/chat/completions", self._complete, methods=["POST"])])
@@ -64,6 +70,7 @@ class ModelServer:
     async def _complete(self, request: Request) -> Response:
         body: Body = await request.json()
         self.requests.append(body)
+        await self.gate(body)
         await asyncio.sleep(self.latency_s)
         failure = self.failures.popleft() if self.failures else None
         if failure is not None and failure.status != 200:
@@ -108,13 +115,6 @@ def _event(body: Body, fields: Body) -> bytes:
 async def serve_model() -> AsyncIterator[ModelServer]:
     """A running `ModelServer` on a free port of loopback."""
     model = ModelServer()
-    server = uvicorn.Server(uvicorn.Config(model.app, host="127.0.0.1", port=0, log_config=None, lifespan="off"))
-    serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - uvicorn offers no event for "started"
-        await asyncio.sleep(0.005)
-    model.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
-    try:
+    async with listening(model.app) as port:
+        model.url = f"http://{LOOPBACK}:{port}/v1"
         yield model
-    finally:
-        server.should_exit = True
-        await serving

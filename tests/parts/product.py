@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import signal
 import sqlite3
@@ -29,7 +30,6 @@ import psutil
 
 from channels.emulators.__main__ import PARTS, Part
 from channels.emulators.serving import Emulator, serve
-from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Person, Place, PlaceKind
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
@@ -37,25 +37,14 @@ from gateway.contracts.errors import TrivetError
 from gateway.contracts.ports import QueueFigures
 from gateway.preflight import free_port, http_get
 from tests.parts.model_server import ModelServer
+from tests.parts.waiting import PATIENCE_S, POLL_S, until
 
 PLATFORMS: Final = tuple(PARTS)
 MODULES: Final = {"channels": "channels", "agent": "agent", "admin": "gateway.admin"}
 VALKEY: Final = "valkey"
 SUPERVISOR: Final = "supervisor"
 MODEL_KEY: Final = "sk-" + secrets.token_urlsafe(30)
-PATIENCE_S: Final = 60.0  # for a machine that is busy with other things, too
-_POLL_S: Final = 0.02
 _LOOPBACK: Final = "127.0.0.1"
-
-
-async def until(is_true: Callable[[], object], what: Callable[[], object] = lambda: "") -> None:
-    """Wait for a condition of another process; AssertionError with `what()` when it does not come."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_S):
-            while not is_true():  # noqa: ASYNC110 - it happens in another process
-                await asyncio.sleep(_POLL_S)
-            return
-    raise AssertionError(f"it did not happen within {PATIENCE_S:g} s: {what()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +100,7 @@ class Product:
 
     # --- life and death
 
-    async def start(self) -> None:
+    async def start(self, *, waits: bool = True) -> None:
         """`trivet up`, until everything is connected."""
         with self.log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -124,7 +113,8 @@ class Product:
                 stderr=log,
                 start_new_session=True,
             )
-        await self.until_ready()
+        if waits:
+            await self.until_ready()
 
     async def until_ready(self) -> None:
         """Wait until /readyz says so, or fail with its reasons."""
@@ -136,7 +126,7 @@ class Product:
                     if answer is not None and answer.status == 200:
                         return
                     reasons = answer.body if answer is not None else reasons
-                    await asyncio.sleep(_POLL_S)
+                    await asyncio.sleep(POLL_S)
         raise AssertionError(f"Trivet is not ready: {reasons}\n{self.log[-4000:]}")
 
     async def stop(self) -> None:
@@ -188,8 +178,12 @@ class Product:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Every credential in its configuration."""
-        names = ("TOKEN", "KEY")
-        return tuple(value for name, value in self.settings.items() if name.endswith(names))
+        return tuple(value for name, value in self.settings.items() if name.endswith(("TOKEN", "KEY")))
+
+    @property
+    def channel_tokens(self) -> tuple[str, ...]:
+        """Those that the channels role knows."""
+        return tuple(value for name, value in self.settings.items() if re.match(r"TRIVET_CHANNELS__.*TOKEN", name))
 
     async def api(self, path: str, **query: Any) -> Any:
         """A GET of the operator's API."""
@@ -219,7 +213,7 @@ class Product:
                     figures = await self.figures()
                     if figures is not None and is_true(figures):
                         return
-                    await asyncio.sleep(_POLL_S)
+                    await asyncio.sleep(POLL_S)
         raise AssertionError(f"the queue stays at {figures}\n{self.log[-4000:]}")
 
     async def until_running(self, turns: int) -> None:
@@ -256,9 +250,9 @@ class Product:
 
 def _role_of(process: psutil.Process) -> str | None:
     with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
-        command = process.cmdline()
-        if command and Path(command[0]).name.startswith(("valkey-server", "redis-server")):
+        if process.name().startswith(("valkey-server", "redis-server")):
             return VALKEY
+        command = process.cmdline()
         return next((role for role, module in MODULES.items() if command[-1:] == [module]), None)
     return None
 
@@ -280,19 +274,12 @@ async def emulated_platforms(
     parts: dict[str, Part] = {name: PARTS[name](is_limited=False) for name in names}
     stages = {name: part.emulator for name, part in parts.items()}
     async with serve(stages) as served:
-        try:
-            yield (
-                stages,
-                {
-                    f"TRIVET_CHANNELS__{name}__{key}".upper(): value
-                    for name, part in parts.items()
-                    for key, value in part.access(served.url_of(name)).items()
-                },
-            )
-        finally:
-            for stage in stages.values():
-                if isinstance(stage, SlackEmulator):
-                    await stage.aclose()
+        settings = {
+            f"TRIVET_CHANNELS__{name}__{key}".upper(): value
+            for name, part in parts.items()
+            for key, value in part.access(served.url_of(name)).items()
+        }
+        yield stages, settings
 
 
 def model_settings(model: ModelServer) -> dict[str, str]:
@@ -311,8 +298,12 @@ async def running_product(
     model: ModelServer | None = None,
     settings: Mapping[str, str] | None = None,
     platforms: Sequence[str] = PLATFORMS,
+    waits: bool = True,
 ) -> AsyncIterator[Product]:
-    """A Trivet that is ready, open to everybody; stopped, with all its children, when the block ends."""
+    """A Trivet that is ready, open to everybody; stopped, with all its children, when the block ends.
+
+    With `waits` False it is only started: something in it will never be ready.
+    """
     home = folder / "trivet"
     home.mkdir()
     async with emulated_platforms(platforms) as (stages, access):
@@ -337,7 +328,7 @@ async def running_product(
         product.port = int(product.settings["TRIVET_HTTP__PORT"])
         product.admin_token = product.settings["TRIVET_HTTP__ADMIN_TOKEN"]
         try:
-            await product.start()
+            await product.start(waits=waits)
             yield product
         finally:
             await product.stop()

@@ -28,7 +28,7 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.scrub import Scrubber
-from tests.parts.loopback import until
+from tests.parts.waiting import until
 
 TELEGRAM_TOKEN = "4242001:emulated-bot-token-for-the-tests"
 DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMA.test.discord-token"
@@ -183,7 +183,6 @@ async def slack_town() -> AsyncIterator[Town]:
             )
 
         yield _settled("slack", stage, address, 4000, adapter)
-        await stage.aclose()
 
 
 TOWNS = {"telegram": telegram_town, "discord": discord_town, "slack": slack_town}

@@ -118,18 +118,21 @@ def test_a_placeholder_never_leaves_a_stream_in_part() -> None:
 
 
 def test_streams_hold_back_little() -> None:
+    """Of text without overlong runs: a word, seldom a link."""
     held: list[int] = []
     for sample in look_alikes(23):
+        if max(map(len, sample.text.split())) > 100:
+            continue
         stream = SCRUBBER.stream()
         given_away = 0
         for at, char in enumerate(sample.text, start=1):
             given_away += len(stream.feed(char))
             held.append(at - given_away)
     held.sort()
-    mean, late = sum(held) / len(held), held[int(len(held) * 0.95)]
-    print(f"held back: mean {mean:.1f}, p95 {late}, p99 {held[int(len(held) * 0.99)]}")
-    assert mean <= 60
-    assert late <= 400
+    mean, rare = sum(held) / len(held), held[int(len(held) * 0.99)]
+    print(f"held back: mean {mean:.1f}, p99 {rare}")
+    assert mean <= 24
+    assert rare <= 128
 
 
 HOSTILE = {

@@ -12,6 +12,9 @@ from tests.property.scrub_corpus import leaks, look_alikes, positives
 SEEDS = (101, 202, 303)
 RECALL_MIN = 0.995
 RECALL_OF_A_KIND_MIN = 0.95
+CHANCE_OF_A_SMALL_GROUP = 1
+"""A kind with twelve samples falls below 95 % by one unlucky draw."""
+
 FALSE_ALARMS_MAX = 0.005
 LOST_WORDS_MAX = 0.025
 
@@ -28,8 +31,8 @@ def test_secrets_of_every_kind_and_language_are_found(seed: int) -> None:
     worst = min(recall, key=recall.__getitem__)
     print(f"seed {seed}: {seen['all']} samples, recall {recall['all']:.4f}, worst {worst} {recall[worst]:.3f}")
     assert recall["all"] >= RECALL_MIN
-    small_groups = {group: share for group, share in recall.items() if seen[group] - 1 > missed[group]}
-    assert min(small_groups.values()) >= RECALL_OF_A_KIND_MIN or max(missed.values()) <= 1
+    for group, count in seen.items():
+        assert recall[group] >= RECALL_OF_A_KIND_MIN or missed[group] <= CHANCE_OF_A_SMALL_GROUP, (group, count)
     assert all(recall[f"language {language}"] >= 0.99 for language in ("en", "ru", "zh"))
 
 

@@ -184,6 +184,23 @@ async def test_a_removed_secret_is_told_to_its_author(bus: RedisBus, store: SqlS
     assert all(token not in entry.text for entry in transcript)
 
 
+async def test_a_title_is_cut_only_after_it_was_scrubbed(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+    """A cut may take away what a secret is recognised by, and leave the secret."""
+    secret = "VzT478" + "sDnG36"
+
+    class Leaky(ScriptedClient):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            text = f"The account name AccountName=acme;AccountKey={secret};EndpointSuffix=x"
+            yield TextDelta(text)
+            yield ModelAnswer(text, (), "stop", TokenCount(1, 1), 0.0, request.model)
+
+    async with running_agent(bus, store, Leaky(), tmp_path) as agent:
+        await agent.ask("what is my account?")
+        title = await titled(agent, ANNA)
+    assert title.startswith("The account name")
+    assert secret not in title
+
+
 async def test_a_lost_acknowledgement_on_the_bus_repeats_nothing(
     bus: RedisBus, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

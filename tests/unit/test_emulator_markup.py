@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.emulators.discord import markup as discord_markup
-from channels.emulators.loopback import Json
 from channels.emulators.slack import markup as slack_markup
 from channels.emulators.slack.mrkdwn import cut, mentioned, plain, stored, typed
+from channels.emulators.traffic import Json
 
 NAMES = {"@1": "Ada", "@&2": "Trivet", "#3": "hall", "U0ADA": "Ada", "C0HALL": "hall"}
 _TAGS = frozenset(

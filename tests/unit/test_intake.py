@@ -114,6 +114,16 @@ class TestScrubbing:
         await door(bus).accept(private_message(text="my SECRET", author_name="SECRET Ann", file_name="SECRET.txt"))
         assert b"SECRET" not in encode(bus.queued[0])
 
+    async def test_comes_before_cutting(self) -> None:
+        """Half a secret is none that anybody would recognise."""
+        bus = MemoryBus()
+        name, file_name = "n" * 125 + "SECRET", "f" * 252 + "SECRET"
+        await door(bus).accept(private_message(author_name=name, file_name=file_name))
+        (message,) = bus.queued
+        assert "SEC" not in message.author_name
+        assert "SEC" not in message.attachments[0].name
+        assert (len(message.author_name), len(message.attachments[0].name)) == (128, 255)
+
     async def test_counts_what_it_removed(self) -> None:
         bus = MemoryBus()
         await door(bus).accept(private_message(text="SECRET and SECRET"))

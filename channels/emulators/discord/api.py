@@ -17,8 +17,9 @@ from starlette.routing import Route as StarletteRoute
 from channels.emulators.discord.buckets import Allowance, Buckets
 from channels.emulators.discord.errors import Refused, forbidden, invalid_form, no_such_route, unauthorized
 from channels.emulators.discord.world import File, World
-from channels.emulators.loopback import RECORDED_MAX, Json, sever
+from channels.emulators.severing import NoAnswer
 from channels.emulators.stage import Faults
+from channels.emulators.traffic import RECORDED_MAX, Json
 
 REQUEST_BYTES_MAX: Final = 25 * 1024 * 1024
 FILE_BYTES_MAX: Final = 10 * 1024 * 1024
@@ -95,7 +96,7 @@ class Api:
     async def _guarded(self, request: Request, route: Route) -> Response:
         call = await read(request, self._world)
         if route.delivers or self._faults.other.get("any_request"):
-            fault = await self._fault_before(request)
+            fault = self._fault_before(request)
             if fault is not None:
                 return fault
         if route.needs_token and request.headers.get("authorization") != f"Bot {self._token}":
@@ -113,14 +114,14 @@ class Api:
         response.headers.update(headers | {"Via": "1.1 google"})
         if route.delivers and self._faults.drop_after > 0:
             self._faults.drop_after -= 1
-            await sever(request.scope, request.receive)
+            return NoAnswer()
         return response
 
-    async def _fault_before(self, request: Request) -> Response | None:
+    def _fault_before(self, request: Request) -> Response | None:
         faults = self._faults
         if faults.drop_before > 0:
             faults.drop_before -= 1
-            await sever(request.scope, request.receive)
+            return NoAnswer()
         if faults.server_error > 0:
             faults.server_error -= 1
             return HTMLResponse(_CLOUDFLARE_502, int(faults.other.get("server_error_status", 502)))

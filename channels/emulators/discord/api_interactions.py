@@ -18,7 +18,7 @@ from channels.emulators.discord.interactions import Interaction, InteractionKind
 from channels.emulators.discord.posting import Draft, Posting
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Message, MessageFlag, MessageKind, User, World
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 COMMANDS_MAX: Final = 100
 _COMMAND_NAME: Final = re.compile(r"[-_'\w]{1,32}")

@@ -16,7 +16,7 @@ from channels.emulators.discord.herald import Herald
 from channels.emulators.discord.posting import Posting
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, Message, MessageFlag, World
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 PAGE_MAX: Final = 100
 REACTION_KINDS_MAX: Final = 20

@@ -13,7 +13,7 @@ from channels.emulators.discord.herald import Herald
 from channels.emulators.discord.posting import Posting
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, Guild, User, World
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 
 class PlacesApi:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from channels.emulators.discord.errors import invalid_form
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 ALLOWED_LIST_MAX: Final = 100
 

@@ -8,7 +8,7 @@ from channels.emulators.discord.content import Mentions, allowed, mentions_in
 from channels.emulators.discord.errors import empty_message, invalid_form
 from channels.emulators.discord.posting import Draft, unchanged
 from channels.emulators.discord.world import File, Message, MessageFlag, MessageKind
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 CONTENT_MAX: Final = 2000  # Unicode code points
 EMBEDS_MAX: Final = 10

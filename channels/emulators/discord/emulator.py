@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
+from channels.emulators.audience import Audience
 from channels.emulators.discord.api import Api, not_found
 from channels.emulators.discord.api_interactions import InteractionsApi
 from channels.emulators.discord.api_messages import MessagesApi
@@ -28,7 +29,6 @@ from channels.emulators.discord.posting import Draft, Posting, rewritten
 from channels.emulators.discord.stagecraft import as_person, as_place, as_said
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageKind, User, World
-from channels.emulators.loopback import Audience, Severable
 from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
 
 PREFIX: Final = "/api/v10"
@@ -88,7 +88,7 @@ class DiscordEmulator:
             world=self.world, herald=self._herald, application_id=self.application_id, clock_s=clock_s
         )
         self.api = Api(token=token, world=self.world, buckets=Buckets(self.switches, clock_s), faults=self.faults)
-        self.app: ASGIApp = Severable(Starlette(routes=self._routes(clock_s), exception_handlers={404: not_found}))
+        self.app: ASGIApp = Starlette(routes=self._routes(clock_s), exception_handlers={404: not_found})
 
     def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
         messages = MessagesApi(

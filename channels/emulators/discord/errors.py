@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 
 class Refused(Exception):

@@ -26,8 +26,9 @@ from channels.emulators.discord.sessions import (
 )
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import World
-from channels.emulators.loopback import Json, line_of
+from channels.emulators.severing import cut_of
 from channels.emulators.stage import Faults
+from channels.emulators.traffic import Json
 
 FRAME_BYTES_MAX: Final = 4096
 FRAMES_PER_MINUTE_MAX: Final = 120
@@ -108,7 +109,7 @@ class Gateway:
         """Serve one websocket until either side ends it."""
         await websocket.accept()
         outlet: Outlet = asyncio.Queue()
-        self._lines[outlet] = line_of(websocket.scope)
+        self._lines[outlet] = cut_of(websocket.scope)
         writer = asyncio.create_task(_write(websocket, outlet))
         code = 1006
         try:

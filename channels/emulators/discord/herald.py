@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from channels.emulators.audience import Audience
 from channels.emulators.discord import shapes
 from channels.emulators.discord.gateway import Gateway
 from channels.emulators.discord.sessions import Happening, Intent
 from channels.emulators.discord.stagecraft import as_said
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, Message, MessageFlag, User, World
-from channels.emulators.loopback import Audience, Json
 from channels.emulators.stage import EventKind, Faults, StageEvent
+from channels.emulators.traffic import Json
 
 _LINK: Final = re.compile(r"https?://(\S+)")
 

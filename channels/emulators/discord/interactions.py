@@ -13,7 +13,7 @@ from channels.emulators.discord.api import FILE_BYTES_MAX
 from channels.emulators.discord.errors import Refused, unknown
 from channels.emulators.discord.herald import Herald
 from channels.emulators.discord.world import Channel, Message, User, World
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 FIRST_ANSWER_S: Final = 3.0
 TOKEN_LIFE_S: Final = 15 * 60.0

@@ -19,7 +19,7 @@ from channels.emulators.discord.world import (
     User,
     World,
 )
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 THREAD_NAME_MAX: Final = 100
 ARCHIVE_CHOICES_MIN: Final = (60, 1440, 4320, 10080)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Final
 
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 REPLAY_MAX: Final = 5_000  # events kept for RESUME; whoever is further behind starts anew
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from channels.emulators.discord import markup
 from channels.emulators.discord.world import Channel, Message, MessageKind, User, World
-from channels.emulators.loopback import Json
 from channels.emulators.stage import Person, Place, PlaceKind, Said
+from channels.emulators.traffic import Json
 
 _MENTION: Final = re.compile(r"<(@&|@!?|#)(\d+)>")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 DISCORD_EPOCH_MS: Final = 1_420_070_400_000  # first second of 2015: snowflakes count from here
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack.errors import Refused, invalid_blocks
+from channels.emulators.traffic import Json
 
 BLOCKS_MAX: Final = 50
 MARKDOWN_MAX: Final = 12_000  # over all markdown blocks of a message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack import blocks as block_kit
 from channels.emulators.slack import shapes
 from channels.emulators.slack.errors import Refused
@@ -13,6 +12,7 @@ from channels.emulators.slack.posting import Draft, Posting
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Call, Lookup, Method
 from channels.emulators.slack.world import Conversation, Message, World
+from channels.emulators.traffic import Json
 
 UPDATE_MAX: Final = 4000
 METADATA_BYTES_MAX: Final = 8 * 1024

@@ -6,13 +6,13 @@ import base64
 from collections.abc import Sequence
 from typing import Final
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack import shapes
 from channels.emulators.slack.errors import Refused, missing_argument
 from channels.emulators.slack.herald import Herald
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Call, Lookup, Method
 from channels.emulators.slack.world import Conversation, Message, World, is_ts, ts_key
+from channels.emulators.traffic import Json
 
 HISTORY_DEFAULT: Final = 100
 REPLIES_DEFAULT: Final = 1000

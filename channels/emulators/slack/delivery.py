@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from channels.emulators.loopback import RECORDED_MAX, Json
 from channels.emulators.slack.switches import Switches
+from channels.emulators.traffic import RECORDED_MAX, Json
 
 
 @dataclass(slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import secrets
 import time
@@ -13,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from channels.emulators.loopback import Audience, Json, Severable
+from channels.emulators.audience import Audience
 from channels.emulators.slack import blocks as block_kit
 from channels.emulators.slack import shapes
 from channels.emulators.slack.chat_api import ChatApi
@@ -34,6 +35,7 @@ from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Lookup, Tokens, WebApi
 from channels.emulators.slack.world import Conversation, Message, User, World
 from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
+from channels.emulators.traffic import Json
 
 TEAM_ID: Final = "T0EMULATOR"
 APP_ID: Final = "A0EMULATOR"
@@ -80,7 +82,7 @@ class SlackEmulator:
         self._posting = Posting(self.world, self._herald, self.switches)
         self._responses = ResponseLinks(world=self.world, posting=self._posting, clock_s=clock_s)
         self.web_api, files = self._methods(Tokens(bot_token, app_token))
-        self.app: ASGIApp = Severable(Starlette(routes=self._routes(files)))
+        self.app: ASGIApp = Starlette(routes=self._routes(files), lifespan=self._lifespan)
 
     def _methods(self, tokens: Tokens) -> tuple[WebApi, FilesApi]:
         world, posting, herald, switches = self.world, self._posting, self._herald, self.switches
@@ -109,6 +111,14 @@ class SlackEmulator:
             WebSocketRoute("/link", self.sockets.connection),
         ]
 
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """When the server stops, so do redeliveries; the emulator cannot be used afterwards."""
+        yield
+        await self.delivery.aclose()
+        if self.http_events is not None:
+            await self.http_events.aclose()
+
     # --- the owner of the app
 
     async def use_http(self, url: str) -> bool:
@@ -122,12 +132,6 @@ class SlackEmulator:
 
     def use_sockets(self) -> None:
         self.delivery.transport = self.sockets
-
-    async def aclose(self) -> None:
-        """Stop redeliveries; the emulator cannot be used afterwards."""
-        await self.delivery.aclose()
-        if self.http_events is not None:
-            await self.http_events.aclose()
 
     # --- the stage: who and where
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 
 class Refused(Exception):

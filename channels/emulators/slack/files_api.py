@@ -8,7 +8,6 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack import shapes
 from channels.emulators.slack.errors import Refused, missing_argument
 from channels.emulators.slack.mrkdwn import stored
@@ -16,6 +15,7 @@ from channels.emulators.slack.posting import Draft, Posting
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Call, Lookup, Method, Tokens
 from channels.emulators.slack.world import File, World
+from channels.emulators.traffic import Json
 
 FILE_BYTES_MAX: Final = 1024 * 1024 * 1024
 _LOGIN_PAGE: Final = "<!DOCTYPE html><html><head><title>Slack</title></head><body>Sign in to continue.</body></html>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from channels.emulators.loopback import Audience, Json
+from channels.emulators.audience import Audience
 from channels.emulators.slack import shapes
 from channels.emulators.slack.delivery import Delivery, Parcel
 from channels.emulators.slack.mrkdwn import mentioned
@@ -13,6 +13,7 @@ from channels.emulators.slack.stagecraft import as_said, place_of, thread_id
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.world import Conversation, Message, User, World, token_digest
 from channels.emulators.stage import EventKind, Faults, StageEvent
+from channels.emulators.traffic import Json
 
 STATUS_LIFE_S: Final = 120.0
 _SUBSCRIPTION: Final = {"channel": "message.channels", "group": "message.groups", "im": "message.im"}

@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 
 import httpx
 
-from channels.emulators.loopback import RECORDED_MAX, Json
 from channels.emulators.slack.delivery import Failure, Parcel
 from channels.emulators.slack.switches import Switches
+from channels.emulators.traffic import RECORDED_MAX, Json
 
 _USER_AGENT: Final = "Slackbot 1.0 (+https://api.slack.com/robots)"
 _FORM: Final = "application/x-www-form-urlencoded"

@@ -9,8 +9,8 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack.mrkdwn import stored
+from channels.emulators.traffic import Json
 
 NameOf = Callable[[str], str | None]
 """The name behind a user or conversation id, or None."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack import shapes
 from channels.emulators.slack.errors import Refused
 from channels.emulators.slack.herald import Herald
 from channels.emulators.slack.sockets import SocketMode
 from channels.emulators.slack.web_api import Call, Lookup, Method
 from channels.emulators.slack.world import Message, World
+from channels.emulators.traffic import Json
 
 REACTION_KINDS_MAX: Final = 23
 _EMOJI: Final = re.compile(r"[a-z0-9_+'-]{1,100}(?:::skin-tone-[2-6])?")

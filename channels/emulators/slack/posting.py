@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack.errors import Refused
 from channels.emulators.slack.herald import Herald
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.world import Conversation, File, Message, User, World
+from channels.emulators.traffic import Json
 
 
 @dataclass(frozen=True, slots=True)

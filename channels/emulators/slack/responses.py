@@ -11,11 +11,11 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack.errors import Refused
 from channels.emulators.slack.mrkdwn import stored
 from channels.emulators.slack.posting import Draft, Posting
 from channels.emulators.slack.world import Conversation, Message, User, World
+from channels.emulators.traffic import Json
 
 USES_MAX: Final = 5
 LIFE_S: Final = 30 * 60.0

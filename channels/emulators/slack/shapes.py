@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack.world import Conversation, File, Message, User, World, ts_key
+from channels.emulators.traffic import Json
 
 _NO_ICONS: Final[Json] = {"image_36": "", "image_48": "", "image_72": ""}
 

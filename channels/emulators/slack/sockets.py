@@ -15,10 +15,11 @@ from uuid import uuid4
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from channels.emulators.loopback import RECORDED_MAX, Json, line_of
+from channels.emulators.severing import cut_of
 from channels.emulators.slack.delivery import Failure, Parcel
 from channels.emulators.slack.errors import Refused
 from channels.emulators.slack.switches import Switches
+from channels.emulators.traffic import RECORDED_MAX, Json
 
 DEBUG_LIFE_S: Final = 360.0  # what `debug_reconnects=true` asks for
 USUAL_LIFE_S: Final = 18_060
@@ -75,7 +76,7 @@ class SocketMode:
             return
         self._tickets.discard(ticket)
         await websocket.accept()
-        socket = _Socket(next(self._numbers), line_of(websocket.scope))
+        socket = _Socket(next(self._numbers), cut_of(websocket.scope))
         writer = asyncio.create_task(_write(websocket, socket.outlet))
         if self.connections >= self._switches.sockets_max:
             socket.send(_farewell("too_many_websockets"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from channels.emulators.loopback import Json
 from channels.emulators.slack import blocks as block_kit
 from channels.emulators.slack import shapes
 from channels.emulators.slack.chat_api import checked_metadata
@@ -16,6 +15,7 @@ from channels.emulators.slack.stagecraft import thread_id
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Call, Lookup, Method
 from channels.emulators.slack.world import Conversation, Message, World
+from channels.emulators.traffic import Json
 
 LOADING_MESSAGES_MAX: Final = 10
 PROMPTS_MAX: Final = 4

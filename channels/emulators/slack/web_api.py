@@ -12,12 +12,13 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from channels.emulators.loopback import RECORDED_MAX, Json, sever
+from channels.emulators.severing import NoAnswer
 from channels.emulators.slack.errors import RateLimited, Refused, invalid_blocks, missing_argument
 from channels.emulators.slack.limits import Limits
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.world import Conversation, Message, World
 from channels.emulators.stage import Faults
+from channels.emulators.traffic import RECORDED_MAX, Json
 
 _BAD_GATEWAY: Final = "<html><head><title>502 Bad Gateway</title></head><body>upstream connect error</body></html>"
 _JSON_ARGUMENTS: Final = frozenset({"blocks", "attachments", "metadata", "chunks", "files", "prompts", "view", "users"})
@@ -90,7 +91,7 @@ class WebApi:
             await asyncio.sleep(self.faults.delay_s)
         method = self.methods.get(name)
         try:
-            fault = await self._fault_before(request, method)
+            fault = self._fault_before(request, method)
             if fault is not None:
                 return fault
             call = await read(request, name)
@@ -107,15 +108,15 @@ class WebApi:
             return answer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(limited.retry_after_s)})
         if method is not None and method.delivers and self.faults.drop_after > 0:
             self.faults.drop_after -= 1
-            await sever(request.scope, request.receive)
+            return NoAnswer()
         return answer(body, 200, {"X-OAuth-Scopes": ",".join(sorted(self.switches.scopes))})
 
-    async def _fault_before(self, request: Request, method: Method | None) -> Response | None:
+    def _fault_before(self, request: Request, method: Method | None) -> Response | None:
         if method is None or not (method.delivers or self.faults.other.get("any_request")):
             return None
         if self.faults.drop_before > 0:
             self.faults.drop_before -= 1
-            await sever(request.scope, request.receive)
+            return NoAnswer()
         if self.faults.server_error > 0:
             self.faults.server_error -= 1
             return HTMLResponse(_BAD_GATEWAY, int(self.faults.other.get("server_error_status", 502)))

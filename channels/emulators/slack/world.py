@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from channels.emulators.loopback import Json
+from channels.emulators.traffic import Json
 
 _ALPHABET: Final = string.ascii_uppercase + string.digits
 

@@ -58,11 +58,11 @@ class Backstage:
         if not place_id or message.service:
             return
         said = None if kind is EventKind.DELETED else self.world.said(chat, message, place_id)
-        self.audience.show(StageEvent(kind, place_id, said, str(message.id)))
+        self.audience.tell(StageEvent(kind, place_id, said, str(message.id)))
 
     def show_status(self, chat: Chat, thread_id: int | None, status: str) -> None:
         if place_id := self.world.place_id(chat.id, thread_id):
-            self.audience.show(StageEvent(EventKind.TYPING, place_id, status=status))
+            self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=status))
 
     def tell_bot(self, kind: str, chat: Chat, message: Message) -> None:
         """Queue the update for a message, and what the fault switches add to it."""

@@ -22,12 +22,12 @@ Vendor switches in `faults.other` (0 or absent is off):
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from starlette.types import ASGIApp
 
-from channels.emulators.audience import Audience, Watcher
+from channels.emulators.audience import Audience
 from channels.emulators.stage import EventKind, Faults, Person, Place, PlaceKind, Said, StageEvent
 from channels.emulators.telegram.backstage import Backstage
 from channels.emulators.telegram.methods.files import media_shape
@@ -105,7 +105,7 @@ class TelegramEmulator:
             self._backstage.tell_bot("message", chat, joined)
         if not is_bot:
             chat = self._world.add_private_chat(user)
-            self._audience.show(StageEvent(EventKind.PLACE, self._world.place_id(chat.id)))
+            self._audience.tell(StageEvent(EventKind.PLACE, self._world.place_id(chat.id)))
         return user
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
@@ -115,7 +115,7 @@ class TelegramEmulator:
         if kind is PlaceKind.DM:
             raise ValueError("a direct chat comes with its person")
         place_id = self._add_topic(title.strip(), parent_id) if kind is PlaceKind.THREAD else self._add_group(title)
-        self._audience.show(StageEvent(EventKind.PLACE, place_id))
+        self._audience.tell(StageEvent(EventKind.PLACE, place_id))
         return self._place(place_id, self._world.spots[place_id])
 
     def _add_group(self, title: str) -> str:
@@ -231,8 +231,8 @@ class TelegramEmulator:
             if not message.service and message.topic_id == spot.thread_id
         ]
 
-    def events(self) -> Watcher:
-        return self._audience.watch()
+    def events(self) -> AsyncIterator[StageEvent]:
+        return self._audience.listen()
 
     async def cut_connections(self) -> None:
         self._updates.end_polls(PollCut())

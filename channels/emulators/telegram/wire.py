@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from channels.emulators.severing import sever
+from channels.emulators.severing import NoAnswer
 from channels.emulators.telegram.backstage import Backstage
 from channels.emulators.telegram.call import read_call
 from channels.emulators.telegram.errors import ApiError, method_not_found, too_many_requests, unauthorized
@@ -28,10 +28,6 @@ from channels.emulators.telegram.updates import PollCut
 
 _TOKEN: Final = re.compile(r"\d+:[\w-]+")
 BAD_GATEWAY: Final = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
-
-
-class Cut(Exception):
-    """The connection is to be cut instead of answered."""
 
 
 class Wire:
@@ -60,9 +56,8 @@ class Wire:
                 return await handler(request)
             except ApiError as refusal:
                 return _refusal(refusal)
-            except (Cut, PollCut):
-                await sever(request)
-                return Response(status_code=499)
+            except PollCut:
+                return NoAnswer()
 
         return endpoint
 
@@ -82,7 +77,7 @@ class Wire:
             return spoiled
         result = await method.run(self._backstage, call)
         if method.is_write and _take(self._backstage, "drop_after"):
-            raise Cut
+            return NoAnswer()
         return JSONResponse({"ok": True, "result": result})
 
     def _spoiled(self, method: Method) -> Response | None:
@@ -93,7 +88,7 @@ class Wire:
         if not method.is_write and not backstage.switch("faults_everywhere"):
             return None
         if _take(backstage, "drop_before"):
-            raise Cut
+            return NoAnswer()
         if _take(backstage, "server_error"):
             return Response(BAD_GATEWAY, 502, media_type="text/html")
         if _take(backstage, "rate_limit"):

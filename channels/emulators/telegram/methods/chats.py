@@ -66,7 +66,7 @@ async def create_forum_topic(backstage: Backstage, call: Call) -> Json:
         raise bad_request("TOPIC_TITLE_EMPTY")
     topic, _ = backstage.world.add_topic(chat, call.text("name"), backstage.world.bot)
     place_id = backstage.world.add_spot(PlaceKind.THREAD, chat, topic.id)
-    backstage.audience.show(StageEvent(EventKind.PLACE, place_id))
+    backstage.audience.tell(StageEvent(EventKind.PLACE, place_id))
     return {"message_thread_id": topic.id, "name": topic.name, "icon_color": 7322096}
 
 

@@ -1,0 +1,190 @@
+"""The experiments. Each starts what it needs, measures, and stops it again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import statistics
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tests.bench.chats import Load, all_together, one_after_another
+from tests.bench.figures import Figure, Findings, RoleMemory, percentile
+from tests.bench.model_process import open_model
+from tests.bench.processes import split_cores
+from tests.bench.product import Product, open_product
+from tests.bench.starts import Start, first_poll
+from tests.bench.town import Town, open_town
+
+PLATFORMS: Final = ("telegram", "discord", "slack")
+WARM_UP: Final = 5
+"""Messages that nobody counts: the first ones load what is loaded at first use."""
+IDLE_AFTER_S: Final = 3.0
+SLOW_MODEL: Final = "demo/scripted@500ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of everything."""
+
+    sequential: int
+    chats: int
+    messages: int
+    starts: int
+
+
+FULL: Final = Size(sequential=200, chats=200, messages=5, starts=5)
+QUICK: Final = Size(sequential=40, chats=50, messages=3, starts=2)
+
+
+async def latency(size: Size) -> Findings:
+    """What the product adds to a model that answers at once, one message at a time, on each platform."""
+    figures = []
+    async with _everything({}) as (town, product):
+        for platform in PLATFORMS:
+            chat, other = await town.chats(platform, 2)
+            await one_after_another(town, chat, WARM_UP)
+            before = product.cpu_s()
+            waits_ms = [1000 * wait_s for wait_s in await one_after_another(town, chat, size.sequential)]
+            after = product.cpu_s()
+            cpu_ms = 1000 * (sum(after.values()) - sum(before.values())) / size.sequential
+            own_ms = 1000 * statistics.median([await town.echo_s(other, "Hello") for _ in range(WARM_UP)])
+            figures += [
+                Figure(
+                    f"latency p50, {platform}",
+                    percentile(waits_ms, 50),
+                    "ms",
+                    aim="latency",
+                    note=f"of which the clock itself {own_ms:.1f}",
+                ),
+                Figure(f"latency p95, {platform}", percentile(waits_ms, 95), "ms", note=f"CPU {cpu_ms:.1f} ms/message"),
+            ]
+    return Findings(tuple(figures))
+
+
+async def throughput(size: Size) -> Findings:
+    """Many chats at once on one core, with a model that answers at once."""
+    figures: list[Figure] = []
+    async with _everything({}, is_pinned=True) as (town, product):
+        figures += _load_figures("scripted model, telegram", await _telegram_load(town, product, size))
+        count = max(size.chats // len(PLATFORMS), 1)
+        chats = [chat for platform in PLATFORMS for chat in await town.chats(platform, count)]
+        load = await all_together(town, product, chats, size.messages)
+        figures += _load_figures("scripted model, three platforms", load)
+    return Findings(tuple(figures))
+
+
+async def litellm(size: Size) -> Findings:
+    """The same through litellm, with a provider that answers at once; and what litellm holds in memory."""
+    _, rest = split_cores()
+    async with open_model(rest) as model, _everything(model, is_pinned=True) as (town, product):
+        load = await _telegram_load(town, product, size)
+        (chat,) = await town.chats("telegram", 1)
+        waits_ms = [1000 * wait_s for wait_s in await one_after_another(town, chat, size.sequential)]
+        figures = (
+            *_load_figures("litellm, telegram", load),
+            Figure("latency p50, telegram, litellm", percentile(waits_ms, 50), "ms", note="one core"),
+            Figure("latency p95, telegram, litellm", percentile(waits_ms, 95), "ms"),
+        )
+        return Findings(figures, {"after litellm's calls": product.memory()})
+
+
+async def slow_model(size: Size) -> Findings:
+    """Many chats, two messages each, with a model that thinks for half a second."""
+    async with _everything({"TRIVET_AGENT__MODEL": SLOW_MODEL}, is_pinned=True) as (town, product):
+        chats = await town.chats("telegram", size.chats)
+        load = await all_together(town, product, chats, 2)
+    what = f"{size.chats} chats x 2, model 500 ms"
+    return Findings((Figure(what, load.elapsed_s, "s", aim="slow-model", note=f"CPU {load.cpu_ms:.1f} ms/message"),))
+
+
+async def start(size: Size) -> Findings:
+    """From the start of a process to its first use."""
+    async with open_town(()) as town:
+        others = {name: keys for name, keys in town.access.items() if name != "telegram"}
+        alone = [await first_poll({}) for _ in range(size.starts)]
+        together = [await first_poll(others) for _ in range(size.starts)]
+        whole = []
+        for _ in range(size.starts):
+            async with open_product(town.access, {}, is_paced=True) as product:
+                whole.append(Start(product.start_s, sum(product.cpu_s().values())))
+    return Findings(
+        (
+            _start_figure("channels -> first poll, telegram alone", alone),
+            replace(_start_figure("channels -> first poll, three platforms", together), aim="first-poll"),
+            _start_figure("trivet up -> ready, new directory", whole),
+        )
+    )
+
+
+async def memory(size: Size) -> Findings:
+    """What an idle Trivet holds, connected to all platforms and to Telegram alone."""
+    async with open_town(()) as town:
+        all_three = await _idle_memory(town.access)
+        telegram = await _idle_memory({"telegram": town.access["telegram"]})
+    figures = (
+        Figure("idle tree, three platforms", _total(all_three), "MB", aim="tree", note="proportional set size"),
+        Figure("idle channels, three platforms", _of("channels", all_three), "MB", aim="channels"),
+        Figure("idle tree, telegram alone", _total(telegram), "MB"),
+        Figure("idle channels, telegram alone", _of("channels", telegram), "MB"),
+    )
+    return Findings(figures, {"idle, three platforms": all_three, "idle, telegram alone": telegram})
+
+
+MEASURES: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
+    "latency": latency,
+    "throughput": throughput,
+    "litellm": litellm,
+    "slow-model": slow_model,
+    "start": start,
+    "memory": memory,
+}
+
+
+@contextlib.asynccontextmanager
+async def _everything(extra: Mapping[str, str], *, is_pinned: bool = False) -> AsyncIterator[tuple[Town, Product]]:
+    """Emulators and product; pinned, the product has one core for itself, and everybody else the others."""
+    own, rest = split_cores() if is_pinned else _anywhere()
+    async with open_town(rest) as town, open_product(town.access, extra, cores=own) as product:
+        yield town, product
+
+
+def _anywhere() -> tuple[Collection[int], Collection[int]]:
+    return (), ()
+
+
+async def _telegram_load(town: Town, product: Product, size: Size) -> Load:
+    chats = await town.chats("telegram", size.chats + 1)
+    await one_after_another(town, chats.pop(), WARM_UP)
+    return await all_together(town, product, chats, size.messages)
+
+
+def _load_figures(what: str, load: Load) -> tuple[Figure, ...]:
+    return (
+        Figure(
+            f"messages per second, {what}", load.per_s, "/s", aim="rate", note=f"{load.messages} messages, one core"
+        ),
+        Figure(f"CPU per message, {what}", load.cpu_ms, "ms", aim="cpu", note=load.shares),
+    )
+
+
+def _start_figure(what: str, starts: Sequence[Start]) -> Figure:
+    elapsed_s = [each.elapsed_s for each in starts]
+    cpu_s = statistics.median(each.cpu_s for each in starts)
+    note = f"median of {len(starts)}, worst {max(elapsed_s):.2f}; CPU {cpu_s:.2f} s"
+    return Figure(what, statistics.median(elapsed_s), "s", note=note)
+
+
+async def _idle_memory(access: Mapping[str, Mapping[str, str]]) -> tuple[RoleMemory, ...]:
+    async with open_product(access, {}, is_paced=True) as product:
+        await asyncio.sleep(IDLE_AFTER_S)
+        return product.memory()
+
+
+def _total(found: Collection[RoleMemory]) -> float:
+    return sum(role.pss_mb for role in found)
+
+
+def _of(name: str, found: Collection[RoleMemory]) -> float:
+    return sum(role.pss_mb for role in found if role.role == name)

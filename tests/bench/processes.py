@@ -1,0 +1,75 @@
+"""Child processes of the bench: started in a block, ended by their own process id when it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+STOP_TIMEOUT_S: Final = 45.0
+FIRST_LINE_TIMEOUT_S: Final = 30.0
+
+
+class BenchFailed(Exception):
+    """Something the bench needs did not come up."""
+
+
+@contextlib.asynccontextmanager
+async def running(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    cores: Collection[int] = (),
+    folder: Path | None = None,
+    log: IO[bytes] | None = None,
+) -> AsyncIterator[Process]:
+    """A process on `cores` (empty: any) for as long as the block. Its standard input is a pipe that ends with it."""
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, cwd=folder, stdin=PIPE, stdout=PIPE, stderr=log, start_new_session=True
+    )
+    pin(process.pid, cores)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        if process.stdin is not None:
+            process.stdin.close()
+        await _ended(process)
+
+
+async def first_line(process: Process) -> Any:
+    """The JSON that a process says first. Raises `BenchFailed`."""
+    assert process.stdout is not None
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), FIRST_LINE_TIMEOUT_S)
+        return json.loads(line)
+    except (TimeoutError, ValueError) as error:
+        raise BenchFailed(f"process {process.pid} did not say where it listens") from error
+
+
+def pin(pid: int, cores: Collection[int]) -> None:
+    """Keep a process, and what it starts from now on, on these cores, where the system can do that."""
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(pid, cores)
+
+
+def split_cores() -> tuple[frozenset[int], frozenset[int]]:
+    """One core for the product and the rest for everybody else; the same one twice if there is only one."""
+    if not hasattr(os, "sched_getaffinity"):
+        return frozenset(), frozenset()
+    cores = sorted(os.sched_getaffinity(0))
+    return frozenset(cores[:1]), frozenset(cores[1:] or cores)
+
+
+async def _ended(process: Process) -> None:
+    try:
+        await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

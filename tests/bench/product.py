@@ -1,0 +1,121 @@
+"""Trivet as a tree of processes, looked at from outside: ready or not, CPU spent, memory held."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+import tempfile
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import psutil
+
+from gateway.preflight import free_port, http_get
+from tests.bench.figures import RoleMemory
+from tests.bench.processes import BenchFailed, running
+
+ROOT: Final = Path(__file__).parents[2]
+HOST: Final = "127.0.0.1"
+READY_TIMEOUT_S: Final = 60.0
+READY_POLL_S: Final = 0.01
+MB: Final = 1_000_000
+LOG_TAIL_CHARS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A running and connected Trivet. `start_s` is how long it took until it said that it is ready."""
+
+    process: Process
+    port: int
+    start_s: float
+
+    def tree(self) -> list[psutil.Process]:
+        """The supervisor and everything it has started."""
+        supervisor = psutil.Process(self.process.pid)
+        return [supervisor, *supervisor.children(recursive=True)]
+
+    def cpu_s(self) -> dict[str, float]:
+        """The CPU time each process has spent so far, user and system, by its role."""
+        times = {_role(process): process.cpu_times() for process in self.tree()}
+        return {role: spent.user + spent.system for role, spent in times.items()}
+
+    def memory(self) -> tuple[RoleMemory, ...]:
+        """What each process holds now."""
+        return tuple(memory_of(process) for process in self.tree())
+
+
+def memory_of(process: psutil.Process) -> RoleMemory:
+    """What one process holds now. Without shares (elsewhere than Linux) its share is all of it."""
+    found = process.memory_full_info()
+    return RoleMemory(_role(process), found.rss / MB, getattr(found, "pss", found.rss) / MB, found.uss / MB)
+
+
+def settings(folder: Path, access: Mapping[str, Mapping[str, str]], extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a Trivet that keeps everything in `folder` and talks to these platforms."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRIVET_")}
+    channels = {
+        f"TRIVET_CHANNELS__{platform.upper()}__{key.upper()}": value
+        for platform, keys in access.items()
+        for key, value in keys.items()
+    }
+    own = {
+        "PYTHONPATH": str(ROOT),
+        "TRIVET_DATA_DIR": str(folder / "data"),
+        "TRIVET_HTTP__HOST": HOST,
+        "TRIVET_HTTP__ADMIN_TOKEN": secrets.token_urlsafe(24),
+        "TRIVET_ACCESS__DEFAULT": "open",
+        "TRIVET_AGENT__MODEL": "demo/scripted",
+    }
+    return {**environment, **channels, **own, **extra}
+
+
+@contextlib.asynccontextmanager
+async def open_product(
+    access: Mapping[str, Mapping[str, str]],
+    extra: Mapping[str, str],
+    *,
+    cores: Collection[int] = (),
+    is_paced: bool = False,
+) -> AsyncIterator[Product]:
+    """Everything that `trivet up` starts, in a new directory, on `cores`. Raises `BenchFailed`."""
+    port = free_port(HOST)
+    module = ("gateway.supervisor",) if is_paced else ("tests.bench.unpaced", "up")
+    with tempfile.TemporaryDirectory(prefix="trivet-bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        environment = settings(folder, access, {"TRIVET_HTTP__PORT": str(port), **extra})
+        with (folder / "log").open("w+b") as log:
+            began_s = asyncio.get_running_loop().time()
+            command = (sys.executable, "-m", *module)
+            async with running(command, environment, cores=cores, folder=folder, log=log) as process:
+                await _until_ready(process, port, log)
+                yield Product(process, port, asyncio.get_running_loop().time() - began_s)
+
+
+async def _until_ready(process: Process, port: int, log: IO[bytes]) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(READY_TIMEOUT_S):
+            while process.returncode is None:
+                answer = await http_get(HOST, port, "/readyz")
+                if answer is not None and answer.status == 200:
+                    return
+                await asyncio.sleep(READY_POLL_S)
+    log.seek(0)
+    raise BenchFailed(f"Trivet is not ready:\n{log.read().decode(errors='replace')[-LOG_TAIL_CHARS:]}")
+
+
+def _role(process: psutil.Process) -> str:
+    """What a process is, by its command line: ours end with the module that they became."""
+    command = process.cmdline()
+    if "-m" not in command:
+        return process.name()
+    module = command[-2] if command[-1] in ("up", "channels") and "tests.bench.unpaced" in command else command[-1]
+    if module == "tests.bench.unpaced":
+        return "supervisor" if command[-1] == "up" else "channels"
+    return {"gateway.supervisor": "supervisor", "gateway.admin": "admin"}.get(module, module)

@@ -1,0 +1,65 @@
+"""Findings as tables for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.figures import AIMS, Aim, Figure, Findings, RoleMemory
+
+
+def machine() -> str:
+    """The machine, and how busy it is: no number means anything without."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    return f"{os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}, {platform.system()}"
+
+
+def print_tables(findings: Sequence[Findings], console: Console) -> None:
+    """One table of figures; one of memory if anybody looked."""
+    console.print(_figures_table([figure for found in findings for figure in found.figures]))
+    for found in findings:
+        for state, roles in found.memory.items():
+            console.print(_memory_table(state, roles))
+
+
+def write_json(path: Path, findings: Mapping[str, Findings], *, around: Sequence[str]) -> None:
+    """Everything that was found, by experiment; `around` is the machine before and after."""
+    found = {name: asdict(each) for name, each in findings.items()}
+    path.write_text(json.dumps({"machine": list(around), "findings": found}, indent=2) + "\n", encoding="utf-8")
+
+
+def _figures_table(figures: Sequence[Figure]) -> Table:
+    table = Table("figure", title="Trivet")
+    table.add_column("Trivet", justify="right", no_wrap=True)
+    for heading in ("goal", "[peers]", "note"):
+        table.add_column(heading.replace("[", r"\["))
+    for figure in figures:
+        aim = AIMS.get(figure.aim, Aim("", ""))
+        peers = rf"\[{aim.peers}]" if aim.peers else ""
+        table.add_row(figure.what, f"{figure.value:.{_digits(figure)}f} {figure.unit}", aim.goal, peers, figure.note)
+    return table
+
+
+def _digits(figure: Figure) -> int:
+    return 2 if figure.unit == "s" else 1
+
+
+def _memory_table(state: str, roles: Sequence[RoleMemory]) -> Table:
+    table = Table("process", title=f"Memory, {state}, in MB")
+    for heading in ("resident", "its share", "its own"):
+        table.add_column(heading, justify="right")
+    total = RoleMemory("all", *(sum(column) for column in zip(*map(_numbers, roles), strict=True)))
+    for role in (*roles, total):
+        table.add_row(role.role, *(f"{number:.1f}" for number in _numbers(role)))
+    return table
+
+
+def _numbers(role: RoleMemory) -> tuple[float, float, float]:
+    return role.rss_mb, role.pss_mb, role.uss_mb

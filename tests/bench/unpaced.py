@@ -1,0 +1,56 @@
+"""Trivet without the vendors' send rates: what the bench starts when it measures how fast the product can be.
+
+    python -m tests.bench.unpaced up | channels
+
+The emulators have no limits then either. Tokens are still taken from the buckets, only there is always one left.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from types import ModuleType
+from typing import Final
+
+from channels import __main__ as channels_role
+from channels.discord import limits as discord_limits
+from channels.slack import limits as slack_limits
+from channels.telegram import limits as telegram_limits
+from gateway.config import Settings
+from gateway.exits import run_to_exit
+from gateway.supervisor import __main__ as supervisor
+from gateway.supervisor.plan import Plan, plan, python_module
+
+PLENTY: Final = 1_000_000
+RATES: Final[Mapping[ModuleType, tuple[str, ...]]] = {
+    telegram_limits: ("CHAT_PER_S", "CHAT_BURST", "GROUP_PER_S", "GROUP_BURST", "BOT_PER_S", "BOT_BURST"),
+    discord_limits: ("CHANNEL_PER_S", "CHANNEL_BURST", "BOT_PER_S", "BOT_BURST"),
+    slack_limits: ("CHANNEL_PER_S", "CHANNEL_BURST", "WORKSPACE_PER_S", "WORKSPACE_BURST"),
+}
+
+
+def unpaced_plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str]) -> Plan:
+    """The supervisor's plan, with this module in place of the channels role."""
+    usual = plan(settings, environ, given)
+    command = python_module("tests.bench.unpaced", "channels")
+    roles = (replace(role, command=command) if role.name == "channels" else role for role in usual.roles)
+    return replace(usual, roles=tuple(roles))
+
+
+def main() -> None:
+    role = sys.argv.pop(1)
+    if role == "up":
+        setattr(supervisor, "plan", unpaced_plan)  # noqa: B010 - the one place where the roles' commands are decided
+        supervisor.main()
+    else:
+        for limits, names in RATES.items():
+            for name in names:
+                if not hasattr(limits, name):
+                    raise SystemExit(f"{limits.__name__} has no {name}: the bench would measure our own waiting")
+                setattr(limits, name, PLENTY)
+        channels_role.main()
+
+
+if __name__ == "__main__":
+    run_to_exit(main)

@@ -1,0 +1,21 @@
+"""Waiting for what has no event for us: another process, a client library, the other end of a wire."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+PATIENCE_S: Final = 60.0  # for a machine that is busy with other things, too
+POLL_S: Final = 0.01
+
+
+async def until(is_true: Callable[[], object], what: Callable[[], object] = lambda: "") -> None:
+    """Wait for a condition; AssertionError with `what()` when it does not come."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE_S):
+            while not is_true():  # noqa: ASYNC110 - it happens in code that has no event for us
+                await asyncio.sleep(POLL_S)
+            return
+    raise AssertionError(f"it did not happen within {PATIENCE_S:g} s: {what()}")
