@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Scrubber
 
 IDENTITY_FILES: Final = ("AGENT.md", "IDENTITY.md", "SOUL.md", "USER.md", "SHIELD.md")
+PROMPTS_KEPT: Final = 256  # the prompt of a session seldom changes, so each is scrubbed once; about 2 kB each
 _log = structlog.get_logger(__name__)
 
 
@@ -38,6 +40,7 @@ class Identity:
         self._workspace = workspace
         self._facts = facts
         self._scrubber = scrubber
+        self._clean = lru_cache(maxsize=PROMPTS_KEPT)(scrubber.scrub)
         self._files: dict[Path, tuple[int, CleanText]] = {}
 
     def system_prompt(self, key: SessionKey, todos: Sequence[Todo]) -> CleanText:
@@ -49,7 +52,7 @@ class Identity:
             _tasks_section(todos),
             _runtime_section(self._facts, key),
         ]
-        return self._scrubber.scrub("\n\n".join(filter(None, sections)))
+        return self._clean("\n\n".join(filter(None, sections)))
 
     def _file(self, path: Path) -> CleanText | None:
         """The text of an identity file; missing and empty ones are skipped, unreadable ones are logged."""

@@ -25,10 +25,13 @@ class SystemClock:
 
     def new_id(self) -> str:
         """A ULID: 48 bits of time, 80 bits of chance, sortable as text."""
-        moment = self.now_ms()
-        stamp = "".join(_CROCKFORD[(moment >> shift) & 31] for shift in range(5 * (_TIME_CHARS - 1), -1, -5))
-        return stamp + "".join(secrets.choice(_CROCKFORD) for _ in range(_CHANCE_CHARS))
+        return _crockford(self.now_ms(), _TIME_CHARS) + _crockford(secrets.randbits(5 * _CHANCE_CHARS), _CHANCE_CHARS)
 
     def code(self, length: int) -> str:
         """Letters and digits that cannot be confused when read aloud."""
         return "".join(secrets.choice(_READABLE) for _ in range(length))
+
+
+def _crockford(number: int, length: int) -> str:
+    """The lowest bits of a number as text, five a character."""
+    return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(5 * (length - 1), -1, -5))

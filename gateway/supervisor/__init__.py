@@ -3,3 +3,5 @@
 `policy` decides (pure), `environment` says what each role may know (pure), `plan` names the roles,
 `watch` does it, `__main__` puts it together.
 """
+
+import gateway.telemetry.plain  # noqa: F401 - before any module of a role loads structlog

@@ -17,8 +17,7 @@ from channels.line import Rules
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import ReplyAddress, SessionScope
-from gateway.contracts.ports import QueueFigures
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, until_delivered, until_queued
 from tests.parts.towns import Town, town, typing_in
 from tests.parts.waiting import until
 
@@ -235,7 +234,7 @@ class TestSending:
             await until(lambda: bool(agent.heard))
             town.stage.faults.blocked = True
             thinking.set()
-            await _until_sent_or_failed(bus, town)
+            await until_delivered(bus, town.platform)
             town.stage.faults.blocked = False
             await town.stage.say(town.ann.id, dm.id, "again")
             await until(lambda: "echo: again" in town.texts(dm))
@@ -290,24 +289,6 @@ class TestAccess:
             (told,) = await town.until_answers(1, dm)
         assert "code" in told
         assert agent.heard == []
-
-
-async def until_queued(bus: RedisBus) -> None:
-    """Wait until a message lies on the bus."""
-    async with asyncio.timeout(20):
-        while not (await bus.operator.figures()).queued:  # noqa: ASYNC110 - Redis tells only those who ask
-            await asyncio.sleep(0.01)
-
-
-async def _until_sent_or_failed(bus: RedisBus, town: Town) -> None:
-    """Wait until no reply of the town's channel is on its way."""
-    async with asyncio.timeout(20):
-        while _is_busy(await bus.operator.figures(), town.platform):  # noqa: ASYNC110 - Redis tells only those who ask
-            await asyncio.sleep(0.02)
-
-
-def _is_busy(figures: QueueFigures, channel: str) -> bool:
-    return bool(figures.queued or figures.outbound_pending.get(channel))
 
 
 class DeafToAnswers:

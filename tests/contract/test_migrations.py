@@ -72,11 +72,11 @@ async def test_real_processes_that_migrate_at_once(empty_database: MakeUrl) -> N
     url = await empty_database()
     program = f"import asyncio; from gateway.store.migrations import migrate; print(asyncio.run(migrate({url!r})))"
     runs = await asyncio.gather(
-        *(asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE) for _ in range(3))
+        *(asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE) for _ in range(2))
     )
     printed = [(await run.communicate())[0].decode().strip() for run in runs]
-    assert sorted(printed) == sorted(["[]", "[]", str(revisions())])
-    assert [run.returncode for run in runs] == [0, 0, 0]
+    assert sorted(printed) == sorted(["[]", str(revisions())])
+    assert [run.returncode for run in runs] == [0, 0]
 
 
 async def test_a_database_of_a_newer_trivet_is_left_alone(empty_database: MakeUrl) -> None:

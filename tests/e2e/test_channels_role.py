@@ -20,7 +20,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_CONFIG, EXIT_OK
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, until_delivered
 from tests.parts.waiting import until
 
 SECRET = "AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"
@@ -143,11 +143,14 @@ class TestStarting:
 
 
 class TestStopping:
-    async def test_a_kill_loses_nothing_and_doubles_nothing(self, telegram: Telegram, agent: EchoAgent) -> None:
+    async def test_a_kill_loses_nothing_and_doubles_nothing(
+        self, telegram: Telegram, agent: EchoAgent, bus: RedisBus
+    ) -> None:
         """What was said while nobody listened is answered by the next process."""
         async with role(telegram.settings):
             await telegram.say("before")
             await until(lambda: telegram.answers() == ["echo: before"])
+            await until_delivered(bus, "telegram")
         await telegram.say("while it was dead")
         async with role(telegram.settings):
             await until(lambda: telegram.answers() == ["echo: before", "echo: while it was dead"])

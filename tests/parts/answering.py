@@ -10,7 +10,8 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import Activity, CleanText, InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Claim
+from gateway.contracts.ports import Claim, QueueFigures
+from tests.parts.waiting import PATIENCE_S, POLL_S
 
 LEASE_S = 60.0
 
@@ -70,3 +71,19 @@ class EchoAgent:
             created_at_ms=self._clock.now_ms(),
         )
         await self._bus.lanes.commit(claim, handled=1, replies=[reply])
+
+
+async def until_queued(bus: RedisBus) -> None:
+    """Wait until a message lies on the bus."""
+    await _until(bus, lambda figures: figures.queued)
+
+
+async def until_delivered(bus: RedisBus, channel: str) -> None:
+    """Wait until nothing is queued and no reply of the channel is on its way: a kill now repeats nothing."""
+    await _until(bus, lambda figures: not figures.queued and not figures.outbound_pending.get(channel))
+
+
+async def _until(bus: RedisBus, is_true: Callable[[QueueFigures], object]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_true(await bus.operator.figures()):  # noqa: ASYNC110 - Redis tells only those who ask
+            await asyncio.sleep(POLL_S)

@@ -64,8 +64,8 @@ class Town:
     def answers(self, place: Place | None = None) -> list[Said]:
         """What our bot said, oldest first, in one place or everywhere."""
         places = [place] if place else self.stage.places()
-        seen = {said.id: said for where in places for said in self.stage.said(where.id) if self._is_ours(said)}
-        return sorted(seen.values(), key=lambda said: said.at_ms)
+        said = [each for where in places for each in self.stage.said(where.id) if self._is_ours(each)]
+        return sorted(said, key=lambda each: each.at_ms)
 
     def texts(self, place: Place | None = None) -> list[str]:
         return [said.text for said in self.answers(place)]
