@@ -74,6 +74,7 @@ def test_discord_links_lists_and_moments() -> None:
     assert discord_html("- a\n  - b\n1. c") == (
         '<div class="item depth-0">• a</div><div class="item depth-1">◦ b</div><div class="item depth-0">1. c</div>'
     )
+    assert 'class="item depth-5"' in discord_html("- a\n" + "  " * 40 + "- far to the right")
     assert discord_html("<t:0:R>") == "<time>01 January 1970 00:00 UTC</time>"
     assert discord_html("<t:9999999999999>") == "<time>&lt;t:9999999999999&gt;</time>"
     assert discord_html("<:wave:123456789012345678>") == ":wave:"

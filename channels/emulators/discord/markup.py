@@ -17,6 +17,7 @@ NameOf = Callable[[str], str | None]
 """What a mention shows: `@42`, `@&42` or `#42` to a name, or None when nobody is called so."""
 
 DEPTH_MAX: Final = 8  # marks inside marks; deeper ones are shown as they were typed
+LIST_DEPTH_MAX: Final = 5  # lists inside lists; deeper items stand below those of this depth, as the style sheet has it
 
 _FENCE: Final = re.compile(r"```(?:([\w+#.-]+)\n)?\n?(.*?)\n?```", re.DOTALL)
 _HEADING: Final = re.compile(r"(#{1,3}) +(\S.*)")
@@ -99,7 +100,7 @@ def _block(line: str, name_of: NameOf) -> str | None:
         return f"<small>{_inline(small.group(1), name_of)}</small>"
     if item := _ITEM.fullmatch(line):
         indent, number, body = item.groups()
-        depth = min(len(indent) // 2, 10)
+        depth = min(len(indent) // 2, LIST_DEPTH_MAX)
         sign = f"{number}." if number else ("•", "◦", "▪")[min(depth, 2)]
         return f'<div class="item depth-{depth}">{sign} {_inline(body, name_of)}</div>'
     return None
