@@ -25,8 +25,32 @@ log = logging.getLogger(__name__)
 STATUS: Final = "is thinking…"
 SHOWN_AFTER_S: Final = 0.2  # an answer that is quicker needs no indicator, which costs a platform call like a send
 ACCEPTED_FOR_S: Final = 8.0  # until the agent's first announcement; longer only when all workers are busy
+SHOWN_PER_S: Final = 5.0  # a platform counts them as calls of the bot, and the answers come first
+SHOWN_BURST: Final = 20
 SHOWN_MAX: Final = 500  # lanes with an indicator at once: each costs a request every few seconds
 ENDED_KEPT: Final = 2_000  # announcements are lossy and late; one of an answered turn must not light up again
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How often something may be done: `per_s` on average, `burst` at once. What is over it is left out."""
+
+    per_s: float
+    burst: float
+    _left: float = field(init=False)
+    _at_s: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        self._left = self.burst
+
+    def spend(self, now_s: float) -> bool:
+        """True: once more is allowed, and is counted."""
+        self._left = min(self.burst, self._left + (now_s - self._at_s) * self.per_s)
+        self._at_s = now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 @dataclass(slots=True)
@@ -51,6 +75,7 @@ class Indicators:
         self._show_after_s = show_after_s
         self._shown: dict[str, _Shown] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
+        self._allowance = Allowance(SHOWN_PER_S, SHOWN_BURST)
 
     async def run(self) -> None:
         """Follow the announcements until cancelled."""
@@ -116,24 +141,25 @@ class Indicators:
 
     async def _keep(self, shown: _Shown, typing: SupportsTyping) -> None:
         """Show, wait, show again, until the last turn's time is up."""
+        is_lit = False
         try:
             await asyncio.sleep(self._show_after_s)
-            while True:
-                await typing.show_typing(shown.address, STATUS)
-                now_s = self._clock.monotonic_s()
-                left_s = max(shown.until_s.values(), default=now_s) - now_s
-                if left_s <= 0:
-                    break
+            while (left_s := self._left_s(shown)) > 0:
+                if self._allowance.spend(self._clock.monotonic_s()):
+                    await typing.show_typing(shown.address, STATUS)
+                    is_lit = True
                 await asyncio.sleep(min(typing.typing_period_s, left_s))
-                if max(shown.until_s.values(), default=0.0) <= self._clock.monotonic_s():
-                    break
-            await typing.show_typing(shown.address, "")
+            if is_lit:
+                await typing.show_typing(shown.address, "")
         except DeliveryError as error:
             log.debug("%s: no indicator: %s", self._name, error)
         except Exception:  # named boundary, adapter callback: an indicator is never worth a failure
             log.exception("%s: the indicator failed", self._name)
         if self._shown.get(shown.address.lane) is shown:
             del self._shown[shown.address.lane]
+
+    def _left_s(self, shown: _Shown) -> float:
+        return max(shown.until_s.values(), default=0.0) - self._clock.monotonic_s()
 
     async def _all_out(self) -> None:
         tasks = [shown.task for shown in self._shown.values() if shown.task is not None]

@@ -77,7 +77,8 @@ class Marks:
 
     def reach(self, place: str, message_id: str) -> None:
         """The message is on the bus, or is none of ours. Marks never go back."""
-        if place in self._places and self._order(message_id) <= self._order(self._places[place]):
+        known = self._places.get(place)
+        if known and self._order(message_id) <= self._order(known):
             return
         self._put(place, message_id)
         if not self._ahead or self._order(message_id) > self._order(self._ahead):

@@ -99,7 +99,10 @@ class LitellmClient:
 def _import_litellm() -> Any:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # no search for .env files
-    import litellm  # noqa: PLC0415 - seconds of CPU and 190 MB, paid at the first call and by this process only
+    # Seconds of CPU and 190 MB, paid at the first call and by this process only. The second is what litellm itself
+    # would load in the middle of that call, in the event loop, where everybody else would wait for it.
+    import litellm  # noqa: PLC0415
+    import openai.resources  # noqa: F401, PLC0415
 
     litellm.telemetry = False
     litellm.suppress_debug_info = True

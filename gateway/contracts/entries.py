@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply
 
 UNTITLED: Final = CleanText("New Chat")
@@ -205,14 +204,3 @@ class Fact:
     key: SessionKey
     text: CleanText
     created_at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxRow:
-    """A committed reply and how far it came (`new`, `published`, or a `DeliveryState` value)."""
-
-    reply: Reply
-    state: str
-    address: ReplyAddress
-    updated_at_ms: int
-    detail: Mapping[str, Any] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis import Redis
 
 from gateway.bus.embedded import embedded_url
@@ -30,7 +31,7 @@ from tests.parts.model_server import Body, Failure, ModelServer, call, echo, las
 from tests.parts.product import PLATFORMS, Chat, Product, running_product
 from tests.property.scrub_corpus import TOKENS, Sample, fill, positives
 
-KINDS = 30  # of some 150, others in each run
+KINDS = 20  # of some 150, others in each run
 IN_THE_AIR = 24  # conversations at once
 TALKATIVE = {"TRIVET_LOG__LEVEL": "debug"}
 TAIL_CHARS = 16
@@ -98,6 +99,7 @@ def flights(product: Product, samples: Sequence[Sample]) -> Iterator[Flight]:
             yield Flight(product.chat(next(platforms), sample.text), f"my name is {token}", token)
 
 
+@pytest.mark.timeout(300)  # processes start slowly on a busy machine
 async def test_no_canary_settles_anywhere(tmp_path: Path) -> None:
     """Not one raw hit, whatever the kind, the door and the platform."""
     seed = random.SystemRandom().randrange(2**32)

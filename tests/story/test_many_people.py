@@ -15,7 +15,10 @@ import pytest_asyncio
 from tests.parts.model_server import Body, ModelServer, serve_model
 from tests.parts.product import PLATFORMS, Chat, Product, running_product
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(300),
+]  # processes start slowly on a busy machine
 CHATS = 100
 AT_ONCE = 60  # the default concurrency of one agent process is 64
 MODEL_LATENCY_S = 0.5

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-from channels.indicators import ENDED_KEPT, SHOWN_MAX, STATUS, Indicators
+from channels.indicators import ENDED_KEPT, SHOWN_BURST, SHOWN_MAX, STATUS, Allowance, Indicators
 from gateway.clock import SystemClock
 from gateway.contracts.errors import AddressDead
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -150,6 +150,22 @@ async def test_are_bounded() -> None:
     async with showing(adapter) as indicators:
         for number in range(SHOWN_MAX + 10):
             indicators.accepted(ReplyAddress("test", f"lane {number}", "{}"))
-        await adapter.until(lambda: adapter.count() == SHOWN_MAX)
+        kept = [task for task in asyncio.all_tasks() if task.get_name() == f"{adapter.name}-typing"]
+        assert len(kept) == SHOWN_MAX
+        await adapter.until(lambda: adapter.count() >= SHOWN_BURST)
         for number in range(ENDED_KEPT + 10):
             indicators.answering(answer(f"turn {number}"))
+
+
+class TestAnAllowance:
+    def test_lets_a_burst_pass_and_no_more(self) -> None:
+        allowance = Allowance(per_s=5, burst=3)
+        assert [allowance.spend(1000.0) for _ in range(5)] == [True, True, True, False, False]
+
+    def test_fills_up_with_time(self) -> None:
+        allowance = Allowance(per_s=4, burst=1)
+        assert [allowance.spend(at_s) for at_s in (10.0, 10.125, 10.25, 10.375)] == [True, False, True, False]
+
+    def test_is_never_more_than_the_burst(self) -> None:
+        allowance = Allowance(per_s=5, burst=2)
+        assert [allowance.spend(at_s) for at_s in (10.0, 10.0, 99.0, 99.0, 99.0)] == [True, True, True, True, False]
