@@ -11,13 +11,16 @@ from typing import Final
 
 from tests.bench.chats import Load, all_together, one_after_another
 from tests.bench.figures import Figure, Findings, RoleMemory, percentile
+from tests.bench.litellm_alone import cpu_ms_per_call
 from tests.bench.model_process import open_model
 from tests.bench.processes import split_cores
 from tests.bench.product import Product, open_product
 from tests.bench.starts import Start, first_poll
-from tests.bench.town import Town, open_town
+from tests.bench.town import Chat, Town, open_town
 
 PLATFORMS: Final = ("telegram", "discord", "slack")
+CHAT_LENGTH: Final = 10
+"""Messages of one chat that are measured: a longer one would measure how long its history is."""
 WARM_UP: Final = 5
 """Messages that nobody counts: the first ones load what is loaded at first use."""
 IDLE_AFTER_S: Final = 3.0
@@ -43,10 +46,10 @@ async def latency(size: Size) -> Findings:
     figures = []
     async with _everything({}) as (town, product):
         for platform in PLATFORMS:
-            chat, other = await town.chats(platform, 2)
-            await one_after_another(town, chat, WARM_UP)
+            other, *chats = await town.chats(platform, 1 + size.sequential // CHAT_LENGTH)
+            await one_after_another(town, other, WARM_UP)
             before = product.cpu_s()
-            waits_ms = [1000 * wait_s for wait_s in await one_after_another(town, chat, size.sequential)]
+            waits_ms = await _waits_ms(town, chats)
             after = product.cpu_s()
             cpu_ms = 1000 * (sum(after.values()) - sum(before.values())) / size.sequential
             own_ms = 1000 * statistics.median([await town.echo_s(other, "Hello") for _ in range(WARM_UP)])
@@ -78,22 +81,28 @@ async def throughput(size: Size) -> Findings:
 async def litellm(size: Size) -> Findings:
     """The same through litellm, with a provider that answers at once; and what litellm holds in memory."""
     _, rest = split_cores()
-    async with open_model(rest) as model, _everything(model, is_pinned=True) as (town, product):
-        load = await _telegram_load(town, product, size)
-        (chat,) = await town.chats("telegram", 1)
-        waits_ms = [1000 * wait_s for wait_s in await one_after_another(town, chat, size.sequential)]
-        figures = (
+    async with open_model(rest) as model:
+        alone_ms = await cpu_ms_per_call(model["TRIVET_AGENT__API_BASE"], rest)
+        async with _everything(model, is_pinned=True) as (town, product):
+            load = await _telegram_load(town, product, size)
+            waits_ms = await _waits_ms(town, await town.chats("telegram", size.sequential // CHAT_LENGTH))
+            held = product.memory()
+    calls = 1 + 1 / size.messages  # the first message of a chat is also asked for a title
+    return Findings(
+        (
             *_load_figures("litellm, telegram", load),
+            Figure("CPU per call, litellm alone", alone_ms, "ms", note=f"{calls:.1f} calls per message above"),
             Figure("latency p50, telegram, litellm", percentile(waits_ms, 50), "ms", note="one core"),
             Figure("latency p95, telegram, litellm", percentile(waits_ms, 95), "ms"),
-        )
-        return Findings(figures, {"after litellm's calls": product.memory()})
+        ),
+        {"after litellm's calls": held},
+    )
 
 
 async def slow_model(size: Size) -> Findings:
     """Many chats, two messages each, with a model that thinks for half a second."""
     extra = {"TRIVET_AGENT__MODEL": SLOW_MODEL, "TRIVET_AGENT__CONCURRENCY": str(size.chats)}
-    async with _everything(extra, is_pinned=True) as (town, product):
+    async with _everything(extra) as (town, product):
         load = await _telegram_load(town, product, replace(size, messages=2))
     what = f"{size.chats} chats x 2, model 500 ms"
     note = f"CPU {load.cpu_ms:.1f} ms/message; one agent process with a turn for each chat"
@@ -153,6 +162,11 @@ async def _everything(extra: Mapping[str, str], *, is_pinned: bool = False) -> A
 
 def _anywhere() -> tuple[Collection[int], Collection[int]]:
     return (), ()
+
+
+async def _waits_ms(town: Town, chats: Sequence[Chat]) -> list[float]:
+    """Chat after chat, message after message."""
+    return [1000 * wait_s for chat in chats for wait_s in await one_after_another(town, chat, CHAT_LENGTH)]
 
 
 async def _telegram_load(town: Town, product: Product, size: Size) -> Load:

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.bench.figures import AIMS, Aim, Figure, Findings, RoleMemory
 
+YARD_STEPS: Final = 2_000_000
+
 
 def machine() -> str:
-    """The machine, and how busy it is: no number means anything without."""
+    """The machine, how busy it is and how fast it feels: no number means anything without.
+
+    The yard is CPU time of always the same work; shared cores make it, and every CPU figure with it, longer.
+    """
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-    return f"{os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}, {platform.system()}"
+    system = f"Python {platform.python_version()}, {platform.system()}"
+    return f"{os.cpu_count()} cores, load {load:.1f}, yard {_yard_ms():.0f} ms, {system}"
 
 
 def print_tables(findings: Sequence[Findings], console: Console) -> None:
@@ -33,6 +41,13 @@ def write_json(path: Path, findings: Mapping[str, Findings], *, around: Sequence
     """Everything that was found, by experiment; `around` is the machine before and after."""
     found = {name: asdict(each) for name, each in findings.items()}
     path.write_text(json.dumps({"machine": list(around), "findings": found}, indent=2) + "\n", encoding="utf-8")
+
+
+def _yard_ms() -> float:
+    began_s, total = time.process_time(), 0
+    for number in range(YARD_STEPS):
+        total += number * number % 7
+    return 1000 * (time.process_time() - began_s)
 
 
 def _figures_table(figures: Sequence[Figure]) -> Table:

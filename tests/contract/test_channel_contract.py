@@ -194,17 +194,12 @@ class TestSending:
             assert await town.until_answers(1) == ["echo: hello"]
             await town.stays_silent(1)
 
-    async def test_a_failing_server_is_tried_again(self, town: Town, bus: RedisBus, agent: EchoAgent) -> None:
-        town.stage.faults.server_error = 1
-        async with town.line(bus):
-            await town.stage.say(town.ann.id, town.dm(town.ann).id, "hello")
-            assert await town.until_answers(1) == ["echo: hello"]
-            await town.stays_silent(1)
-
-    async def test_a_cut_before_the_server_read_it_is_tried_again(
-        self, town: Town, bus: RedisBus, agent: EchoAgent
+    @pytest.mark.parametrize("fault", ["server_error", "drop_before"])
+    async def test_what_failed_before_the_server_did_anything_is_tried_again(
+        self, town: Town, bus: RedisBus, agent: EchoAgent, fault: str
     ) -> None:
-        town.stage.faults.drop_before = 1
+        """An error of the server's, and a connection cut before it read the request."""
+        setattr(town.stage.faults, fault, 1)
         async with town.line(bus):
             await town.stage.say(town.ann.id, town.dm(town.ann).id, "hello")
             assert await town.until_answers(1) == ["echo: hello"]

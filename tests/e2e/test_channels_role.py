@@ -26,6 +26,7 @@ from tests.parts.waiting import until
 SECRET = "AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"
 TOKEN = f"4242001:{SECRET}"
 PATIENCE_S = 60.0
+LOG = "role.log"
 
 
 class Telegram:
@@ -68,16 +69,17 @@ async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
 async def role(settings: Mapping[str, str], *command: str) -> AsyncIterator[Process]:
     """The role as a process, ended for good with the block."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TRIVET_")}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        *(command or ("channels",)),
-        env={**environment, **settings},
-        cwd=settings["TRIVET_DATA_DIR"],
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-    )
+    with (Path(settings["TRIVET_DATA_DIR"]) / LOG).open("ab") as log:  # nobody reads a pipe while the role runs
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            *(command or ("channels",)),
+            env={**environment, **settings},
+            cwd=settings["TRIVET_DATA_DIR"],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=log,
+        )
     try:
         yield process
     finally:
@@ -86,31 +88,31 @@ async def role(settings: Mapping[str, str], *command: str) -> AsyncIterator[Proc
         await process.wait()
 
 
-async def ended(process: Process, said: bytes = b"") -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a process that ends by itself, told `said`."""
+async def ended(process: Process, data_dir: Path, said: bytes = b"") -> tuple[int, str, str]:
+    """Exit code, standard output and log of a process that ends by itself, told `said`."""
     async with asyncio.timeout(PATIENCE_S):
-        out, err = await process.communicate(said)
+        out, _ = await process.communicate(said)
     assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+    return process.returncode, out.decode(), (data_dir / LOG).read_text()
 
 
 class TestStarting:
     async def test_answers_flow_and_the_token_is_in_no_line_of_the_log(
-        self, telegram: Telegram, agent: EchoAgent
+        self, telegram: Telegram, agent: EchoAgent, tmp_path: Path
     ) -> None:
         async with role(telegram.settings) as process:
             await telegram.say("hello")
             await until(lambda: telegram.answers() == ["echo: hello"])
             process.send_signal(signal.SIGTERM)
-            code, _, log = await ended(process)
+            code, _, log = await ended(process, tmp_path)
         assert code == EXIT_OK
         assert SECRET not in log
         assert "Traceback" not in log
 
-    async def test_a_wrong_token_ends_the_role_with_one_sentence(self, telegram: Telegram) -> None:
+    async def test_a_wrong_token_ends_the_role_with_one_sentence(self, telegram: Telegram, tmp_path: Path) -> None:
         wrong = "4242001:" + SECRET[::-1]
         async with role(telegram.settings | {"TRIVET_CHANNELS__TELEGRAM__TOKEN": wrong}) as process:
-            code, _, log = await ended(process)
+            code, _, log = await ended(process, tmp_path)
         assert code == EXIT_CONFIG
         assert log.splitlines()[-1].startswith("trivet: Telegram does not accept the bot token")
         assert "@BotFather" in log
@@ -137,7 +139,7 @@ class TestStarting:
 
     async def test_without_a_channel_says_what_to_set(self, tmp_path: Path) -> None:
         async with role({"TRIVET_DATA_DIR": str(tmp_path)}) as process:
-            code, _, log = await ended(process)
+            code, _, log = await ended(process, tmp_path)
         assert code == EXIT_CONFIG
         assert "channels.telegram.token" in log
 
@@ -160,17 +162,19 @@ class TestStopping:
 
 
 class TestTheTerminal:
-    async def test_answers_what_is_piped_in_and_ends_with_it(self, telegram: Telegram, agent: EchoAgent) -> None:
+    async def test_answers_what_is_piped_in_and_ends_with_it(
+        self, telegram: Telegram, agent: EchoAgent, tmp_path: Path
+    ) -> None:
         """Its key is `cli:default`, and it ends only after the answers have come."""
         async with role(telegram.settings, "channels.terminal") as process:
-            code, out, _ = await ended(process, b"hello\nand goodbye\n")
+            code, out, _ = await ended(process, tmp_path, b"hello\nand goodbye\n")
         assert code == EXIT_OK
         assert out.splitlines() == ["echo: hello", "echo: and goodbye"]
         assert {str(message.key) for message in agent.heard} == {"cli:default"}
 
-    async def test_says_when_nobody_is_there_to_answer(self, telegram: Telegram) -> None:
+    async def test_says_when_nobody_is_there_to_answer(self, telegram: Telegram, tmp_path: Path) -> None:
         async with role(telegram.settings, "channels.terminal") as process:
-            code, _, log = await ended(process)
+            code, _, log = await ended(process, tmp_path)
         assert code == EXIT_OK
         assert "no agent is running" in log
 

@@ -11,7 +11,8 @@ from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent
-from tests.parts.towns import TELEGRAM_TOKEN, Town, telegram_town
+from tests.parts.platforms import TELEGRAM_TOKEN
+from tests.parts.towns import Town, telegram_town
 from tests.parts.waiting import until
 
 

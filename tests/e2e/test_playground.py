@@ -8,11 +8,14 @@ import shutil
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 from telegram.error import RetryAfter
 
 from channels.emulators.stage import PlaceKind
 from tests.parts.platforms import ADMIN_TOKEN, Ground
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_ARGS = (
@@ -29,7 +32,7 @@ DESK = {"width": 1500, "height": 900}
 PHONE = {"width": 390, "height": 780}
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """A headless Chromium. Without one on the machine there is nothing to test here, except in CI."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -44,7 +47,7 @@ async def browser() -> AsyncIterator[Browser]:
         await browser.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def page(browser: Browser, ground: Ground) -> AsyncIterator[Page]:
     """The open page; anything it writes to the console as an error fails the test."""
     complaints: list[str] = []

@@ -16,6 +16,8 @@ from channels.emulators.playground.sessions import AdminSessions
 from channels.emulators.serving import PLAYGROUND, listening, serve
 from tests.parts.platforms import Ground
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 
 class TestTheControlApi:
     async def test_another_process_can_play_a_whole_scene(self, ground: Ground) -> None:

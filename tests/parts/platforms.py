@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -75,8 +76,9 @@ class Ground:
         return next(place.id for place in self.telegram.places() if place.person_id == self.ada)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def ground() -> AsyncIterator[Ground]:
+    """A new playground for each test, in the loop of its module, where the one browser of all tests is."""
     telegram = TelegramEmulator(token=TELEGRAM_TOKEN)
     telegram.add_person("Ada")
     telegram.add_person("Noor")

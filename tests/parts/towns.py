@@ -28,12 +28,12 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.scrub import Scrubber
+from tests.parts.emulated_discord import TOKEN as DISCORD_TOKEN
+from tests.parts.emulated_slack import APP_TOKEN as SLACK_APP_TOKEN
+from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
+from tests.parts.platforms import TELEGRAM_TOKEN
 from tests.parts.waiting import until
 
-TELEGRAM_TOKEN = "4242001:emulated-bot-token-for-the-tests"
-DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMA.test.discord-token"
-SLACK_BOT_TOKEN = "xoxb-emulated"
-SLACK_APP_TOKEN = "xapp-emulated"
 OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
 QUIET_S = 0.3  # nothing comes in a test that waits for nothing; long enough for what would come by mistake
 

@@ -1,0 +1,58 @@
+"""litellm by itself, in a process of its own: `python -m tests.bench.litellm_alone URL` prints its CPU per call.
+
+It asks the same provider in the same shape as the product does, so that what is left of the product's CPU is ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Collection
+from typing import Final
+
+from agent.model.catalog import ModelCatalog
+from agent.model.client import ModelRequest, PromptMessage, ToolSpec, ask
+from agent.model.litellm_client import LitellmClient
+from agent.prompts.library import PROMPTS
+from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.messages import CleanText
+from tests.bench.chats import QUESTION
+from tests.bench.processes import first_line, running
+from tests.bench.product import ROOT
+
+CALLS: Final = 200
+WARM_UP: Final = 5
+TOOLS: Final = tuple(
+    ToolSpec(name, "Keeps something.", {"type": "object", "properties": {"text": {"type": "string"}}})
+    for name in ("todo_read", "todo_write", "remember", "recall")
+)
+
+
+async def cpu_ms_per_call(url: str, cores: Collection[int]) -> float:
+    """Measured in a new process."""
+    command = (sys.executable, "-m", "tests.bench.litellm_alone", url)
+    async with running(command, {**os.environ, "PYTHONPATH": str(ROOT)}, cores=cores) as process:
+        return float((await first_line(process))["cpu_ms"])
+
+
+async def measure(url: str) -> float:
+    client = LitellmClient(ModelCatalog(), api_base=url, api_key="x")
+    question = PromptMessage(Role.USER, CleanText(QUESTION.format(number=1)))
+    request = ModelRequest(
+        "openai/gpt-4o-mini", UsagePurpose.TURN, PROMPTS.system, (question,), tools=TOOLS, timeout_s=30.0
+    )
+    for _ in range(WARM_UP):
+        await ask(client, request)
+    before_s = time.process_time()
+    for _ in range(CALLS):
+        await ask(client, request)
+    spent_s = time.process_time() - before_s
+    await client.close()
+    return 1000 * spent_s / CALLS
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps({"cpu_ms": asyncio.run(measure(sys.argv[1]))}) + "\n")
