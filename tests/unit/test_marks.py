@@ -20,7 +20,8 @@ class LiveOnly:
     """A source without history that understands everything."""
 
     async def missed(self) -> AsyncIterator[Heard[str]]:
-        for heard in ():
+        nothing: tuple[Heard[str], ...] = ()
+        for heard in nothing:
             yield heard
 
     async def understand(self, heard: Heard[str]) -> Incoming | None:
