@@ -34,11 +34,11 @@ def output() -> Iterator[io.StringIO]:
 
 class TestStandardLibrary:
     def test_message(self, output: io.StringIO) -> None:
-        logging.getLogger("a_library.http").warning("token %s refused", SECRET)
+        logging.getLogger("discord.http").warning("token %s refused", SECRET)
         line = json.loads(output.getvalue())
         assert SECRET not in output.getvalue()
         assert line["event"].startswith("token [redacted:github#")
-        assert line["logger"] == "a_library.http"
+        assert line["logger"] == "discord.http"
 
     def test_extra_fields(self, output: io.StringIO) -> None:
         logging.getLogger("slack_bolt").error("no", extra={"header": {"Authorization": f"Bearer {SECRET}"}})
@@ -59,7 +59,7 @@ class TestStandardLibrary:
         assert "RuntimeError" in json.loads(output.getvalue())["exception"]
 
     def test_known_values(self, output: io.StringIO) -> None:
-        logging.getLogger("a_server.error").info("using %r", OWN)
+        logging.getLogger("aiohttp.client").info("using %r", OWN)
         assert OWN not in output.getvalue()
         assert "[redacted:known#" in output.getvalue()
 
