@@ -20,6 +20,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip --quiet --disable-pip-version-check install $$(grep -oE '^uv==[^ ]+' requirements.lock)
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q gateway channels agent
 	@touch $(READY)
 
 setup: $(READY) ## create .venv and install what the lock names

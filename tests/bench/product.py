@@ -26,6 +26,7 @@ READY_TIMEOUT_S: Final = 60.0
 READY_POLL_S: Final = 0.01
 MB: Final = 1_000_000
 LOG_TAIL_CHARS: Final = 2_000
+_NOT_PASSED_ON: Final = ("TRIVET_", "PYTHONDONTWRITEBYTECODE")  # an installation has its bytecode
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def memory_of(process: psutil.Process) -> RoleMemory:
 
 def settings(folder: Path, access: Mapping[str, Mapping[str, str]], extra: Mapping[str, str]) -> dict[str, str]:
     """The environment of a Trivet that keeps everything in `folder` and talks to these platforms."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRIVET_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)}
     channels = {
         f"TRIVET_CHANNELS__{platform.upper()}__{key.upper()}": value
         for platform, keys in access.items()

@@ -64,7 +64,7 @@ class TestStandardLibrary:
         assert "RuntimeError" in json.loads(output.getvalue())["exception"]
 
     def test_known_values(self, output: io.StringIO) -> None:
-        logging.getLogger("uvicorn.error").info("using %r", OWN)
+        logging.getLogger("aiohttp.client").info("using %r", OWN)
         assert OWN not in output.getvalue()
         assert "[redacted:known#" in output.getvalue()
 

@@ -1,0 +1,69 @@
+"""What is on record about the places of a channel, should it be killed at the worst moment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from channels.adapter import Outcome
+from channels.listening import Heard, Listener
+from channels.marks import Marks
+from channels.normalized import Incoming
+from tests.doubles import MemoryBus
+from tests.parts.incoming import private_message
+
+NAME = "discord:1:marks"
+
+
+class LiveOnly:
+    """A source without history that understands everything."""
+
+    async def missed(self) -> AsyncIterator[Heard[str]]:
+        nothing: tuple[Heard[str], ...] = ()
+        for heard in nothing:
+            yield heard
+
+    async def understand(self, heard: Heard[str]) -> Incoming | None:
+        return private_message(heard.raw)
+
+    async def taken(self, incoming: Incoming) -> None:
+        """Nobody keeps threads here."""
+
+
+class WatchfulDoor:
+    """Notes which places are on record in the moment a message is taken."""
+
+    def __init__(self, bus: MemoryBus) -> None:
+        self._bus = bus
+        self.on_record: list[tuple[str, ...]] = []
+
+    async def accept(self, incoming: Incoming) -> Outcome:
+        marks = Marks(self._bus, NAME, int)
+        await marks.load()
+        self.on_record.append(marks.places)
+        return Outcome.QUEUED
+
+
+async def test_the_first_start_is_on_record_at_once() -> None:
+    """Who is killed right afterwards still knows from where to read back."""
+    bus = MemoryBus()
+    await Marks(bus, NAME, int).begin("100")
+    again = Marks(bus, NAME, int)
+    assert await again.load()
+    assert again.of("any place") == "100"
+
+
+async def test_a_new_place_is_on_record_before_its_first_message_is_taken() -> None:
+    """A direct chat that nobody can list would be forgotten with the process."""
+    bus = MemoryBus()
+    marks, door = Marks(bus, NAME, int), WatchfulDoor(bus)
+    await marks.begin("100")
+    listener = Listener("discord", door, marks, LiveOnly())
+    running = asyncio.create_task(listener.run())
+    await listener.hear(Heard("chat", "101", "hello"))
+    await listener.hear(Heard("other chat", "102", "hello"))
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    assert door.on_record == [("chat",), ("chat", "other chat")]
