@@ -20,19 +20,14 @@ OWN = "the operator's own phrase"
 
 @pytest.fixture
 def output() -> Iterator[io.StringIO]:
-    """What was logged. Whatever other tests silenced speaks here, and all levels are put back as they were."""
+    """What was logged; the root logger is put back as it was."""
     root = logging.getLogger()
-    known = [each for each in logging.Logger.manager.loggerDict.values() if isinstance(each, logging.Logger)]
-    handlers, level, levels = root.handlers[:], root.level, {each: each.level for each in known}
-    for each in known:
-        each.setLevel(logging.NOTSET)
+    handlers, level = root.handlers[:], root.level
     stream = io.StringIO()
     configure_logs(Scrubber([OWN], placeholder_key=b"k"), level="debug", as_json=True, output=stream)
     yield stream
     root.handlers[:] = handlers
     root.setLevel(level)
-    for each, was in levels.items():
-        each.setLevel(was)
     structlog.reset_defaults()
     logging.captureWarnings(capture=False)
 
