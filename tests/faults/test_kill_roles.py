@@ -14,9 +14,10 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import Emulator
 from tests.parts.product import PLATFORMS, VALKEY, Chat, Product, running_product
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, until
 
 MID_TURN = 3  # of six chats: a platform that is still reconnecting after the test before may come later
 pytestmark = [
@@ -25,6 +26,13 @@ pytestmark = [
 ]  # processes start slowly on a busy machine
 THINKING = {"TRIVET_AGENT__MODEL": "demo/scripted@800ms"}
 _words = (f"word{number}z" for number in itertools.count())
+
+
+async def until_discord_hears(product: Product) -> None:
+    """A bot cannot list its direct chats: the very first word of a stranger, said while it is away, is lost."""
+    discord = product.stages["discord"]
+    assert isinstance(discord, DiscordEmulator)
+    await until(lambda: discord.gateway.is_connected)
 
 
 class Talk:
@@ -68,6 +76,7 @@ def talk(product: Product) -> Talk:
 @pytest.mark.parametrize("role", ["agent", "channels", VALKEY])
 async def test_a_killed_process_costs_no_message_and_doubles_no_answer(product: Product, talk: Talk, role: str) -> None:
     """Killed in the middle of turns, written to while it is away."""
+    await until_discord_hears(product)
     await talk.go_on()
     await product.until_running(MID_TURN)
     await talk.go_on()
@@ -104,6 +113,7 @@ async def kill_at_first_word(stage: Emulator, victim: psutil.Process) -> None:
 
 async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answers(product: Product, talk: Talk) -> None:
     """All children end with their parent, and a new Trivet on the same directory takes up what was left."""
+    await until_discord_hears(product)
     await talk.go_on()
     await product.until_running(MID_TURN)
     orphans = await product.kill_supervisor()
