@@ -115,6 +115,8 @@ async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answer
     """All children end with their parent, and a new Trivet on the same directory takes up what was left."""
     await until_discord_hears(product)
     await talk.go_on()
+    await talk.until_answered()  # every chat is known from here on
+    await talk.go_on()
     await product.until_running(MID_TURN)
     orphans = await product.kill_supervisor()
     assert len(orphans) == 4
