@@ -73,6 +73,24 @@ def talk(product: Product) -> Talk:
     return Talk([product.chat(platform, name) for platform in PLATFORMS for name in ("Ann", "Ben")])
 
 
+async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answers(product: Product, talk: Talk) -> None:
+    """All children end with their parent, and a new Trivet on the same directory takes up what was left."""
+    await until_discord_hears(product)
+    await talk.go_on()
+    await talk.until_answered()  # every chat is known from here on
+    await talk.go_on()
+    await product.until_running(MID_TURN)
+    orphans = await product.kill_supervisor()
+    assert len(orphans) == 4
+    _, alive = await asyncio.to_thread(psutil.wait_procs, orphans, timeout=PATIENCE_S)
+    assert alive == []
+    await talk.go_on()
+    await product.start()
+    await talk.until_answered()
+    await product.until_settled()
+    talk.assert_answered_once_and_in_order()
+
+
 @pytest.mark.parametrize("role", ["agent", "channels", VALKEY])
 async def test_a_killed_process_costs_no_message_and_doubles_no_answer(product: Product, talk: Talk, role: str) -> None:
     """Killed in the middle of turns, written to while it is away."""
@@ -109,21 +127,3 @@ async def kill_at_first_word(stage: Emulator, victim: psutil.Process) -> None:
         if event.said is not None and event.said.author.is_bot:
             victim.kill()
             return
-
-
-async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answers(product: Product, talk: Talk) -> None:
-    """All children end with their parent, and a new Trivet on the same directory takes up what was left."""
-    await until_discord_hears(product)
-    await talk.go_on()
-    await talk.until_answered()  # every chat is known from here on
-    await talk.go_on()
-    await product.until_running(MID_TURN)
-    orphans = await product.kill_supervisor()
-    assert len(orphans) == 4
-    _, alive = await asyncio.to_thread(psutil.wait_procs, orphans, timeout=PATIENCE_S)
-    assert alive == []
-    await talk.go_on()
-    await product.start()
-    await talk.until_answered()
-    await product.until_settled()
-    talk.assert_answered_once_and_in_order()
