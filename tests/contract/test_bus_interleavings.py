@@ -25,9 +25,7 @@ from gateway.contracts.ports import Claim, Verdict
 from tests.parts.bus_samples import control, message, reply
 from tests.parts.lane_model import Bounds, Lane, LaneModel, State, changed
 
-USERS = [SessionKey("telegram", user, place) for user in "12" for place in ((), ("-1",), ("-2",), ("-3",))]
-SHARED = [SessionKey("telegram", "", (place,)) for place in ("-8", "-9")]
-KEYS = [*USERS, *SHARED]
+KEYS = [SessionKey.parse(key) for key in ("telegram:1", "telegram:1/-1", "telegram:1/-2", "telegram:2")]
 WORKERS = ["w1", "w2", "w3"]
 LEASE_TTL_S = 600.0
 FAR_MS = 3_600_000
@@ -335,5 +333,5 @@ def test_no_interleaving_breaks_a_promise(valkey_url: str, turns_max: int) -> No
 
     run_state_machine_as_test(
         OnServer,
-        settings=settings(max_examples=30, stateful_step_count=60, deadline=None, suppress_health_check=SLOW),
+        settings=settings(max_examples=40, stateful_step_count=80, deadline=None, suppress_health_check=SLOW),
     )
