@@ -28,6 +28,7 @@ from gateway.contracts.messages import (
     InboundMessage,
     Receipt,
     Reply,
+    Whereabouts,
 )
 
 # --- intake (channels role) -------------------------------------------------------------------------
@@ -404,6 +405,10 @@ class Store(Protocol):
     async def mark_published(self, reply_ids: Sequence[str]) -> None: ...
 
     async def record_receipts(self, receipts: Sequence[Receipt]) -> None: ...
+
+    async def recent_deliveries(self, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
+        """How far the newest replies of a key came (None: of all keys), newest first."""
+        ...
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""

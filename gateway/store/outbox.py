@@ -8,9 +8,9 @@ from typing import Final
 from sqlalchemy import Connection, Executable, bindparam, select, update
 
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import DeliveryState, Receipt, Reply
+from gateway.contracts.messages import DeliveryState, Receipt, Reply, Whereabouts
 from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.rows import from_receipt, from_reply, to_reply
+from gateway.store.rows import from_receipt, from_reply, to_reply, to_whereabouts
 from gateway.store.tables import deliveries, outbox
 
 NEW: Final = "new"
@@ -56,6 +56,13 @@ _STALE: Final = (
     .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
     .limit(bindparam("page_limit"))
 )
+_FAR: Final = select(
+    outbox, deliveries.c.platform_ids, deliveries.c.chunks, deliveries.c.attempts, deliveries.c.reason
+).outerjoin(deliveries, deliveries.c.reply_id == outbox.c.id)
+_RECENT: Final = _FAR.order_by(outbox.c.created_at_ms.desc(), outbox.c.turn_id.desc(), outbox.c.position.desc()).limit(
+    bindparam("page_limit")
+)
+_RECENT_OF_KEY: Final = _RECENT.where(outbox.c.key == bindparam("k"))
 _PUBLISH: Final = (
     update(outbox)
     .where(outbox.c.id.in_(bindparam("ids", expanding=True)), outbox.c.state == NEW)
@@ -85,6 +92,15 @@ def stale(connection: Connection, *, before_ms: int, limit: int) -> list[Reply]:
     """Oldest first: replies made before `before_ms` whose publisher did not live to say so."""
     rows = connection.execute(_STALE, {"before_ms": before_ms, "page_limit": max(limit, 0)})
     return [to_reply(row) for row in rows]
+
+
+def recent(connection: Connection, *, key: SessionKey | None, limit: int) -> list[Whereabouts]:
+    """How far the newest replies came, newest first; of one key or of all."""
+    page = {"page_limit": max(limit, 0)}
+    rows = (
+        connection.execute(_RECENT, page) if key is None else connection.execute(_RECENT_OF_KEY, page | {"k": str(key)})
+    )
+    return [to_whereabouts(row) for row in rows]
 
 
 def mark_published(connection: Connection, reply_ids: Sequence[str], *, now_ms: int) -> None:

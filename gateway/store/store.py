@@ -8,7 +8,7 @@ from functools import partial
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Effect, Entry, Fact, Grant, Session, Todo, TurnCommit, TurnStart, Usage
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply
+from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, Whereabouts
 from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
 from gateway.store import grants, memory, outbox, schema, sessions, transcript, turns
@@ -139,6 +139,10 @@ class SqlStore:
     async def record_receipts(self, receipts: Sequence[Receipt]) -> None:
         """How deliveries ended."""
         await self._database.write(partial(outbox.record_receipts, receipts=receipts, now_ms=self._clock.now_ms()))
+
+    async def recent_deliveries(self, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
+        """How far the newest replies of a key came (None: of all keys), newest first."""
+        return await self._database.read(partial(outbox.recent, key=key, limit=limit))
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn; known ids are skipped."""

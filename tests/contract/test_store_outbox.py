@@ -87,3 +87,19 @@ async def test_two_relays_may_write_the_same_receipts_at_once(store: SqlStore) -
     receipts = [ended(id_, DeliveryState.SENT) for id_ in ids]
     await asyncio.gather(store.record_receipts(receipts), store.record_receipts(receipts[::-1]))
     assert await store.stale_outbox(before_ms=9_000, limit=99) == []
+
+
+async def test_recent_deliveries_tell_how_far_each_reply_came_newest_first(store: SqlStore) -> None:
+    for number in range(4):
+        await store.put_outbox([reply(ANN, "x", id_=f"r{number}", turn_id=f"t{number}", created_at_ms=number)])
+    await store.put_outbox([reply(BOB, "y", id_="of bob", created_at_ms=99)])
+    await store.mark_published(["r1"])
+    await store.record_receipts([ended("r2", DeliveryState.SENT), ended("r3", DeliveryState.FAILED)])
+    recent = await store.recent_deliveries(ANN, limit=3)
+    told = [(row.reply_id, row.turn_id, row.state, row.chunks_sent, row.chunks, row.attempts) for row in recent]
+    assert told == [
+        ("r3", "t3", DeliveryState.FAILED, 1, 1, 1),
+        ("r2", "t2", DeliveryState.SENT, 1, 1, 1),
+        ("r1", "t1", DeliveryState.PENDING, 0, 0, 0),
+    ]
+    assert [row.reply_id for row in await store.recent_deliveries(None, limit=2)] == ["of bob", "r3"]
