@@ -366,6 +366,18 @@ class Store(Protocol):
         outbox. Returns the key's current session afterwards."""
         ...
 
+    async def fence_off(self, key: SessionKey, fence: int) -> Sequence[Reply]:
+        """From now on nobody writes in this lane under `fence` or an older one. Returns the replies that its
+        turn had committed before and whose delivery no receipt has ended."""
+        ...
+
+    async def give_up(
+        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, now_ms: int
+    ) -> bool:
+        """A message whose runs all failed: consumed, answered with `reply`, and followed by `note` where it
+        stands in a transcript. No run of it that still lives may commit. False: it was answered before."""
+        ...
+
     async def view(self, session_id: str) -> Sequence[Entry]:
         """The entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
         ...
@@ -398,11 +410,10 @@ class Store(Protocol):
         """Newest first; of one key or of all."""
         ...
 
-    async def stale_outbox(self, *, before_ms: int, limit: int) -> Sequence[Reply]:
-        """Replies still `new` since before `before_ms`: the relay publishes them again."""
+    async def take_stale_outbox(self, *, after_ms: int, limit: int) -> Sequence[Reply]:
+        """Replies without a receipt that were committed `after_ms` ago, for the relay to publish again. Each
+        is given to one caller, and again only after it has waited for as long again as it had before."""
         ...
-
-    async def mark_published(self, reply_ids: Sequence[str]) -> None: ...
 
     async def record_receipts(self, receipts: Sequence[Receipt]) -> None: ...
 

@@ -29,7 +29,7 @@ Values = dict[str, Any]
 """Column values by name, as an INSERT takes them."""
 
 _ENDS: Final = {state.value: state for state in DeliveryState}
-"""What a receipt may say; before one is written, `outbox.state` knows two words of its own."""
+"""What a receipt may say; before one is written, `outbox.state` has a word of its own."""
 
 
 def to_session(row: Row[Any], *, current_id: str | None) -> Session:
@@ -107,7 +107,7 @@ def from_usage(usage: Usage, *, session_id: str, turn_id: str, now_ms: int) -> V
     }
 
 
-def from_reply(reply: Reply, *, position: int, state: str, now_ms: int) -> Values:
+def from_reply(reply: Reply, *, position: int, state: str) -> Values:
     """A row of `outbox`."""
     return {
         "id": reply.id,
@@ -120,7 +120,7 @@ def from_reply(reply: Reply, *, position: int, state: str, now_ms: int) -> Value
         "title": reply.title,
         "state": state,
         "created_at_ms": reply.created_at_ms,
-        "updated_at_ms": now_ms,
+        "updated_at_ms": reply.created_at_ms,
     }
 
 
