@@ -31,6 +31,7 @@ BUS_BATCH_MAX: Final = 512  # commands that travel in one write
 DEDUPE_BUCKET_H: Final = 5  # six look-ups cover the window; hourly buckets would need 26
 CONTROL_REQUESTS_MAX: Final = 10_000  # nobody waits for a /stop this old
 RECEIPTS_MAX: Final = 100_000  # they only pile up while no agent runs
+RESTARTS_IN_FRONT_MAX: Final = 1  # of one turn; who changes his mind more often takes his turn like everybody
 ERROR_CHARS_MAX: Final = 300  # of an error kept with a failing lane
 EMBEDDED_START_S: Final = 30.0  # a long append-only file takes seconds to replay
 EMBEDDED_STOP_S: Final = 10.0
