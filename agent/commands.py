@@ -1,4 +1,4 @@
-"""/commands that are part of the conversation, as one table. /stop and /status run in `agent.control`."""
+"""/commands that are part of the conversation, as one table. /stop, /status and /where run in `agent.control`."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ class CommandTable:
             "title": ("show or set the title: /title TEXT", self._title),
             "sessions": ("your conversations", self._sessions),
             "status": ("what is going on", self._status),
+            "where": ("where your messages are", self._status),
             "compact": ("condense this conversation: /compact [focus]", self._compact),
         }
 

@@ -55,9 +55,7 @@ class Compactor:
         _log.info("session.compacted", session_id=session.id, entries=len(plan.head))
         return (stored, *(kept for kept in view if kept.seq >= plan.tail_start_seq and kept.kind is EntryKind.MESSAGE))
 
-    async def _summarise(
-        self, session: Session, plan: Plan, focus: CleanText | None, permit: Permit
-    ) -> Entry | None:
+    async def _summarise(self, session: Session, plan: Plan, focus: CleanText | None, permit: Permit) -> Entry | None:
         request = ModelRequest(
             model=self._models.utility,
             purpose=UsagePurpose.COMPACTION,

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.messages import CleanText
 
-
 Permit = Callable[[], Awaitable[None]]
 """Asked before each call to a provider and before each tool call. Returns when the call may be made; raises
 `CancelledError` when the turn it would be made for has ended."""

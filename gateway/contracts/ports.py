@@ -358,12 +358,26 @@ class Store(Protocol):
     ) -> TurnStart:
         """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
         the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
-        no user entries are stored: a command is not part of the conversation."""
+        no user entries are stored: a command is not part of the conversation.
+
+        The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that
+        is not among them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
+        ...
+
+    async def join_turn(
+        self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
+    ) -> Sequence[Entry]:
+        """Steer: store messages that join the running turn (raises `Fenced`). Returns their user entries;
+        one that was answered before has none. The commit moves them to where its `entries` hold them."""
         ...
 
     async def commit_turn(self, commit: TurnCommit) -> Session:
         """One transaction guarded by the fence (raises `Fenced`): transcript, consumed ids, usage, effects,
         outbox. Returns the key's current session afterwards."""
+        ...
+
+    async def turn_began(self, key: SessionKey) -> int | None:
+        """When the last run of the turn that this lane has not committed began; None when there is none."""
         ...
 
     async def fence_off(self, key: SessionKey, fence: int) -> Sequence[Reply]:

@@ -74,6 +74,10 @@ class SqlStore:
             durable=False,  # as with `begin_turn`
         )
 
+    async def turn_began(self, key: SessionKey) -> int | None:
+        """When the last run of the turn that is not committed began, in Unix milliseconds."""
+        return await self._database.read(partial(turns.began, key=key))
+
     async def fence_off(self, key: SessionKey, fence: int) -> Sequence[Reply]:
         """Nobody writes under `fence` any more; the replies its turn had committed and no receipt ended."""
         return await self._database.write(partial(endings.fence_off, key=key, fence=fence))

@@ -139,6 +139,18 @@ def _turn_row(turn_id: str, session_id: str, key: SessionKey, fence: int, *, now
     }
 
 
+_BEGAN: Final = (
+    select(turns.c.started_at_ms)
+    .join(lanes, lanes.c.turn_id == turns.c.id)
+    .where(lanes.c.key == bindparam("k"), turns.c.state == TurnState.RUNNING.value)
+)
+
+
+def began(connection: Connection, key: SessionKey) -> int | None:
+    """`Store.turn_began`."""
+    return connection.execute(_BEGAN, {"k": str(key)}).scalar_one_or_none()
+
+
 # --- join
 
 _HELD: Final = (

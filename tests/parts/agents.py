@@ -112,6 +112,7 @@ async def running_agent(
     model: str = "demo/scripted",
     context_window: int = 0,
     concurrency: int = 64,
+    is_steered: bool = False,
     scrubber: Scrubber | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
@@ -125,6 +126,7 @@ async def running_agent(
     worker = Worker(
         worker_id=worker_id,
         bus=bus.lanes,
+        lanes=bus.operator,
         pulse=partial(bus.heartbeat, worker_id),
         store=store,
         turns=TurnTaker(
@@ -141,6 +143,7 @@ async def running_agent(
         scrubber=scrubber,
         clock=clock,
         concurrency=concurrency,
+        is_steered=is_steered,
     )
     process = AgentProcess(worker, bus, store, models, clock)
     if tweak is not None:
