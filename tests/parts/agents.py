@@ -102,13 +102,19 @@ class AgentProcess:
         """Deliver until `replies` have arrived on `channel`, as a channel would; all of them in order."""
         async with asyncio.timeout(ANSWER_WITHIN_S):
             while sum(reply.address.channel == channel for reply in self.replies) < replies:
-                for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
-                    record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
-                    await self.bus.deliveries.finish(
-                        channel, pending.entry_id, Receipt(record, pending.reply.key, channel)
-                    )
-                    self.replies.append(pending.reply)
+                await self._deliver(channel)
         return [reply for reply in self.replies if reply.address.channel == channel]
+
+    async def hear(self, channel: str = "telegram") -> None:
+        """Deliver until cancelled."""
+        while True:
+            await self._deliver(channel)
+
+    async def _deliver(self, channel: str) -> None:
+        for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
+            record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
+            await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))
+            self.replies.append(pending.reply)
 
     async def ask(self, text: str, key: str = "telegram:1") -> CleanText:
         """Say something and hear the next answer."""
