@@ -25,7 +25,7 @@ from channels.discord.errors import INTENT_MISSING, REJECTED, delivery_error
 from channels.discord.history import History
 from channels.discord.normalize import DiscordIdentity, DiscordMessage
 from channels.discord.render import DiscordChunk, render
-from channels.discord.snowflakes import snowflake_at
+from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource, heard_of
 from channels.listening import Listener
 from channels.marks import Marks
@@ -161,7 +161,7 @@ class DiscordAdapter:
             await client.login(self._token)
             if client.user is None:
                 raise GatewayLost
-            marks = Marks(self._positions, f"discord:{client.user.id}:marks", int)
+            marks = Marks(self._positions, f"discord:{client.user.id}:marks", ORDER)
             if not await marks.load():
                 await marks.begin(str(snowflake_at(self._clock.now_ms())))
             me = DiscordIdentity(str(client.user.id))

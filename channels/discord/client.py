@@ -42,7 +42,8 @@ async def _named_gateway(api_base: str) -> str:
 
 
 class GatewayClient(discord.Client):
-    """One session with the gateway. `heard` gets each message, `began` each session that is not a resume."""
+    """One session with the gateway. `heard` gets each message, `began` is told of each session that is not a
+    resume, before any message of it is heard."""
 
     def __init__(self, *, heard: Callable[[discord.Message], None], began: Callable[[], None]) -> None:
         super().__init__(
@@ -58,6 +59,12 @@ class GatewayClient(discord.Client):
         self._heard = heard
         self._began = began
         self._lost_at_s: float | None = None
+        self._guilds_known = asyncio.Event()
+
+    async def until_guilds_known(self) -> None:
+        """Wait until the session has told of the guilds. Raises `TimeoutError`."""
+        async with asyncio.timeout(limits.READY_TIMEOUT_S):
+            await self._guilds_known.wait()
 
     @property
     def lost_for_s(self) -> float:
@@ -68,9 +75,14 @@ class GatewayClient(discord.Client):
         """Nothing is awaited here: the SDK makes a task of each event, and their order is the order of messages."""
         self._heard(message)
 
+    async def on_connect(self) -> None:
+        """READY. The SDK calls itself ready only a second later, and has handed out messages by then."""
+        self._guilds_known.clear()
+        self._began()
+
     async def on_ready(self) -> None:
         self._lost_at_s = None
-        self._began()
+        self._guilds_known.set()
 
     async def on_resumed(self) -> None:
         self._lost_at_s = None

@@ -23,8 +23,9 @@ RETRY_FIRST_S: Final = 2.0
 RETRY_CAP_S: Final = 300.0  # an IDENTIFY each: 1,000 a day are allowed
 HEALTHY_AFTER_S: Final = 60.0
 
-HISTORY_MESSAGES_MAX: Final = 300
-HISTORY_PLACES_MAX: Final = 200
+HISTORY_PAGE: Final = 100  # the most that one request gives
+HISTORY_MESSAGES_MAX: Final = 1_000  # of one place: ten requests; of busier places the newest count
+HISTORY_PLACES_MAX: Final = 2_000  # a request each: a minute or two, while rooms that are not behind go on
 HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over
 LOOKUP_MESSAGES_MAX: Final = 100
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Discord's

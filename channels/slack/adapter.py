@@ -26,7 +26,7 @@ from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.address import parse_target
 from channels.slack.errors import api_word, delivery_error, is_rejection, rejected
-from channels.slack.history import History, ts_order
+from channels.slack.history import ORDER, History
 from channels.slack.lookup import METADATA_TYPE, find_post
 from channels.slack.normalize import SlackIdentity
 from channels.slack.render import SlackChunk, render
@@ -145,7 +145,7 @@ class SlackAdapter:
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
         """One connection, from the check of the credentials to its end."""
         me = await self._identify(client)
-        marks = Marks(self._positions, f"slack:{me.account}:marks", ts_order)
+        marks = Marks(self._positions, f"slack:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
         source = SlackSource(me, History(client, marks, self._clock), Threads(self._positions, f"slack:{me.account}"))
