@@ -18,6 +18,7 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from channels.discord import limits
+from channels.discord.left_session import LeftSession
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,10 @@ class GatewayClient(discord.Client):
     """One session with the gateway. `heard` gets each message, `began` is told of each session that is not a
     resume, before any message of it is heard."""
 
-    def __init__(self, *, heard: Callable[[discord.Message], None], began: Callable[[], None]) -> None:
+    def __init__(
+        self, *, heard: Callable[[discord.Message], None], began: Callable[[], None], silence_s: float
+    ) -> None:
+        """After `silence_s` without a frame the SDK takes the link for dead and resumes on a new one."""
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True),
             max_messages=None,
@@ -54,6 +58,7 @@ class GatewayClient(discord.Client):
             allowed_mentions=discord.AllowedMentions.none(),
             max_ratelimit_timeout=limits.RATE_LIMIT_WAIT_MAX_S,
             guild_ready_timeout=limits.GUILDS_WITHIN_S,
+            heartbeat_timeout=silence_s,
             enable_debug_events=False,
         )
         self._heard = heard
@@ -65,6 +70,25 @@ class GatewayClient(discord.Client):
         """Wait until the session has told of the guilds. Raises `TimeoutError`."""
         async with asyncio.timeout(limits.READY_TIMEOUT_S):
             await self._guilds_known.wait()
+
+    @property
+    def session(self) -> LeftSession | None:
+        """What another client would need to take this session up, None before it has begun."""
+        ws = self._socket
+        if ws is None or ws.session_id is None or ws.sequence is None:
+            return None
+        return LeftSession(ws.session_id, ws.sequence, str(ws.gateway))
+
+    @property
+    def _socket(self) -> DiscordWebSocket | None:
+        """The SDK types its socket as if it were always there."""
+        return self.ws
+
+    async def close(self) -> None:
+        """Leave the session so that it can be taken up again; the SDK's way of closing ends it."""
+        if self._socket is not None and self._socket.open:
+            await self._socket.close(code=limits.CLOSE_RESUMABLE)
+        await super().close()
 
     @property
     def lost_for_s(self) -> float:

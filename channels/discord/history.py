@@ -70,9 +70,7 @@ class History:
         channel = self._client.get_channel(int(room)) or await self._client.fetch_channel(int(room))
         return channel if isinstance(channel, discord.abc.Messageable) else None
 
-    async def _since(
-        self, channel: discord.abc.Messageable | None, mark: int, room: str
-    ) -> Sequence[discord.Message]:
+    async def _since(self, channel: discord.abc.Messageable | None, mark: int, room: str) -> Sequence[discord.Message]:
         if channel is None:
             return ()
         after = discord.Object(mark)

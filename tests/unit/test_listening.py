@@ -17,7 +17,6 @@ from gateway.contracts.errors import BusUnavailable
 from tests.doubles import MemoryBus
 from tests.parts.incoming import private_message
 
-
 NUMBERS = Order(key=int, before=lambda number: str(int(number) - 1))
 
 
