@@ -7,24 +7,23 @@ in others; so each session is one client, watched from outside, and the next one
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import hashlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import cast
 
 import discord
 
-from channels.adapter import CONNECTED, AdapterParts, Budget, Door
+from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door
 from channels.backoff import Backoff
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.client import GatewayClient, point_at
 from channels.discord.errors import INTENT_MISSING, REJECTED, delivery_error
 from channels.discord.history import History
+from channels.discord.lookup import find_message, nonce_of
 from channels.discord.normalize import DiscordIdentity, DiscordMessage
-from channels.discord.render import DiscordChunk, render
+from channels.discord.render import DiscordChunk, render, under
 from channels.discord.snowflakes import snowflake_at
 from channels.discord.source import DiscordSource, heard_of
 from channels.listening import Listener
@@ -63,6 +62,7 @@ class DiscordAdapter:
         self._ready = asyncio.Event()
         self._client: GatewayClient | None = None
         self._in_flight: set[asyncio.Timeout] = set()
+        self.account = "discord"
         self.state = "connecting"
 
     async def run(self, door: Door) -> None:
@@ -93,6 +93,9 @@ class DiscordAdapter:
     def chunks(self, text: CleanText) -> Sequence[DiscordChunk]:
         return render(text)
 
+    def marked(self, chunk: DiscordChunk) -> DiscordChunk:
+        return under(MARK, chunk)
+
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
             Budget(f"channel:{parse_target(address.target).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
@@ -114,15 +117,12 @@ class DiscordAdapter:
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
+        if self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
+            return None  # sent again with its nonce, it is not shown again
         target = parse_target(address.target)
-        after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
-        history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
+        place, me, nonce = self._place(target), self._my_id(), nonce_of(send_id)
         async with self._calling():
-            with contextlib.suppress(discord.Forbidden):  # without READ_MESSAGE_HISTORY the nonce alone has to do
-                async for message in history:
-                    if self._is_ours(message) and _is_the_same(message, target, chunk, nonce_of(send_id)):
-                        return (str(message.id),)
-            return None
+            return await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
@@ -149,9 +149,10 @@ class DiscordAdapter:
             raise SendFailed("not connected to Discord")
         return self._client.get_partial_messageable(int(target.channel_id))
 
-    def _is_ours(self, message: discord.Message) -> bool:
-        user = self._client.user if self._client else None
-        return user is not None and message.author.id == user.id
+    def _my_id(self) -> int:
+        if self._client is None or self._client.user is None:
+            raise SendFailed("not connected to Discord")
+        return self._client.user.id
 
     async def _one_session(self, door: Door) -> None:
         """One client, from its login to its end."""
@@ -161,6 +162,7 @@ class DiscordAdapter:
             await client.login(self._token)
             if client.user is None:
                 raise GatewayLost
+            self.account = f"discord:{client.user.id}"
             marks = Marks(self._positions, f"discord:{client.user.id}:marks", int)
             if not await marks.load():
                 await marks.begin(str(snowflake_at(self._clock.now_ms())))
@@ -216,12 +218,6 @@ class _Session:
         self._has_begun = True
 
 
-def nonce_of(send_id: str) -> str:
-    """The same for every attempt at one chunk; Discord shows the earlier message instead of a second one."""
-    digest = hashlib.blake2s(send_id.encode()).digest()
-    return base64.b32encode(digest).decode()[: limits.NONCE_CHARS]
-
-
 def _quoted(target: DiscordTarget) -> discord.MessageReference:
     """The message that is answered. That it may be gone by now is no reason to fail; None, too, is a reference
     to the SDK, though its overloads do not say so."""
@@ -230,16 +226,6 @@ def _quoted(target: DiscordTarget) -> discord.MessageReference:
     return discord.MessageReference(
         message_id=int(target.reply_to_message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
     )
-
-
-def _is_the_same(message: discord.Message, target: DiscordTarget, chunk: DiscordChunk, nonce: str) -> bool:
-    """The nonce if the history shows it, else the same words as an answer to the same message."""
-    if message.nonce is not None:
-        return str(message.nonce) == nonce
-    answered = message.reference.message_id if message.reference else None
-    if answered is not None and target.reply_to_message_id is not None and answered != int(target.reply_to_message_id):
-        return False
-    return message.content.strip() in (chunk.content.strip(), chunk.plain.strip())
 
 
 def open_adapter(settings: Settings, parts: AdapterParts) -> DiscordAdapter:

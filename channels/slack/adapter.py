@@ -17,7 +17,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import CONNECTED, AdapterParts, Budget, Door
+from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door
 from channels.backoff import Backoff
 from channels.listening import Listener
 from channels.marks import Marks
@@ -25,17 +25,17 @@ from channels.proxies import goes_direct
 from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.address import parse_target
-from channels.slack.errors import api_word, delivery_error, is_rejection, rejected
+from channels.slack.errors import api_word, delivery_error, is_rejection, lookup_error, rejected
 from channels.slack.history import History, ts_order
-from channels.slack.lookup import METADATA_TYPE, find_post
+from channels.slack.lookup import METADATA_TYPE, client_msg_id, find_post
 from channels.slack.normalize import SlackIdentity
-from channels.slack.render import SlackChunk, render
+from channels.slack.render import SlackChunk, render, under
 from channels.slack.socket import sdk_log, socket_handler
 from channels.slack.source import SlackSource
 from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.config import Settings
-from gateway.contracts.errors import ConfigError, CredentialsRejected, SendFailed
+from gateway.contracts.errors import ConfigError, CredentialsRejected, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, IntakeBus
@@ -72,6 +72,7 @@ class SlackAdapter:
         self._ping_every_s = ping_every_s
         self._ready = asyncio.Event()
         self._client: AsyncWebClient | None = None
+        self.account = "slack"
         self.state = "connecting"
 
     async def run(self, door: Door) -> None:
@@ -99,6 +100,9 @@ class SlackAdapter:
     def chunks(self, text: CleanText) -> Sequence[SlackChunk]:
         return render(text)
 
+    def marked(self, chunk: SlackChunk) -> SlackChunk:
+        return under(MARK, chunk)
+
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
             Budget(f"channel:{parse_target(address.target).channel}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
@@ -116,6 +120,7 @@ class SlackAdapter:
                 unfurl_links=False,
                 unfurl_media=False,
                 metadata={"event_type": METADATA_TYPE, "event_payload": {"id": send_id}},
+                client_msg_id=client_msg_id(send_id),
             )
         except Exception as error:
             raise delivery_error(error) from error
@@ -125,10 +130,15 @@ class SlackAdapter:
         self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         client, target = self._connected(), parse_target(address.target)
-        try:
-            return await find_post(client, target.channel, target.thread_ts, send_id=send_id, since_ms=since_ms)
-        except Exception as error:
-            raise delivery_error(error) from error
+        for pause_s in (limits.LOOKUP_SETTLES_S, 0):
+            try:
+                found = await find_post(client, target.channel, target.thread_ts, send_id=send_id, since_ms=since_ms)
+            except Exception as error:
+                raise lookup_error(error) from error
+            if found is not None:
+                return found
+            await asyncio.sleep(pause_s)
+        raise Untraceable("the history does not show it")
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)
@@ -145,6 +155,7 @@ class SlackAdapter:
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
         """One connection, from the check of the credentials to its end."""
         me = await self._identify(client)
+        self.account = f"slack:{me.account}"
         marks = Marks(self._positions, f"slack:{me.account}:marks", ts_order)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")

@@ -16,7 +16,7 @@ from channels.adapter import Door
 from channels.normalized import Ignored, Migrated
 from channels.telegram import limits
 from channels.telegram.normalize import TelegramIdentity, normalize
-from gateway.contracts.ports import IntakeBus
+from gateway.contracts.ports import IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +24,11 @@ log = logging.getLogger(__name__)
 class Poller:
     """The update stream of one bot."""
 
-    def __init__(self, bot: Bot, me: TelegramIdentity, positions: IntakeBus) -> None:
+    def __init__(self, bot: Bot, me: TelegramIdentity, positions: IntakeBus, places: PlaceBus) -> None:
         self._bot = bot
         self._me = me
         self._positions = positions
+        self._places = places
         self._position = f"telegram:{me.bot_id}"
         self.poisoned = 0
         """Updates that could not be understood, since the start."""
@@ -71,6 +72,7 @@ class Poller:
             return
         if isinstance(incoming, Migrated):
             log.info("telegram: chat %s is %s now", incoming.old, incoming.new)
+            await self._places.note_move(self._me.channel, incoming.old, incoming.new)
             return
         await door.accept(incoming)
 

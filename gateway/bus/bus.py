@@ -16,9 +16,10 @@ from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.intake import Intake
 from gateway.bus.keys import SHARDS, ShardKeys
 from gateway.bus.line import Line
+from gateway.bus.places import Places
 from gateway.bus.pool import Pool
 from gateway.bus.processes import ProcessName
-from gateway.limits import DELIVERY_TAKEOVER_S, LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX
+from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX
 
 
 async def open_bus(
@@ -26,14 +27,12 @@ async def open_bus(
     *,
     lane_messages_max: int = LANE_MESSAGES_MAX,
     queue_messages_max: int = QUEUE_MESSAGES_MAX,
-    takeover_s: float = DELIVERY_TAKEOVER_S,
     process: ProcessName | None = None,
 ) -> RedisBus:
     """Connect to the Redis at `url` and see that it can serve us.
 
     Raises `ConfigError` for a wrong URL, password, server version or layout, `BusUnavailable` when nobody
-    answers. `takeover_s` is how long a channel's consumer on another machine may be away before its replies
-    are somebody else's; `process` is whose name the leases carry, by default this one.
+    answers. `process` is whose name the leases carry, by default this one.
     """
     server = Server.at(url)
     client = server.pool_client()
@@ -51,12 +50,11 @@ async def open_bus(
         process or ProcessName.of_this_process(),
         lane_messages_max=lane_messages_max,
         queue_messages_max=queue_messages_max,
-        takeover_s=takeover_s,
     )
 
 
 class RedisBus:
-    """The rooms of the bus, one per port: `intake`, `access`, `lanes`, `deliveries`, `operator`."""
+    """The rooms of the bus, one per port: `intake`, `access`, `lanes`, `deliveries`, `places`, `operator`."""
 
     def __init__(
         self,
@@ -66,7 +64,6 @@ class RedisBus:
         *,
         lane_messages_max: int,
         queue_messages_max: int,
-        takeover_s: float,
     ) -> None:
         keys, where = ShardKeys(0), server.where
         self._url = server.url
@@ -83,7 +80,8 @@ class RedisBus:
         )
         self.access = Access(self._line, pool, keys)
         self.lanes = AgentBus(self._line, pool, keys)
-        self.deliveries = Deliveries(self._line, pool, keys, process, takeover_s=takeover_s)
+        self.deliveries = Deliveries(self._line, pool, keys, process)
+        self.places = Places(self._line, keys)
         self.operator = Operator(self._line, keys)
 
     def heartbeat(
@@ -97,8 +95,7 @@ class RedisBus:
         return Heartbeat(self._url, self._keys, self.lanes.leases, worker, on_cancel=on_cancel, on_lost=on_lost)
 
     async def close(self) -> None:
-        """Leave the channels, finish what was sent, hang up."""
-        await self.deliveries.close()
+        """Finish what was sent, hang up."""
         await self._intake_line.close()
         await self._line.close()
         await self._pool.close()

@@ -94,7 +94,7 @@ class Town:
         self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
     ) -> AsyncIterator[Line]:
         """Our channel on its way to being connected."""
-        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, Scrubber(), SystemClock())
+        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, Scrubber(), SystemClock(), bus.places)
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())
         try:
@@ -142,6 +142,7 @@ async def telegram_town() -> AsyncIterator[Town]:
                 api_base=address,
                 positions=bus.intake,
                 leases=bus.deliveries,
+                places=bus.places,
                 holder="test",
             )
 
