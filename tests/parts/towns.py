@@ -24,6 +24,7 @@ from channels.emulators.telegram import TelegramEmulator
 from channels.line import Line, Rooms, Rules
 from channels.slack.adapter import SlackAdapter
 from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
@@ -62,7 +63,7 @@ class Town:
         return next(place for place in self.stage.places() if place.person_id == person.id)
 
     def answers(self, place: Place | None = None) -> list[Said]:
-        """What our bot said, oldest first, in one place or everywhere."""
+        """What our bot said, oldest first, in one place or everywhere. A placeholder is nothing said yet."""
         places = [place] if place else self.stage.places()
         said = [each for where in places for each in self.stage.said(where.id) if self._is_ours(each)]
         return sorted(said, key=lambda each: each.at_ms)
@@ -122,7 +123,7 @@ class Town:
             await asyncio.gather(watching, return_exceptions=True)
 
     def _is_ours(self, said: Said) -> bool:
-        return said.author.is_bot and said.author.name == "Trivet"
+        return said.author.is_bot and said.author.name == "Trivet" and said.text != PLACEHOLDER
 
 
 def typing_in(events: list[StageEvent]) -> list[str]:
