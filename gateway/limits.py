@@ -39,9 +39,13 @@ EMBEDDED_STOP_S: Final = 10.0
 
 # --- delivery
 LEDGER_TTL_S: Final = 48 * 3600
-DELIVERY_TAKEOVER_S: Final = 15.0
 DELIVERY_ATTEMPTS_MAX: Final = 8
-POLLER_LEASE_TTL_S: Final = 10.0
+POLLER_LEASE_TTL_S: Final = 10.0  # also of the delivery lease: what a vanished machine costs its successor
+DEAD_PLACE_TTL_S: Final = 3600  # a bot may be let in again without anybody saying a word
+REFUSALS_WINDOW_S: Final = 600  # Discord counts refused requests for so long
+DOUBT_TTL_S: Final = 600  # a network that lost one acknowledgement loses the next
+SENT_IDS_TTL_S: Final = 24 * 3600  # longer than any reply waits for its next attempt
+SENT_IDS_MAX: Final = 200  # a place with more messages of ours since the one in question proves nothing
 RELAY_AFTER_S: Final = 10.0  # a row still `new` after this lost its publisher
 CHANNEL_REPORT_TTL_S: Final = 15.0
 

@@ -72,7 +72,8 @@ PATIENCE: Final = Patience()
 
 
 class Connection:
-    """One bot. `client` is there while it is connected; `ended` is told whenever it is not any more."""
+    """One bot. `client` is there while it is connected; `ended` is told whenever it is not any more. `account` names
+    the bot from its first login on."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class Connection:
         self._ended = ended
         self._ready = asyncio.Event()
         self.client: GatewayClient | None = None
+        self.account = "discord"
         self.state = "connecting"
 
     async def until_ready(self) -> None:
@@ -146,6 +148,7 @@ class Connection:
             if client.user is None:
                 raise GatewayLost
             me = DiscordIdentity(str(client.user.id))
+            self.account = f"discord:{me.user_id}"
             marks = await self._marks(me)
             threads = Threads(self._positions, f"discord:{me.user_id}")
             source = DiscordSource(me, History(client, marks, self._clock), threads)

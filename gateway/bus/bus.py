@@ -17,10 +17,11 @@ from gateway.bus.intake import Intake
 from gateway.bus.keys import SHARDS, ShardKeys
 from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Line
+from gateway.bus.places import Places
 from gateway.bus.pool import Pool
 from gateway.bus.processes import ProcessName
 from gateway.contracts.ports import Cancel
-from gateway.limits import DELIVERY_TAKEOVER_S, LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
+from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
 
 async def open_bus(
@@ -30,16 +31,14 @@ async def open_bus(
     queue_messages_max: int = QUEUE_MESSAGES_MAX,
     user_turns_max: int = USER_TURNS_MAX,
     turns_max: int = TURNS_MAX,
-    takeover_s: float = DELIVERY_TAKEOVER_S,
     process: ProcessName | None = None,
 ) -> RedisBus:
     """Connect to the Redis at `url` and see that it can serve us.
 
     Raises `ConfigError` for a wrong URL, password, server version or layout, `BusUnavailable` when nobody
     answers. `user_turns_max` is how many lanes of one user run or are next, the others are parked;
-    `turns_max` how many turns run at a time over all processes, 0 for any number. `takeover_s` is how long
-    a channel's consumer on another machine may be away before its replies are somebody else's; `process`
-    is whose name the leases carry, by default this one.
+    `turns_max` how many turns run at a time over all processes, 0 for any number. `process` is whose name
+    the leases carry, by default this one.
     """
     server = Server.at(url)
     client = server.pool_client()
@@ -59,12 +58,11 @@ async def open_bus(
         queue_messages_max=queue_messages_max,
         user_turns_max=user_turns_max,
         turns_max=turns_max,
-        takeover_s=takeover_s,
     )
 
 
 class RedisBus:
-    """The rooms of the bus, one per port: `intake`, `access`, `lanes`, `deliveries`, `operator`."""
+    """The rooms of the bus, one per port: `intake`, `access`, `lanes`, `deliveries`, `places`, `operator`."""
 
     def __init__(
         self,
@@ -76,7 +74,6 @@ class RedisBus:
         queue_messages_max: int,
         user_turns_max: int,
         turns_max: int,
-        takeover_s: float,
     ) -> None:
         keys, where = ShardKeys(0), server.where
         self._url = server.url
@@ -94,7 +91,8 @@ class RedisBus:
         self.access = Access(self._line, pool, keys)
         scripts = LaneScripts(self._line, keys, user_turns_max=user_turns_max)
         self.lanes = AgentBus(self._line, pool, keys, scripts, turns_max=turns_max)
-        self.deliveries = Deliveries(self._line, pool, keys, process, takeover_s=takeover_s)
+        self.deliveries = Deliveries(self._line, pool, keys, process)
+        self.places = Places(self._line, keys)
         self.operator = Operator(self._line, keys, scripts)
 
     def heartbeat(
@@ -108,8 +106,7 @@ class RedisBus:
         return Heartbeat(self._url, self.lanes.leases, worker, on_cancel=on_cancel, on_lost=on_lost)
 
     async def close(self) -> None:
-        """Leave the channels, finish what was sent, hang up."""
-        await self.deliveries.close()
+        """Finish what was sent, hang up."""
         await self._intake_line.close()
         await self._line.close()
         await self._pool.close()

@@ -124,7 +124,13 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """The ledger's row for one reply: how far delivery came."""
+    """The ledger's row for one reply: how far delivery came.
+
+    `placeholder` is the platform's id of a message that stands in for the next chunk, or what
+    `channels.attempts` writes while it is on its way. `marked` are the chunks that went out under a line
+    that says "perhaps a repetition". `published_at_ms` is when the bus got the reply, `begun_at_ms` when the
+    first platform call was made.
+    """
 
     reply_id: str
     state: DeliveryState
@@ -134,6 +140,10 @@ class DeliveryRecord:
     platform_ids: tuple[str, ...] = ()
     updated_at_ms: int = 0
     reason: str = ""
+    placeholder: str = ""
+    marked: tuple[int, ...] = ()
+    published_at_ms: int = 0
+    begun_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
