@@ -15,11 +15,13 @@ from gateway.bus.figures import Operator
 from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.intake import Intake
 from gateway.bus.keys import SHARDS, ShardKeys
+from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Line
 from gateway.bus.places import Places
 from gateway.bus.pool import Pool
 from gateway.bus.processes import ProcessName
-from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX
+from gateway.contracts.ports import Cancel
+from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
 
 async def open_bus(
@@ -27,12 +29,16 @@ async def open_bus(
     *,
     lane_messages_max: int = LANE_MESSAGES_MAX,
     queue_messages_max: int = QUEUE_MESSAGES_MAX,
+    user_turns_max: int = USER_TURNS_MAX,
+    turns_max: int = TURNS_MAX,
     process: ProcessName | None = None,
 ) -> RedisBus:
     """Connect to the Redis at `url` and see that it can serve us.
 
     Raises `ConfigError` for a wrong URL, password, server version or layout, `BusUnavailable` when nobody
-    answers. `process` is whose name the leases carry, by default this one.
+    answers. `user_turns_max` is how many lanes of one user run or are next, the others are parked;
+    `turns_max` how many turns run at a time over all processes, 0 for any number. `process` is whose name
+    the leases carry, by default this one.
     """
     server = Server.at(url)
     client = server.pool_client()
@@ -50,6 +56,8 @@ async def open_bus(
         process or ProcessName.of_this_process(),
         lane_messages_max=lane_messages_max,
         queue_messages_max=queue_messages_max,
+        user_turns_max=user_turns_max,
+        turns_max=turns_max,
     )
 
 
@@ -64,10 +72,11 @@ class RedisBus:
         *,
         lane_messages_max: int,
         queue_messages_max: int,
+        user_turns_max: int,
+        turns_max: int,
     ) -> None:
         keys, where = ShardKeys(0), server.where
         self._url = server.url
-        self._keys = keys
         self._pool = pool = Pool(client, where)
         # Two lines: a long list of replies to publish never stands in front of a message.
         self._intake_line = Line(server.line_client(), where)
@@ -75,24 +84,26 @@ class RedisBus:
         self.intake = Intake(
             self._intake_line,
             keys,
+            LaneScripts(self._intake_line, keys, user_turns_max=user_turns_max),
             lane_messages_max=lane_messages_max,
             queue_messages_max=queue_messages_max,
         )
         self.access = Access(self._line, pool, keys)
-        self.lanes = AgentBus(self._line, pool, keys)
+        scripts = LaneScripts(self._line, keys, user_turns_max=user_turns_max)
+        self.lanes = AgentBus(self._line, pool, keys, scripts, turns_max=turns_max)
         self.deliveries = Deliveries(self._line, pool, keys, process)
         self.places = Places(self._line, keys)
-        self.operator = Operator(self._line, keys)
+        self.operator = Operator(self._line, keys, scripts)
 
     def heartbeat(
         self,
         worker: str,
         *,
-        on_cancel: Callable[[str], None],
+        on_cancel: Callable[[Cancel], None],
         on_lost: Callable[[], None],
     ) -> Heartbeat:
         """The pulse of a registered worker, for `async with`."""
-        return Heartbeat(self._url, self._keys, self.lanes.leases, worker, on_cancel=on_cancel, on_lost=on_lost)
+        return Heartbeat(self._url, self.lanes.leases, worker, on_cancel=on_cancel, on_lost=on_lost)
 
     async def close(self) -> None:
         """Finish what was sent, hang up."""

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.discord.adapter import nonce_of
 from channels.discord.limits import NONCE_CHARS
+from channels.discord.lookup import nonce_of
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import PlaceKind
 from gateway.bus.bus import RedisBus
