@@ -132,6 +132,20 @@ class Incoming:
         return SessionKey.scoped(self.channel, self.user_id, self.place, scope)
 
 
+@dataclass(frozen=True, slots=True)
+class Retraction:
+    """A message was deleted. `id` is the one its `Incoming` had; some platforms do not say whose it was."""
+
+    id: str
+    channel: str
+    place: tuple[str, ...]
+    user_id: str = ""
+
+    def key(self, scope: SessionScope) -> SessionKey | None:
+        """The lane it was said in, None if nobody knows the author."""
+        return SessionKey.scoped(self.channel, self.user_id, self.place, scope) if self.user_id else None
+
+
 def find_command(text: str) -> Command | None:
     """The command a text begins with, if any. `/etc/hosts` is none."""
     match = _COMMAND.fullmatch(text.strip())

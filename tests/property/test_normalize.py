@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from channels.discord.normalize import DiscordIdentity, DiscordMessage
 from channels.discord.normalize import normalize as normalize_discord
-from channels.normalized import Ignored, Incoming, Migrated, find_command, without
+from channels.normalized import Ignored, Incoming, Migrated, Retraction, find_command, without
 from channels.slack.normalize import SlackIdentity, normalize_slash
 from channels.slack.normalize import normalize as normalize_slack
 from channels.telegram.normalize import TelegramIdentity
@@ -89,7 +89,7 @@ def _like(draw: st.DrawFn, shape: dict[str, Any]) -> Any:
     return {name: _mutated(draw, part) for name, part in shape.items()}
 
 
-def _check(outcome: Incoming | Ignored | Migrated) -> None:
+def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:
     """What is a message has a key in every scope, and the key survives its text form."""
     if isinstance(outcome, Incoming):
         for scope in SessionScope:
