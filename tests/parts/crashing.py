@@ -5,7 +5,8 @@
 The modules in `WATCHED` are compiled with a check behind every `await`, at the start of every body of an
 `async for` and `async with`, and behind it. The points are read off the source, so that a new `await` is a
 new point. A line `POINT PASSAGE SIGNAL` on standard input arms one: at the given passage from then on the
-process sends itself that signal. HOST is what the process takes for the name of its machine.
+process sends itself that signal. Each point that is passed is written to `HOST.passed` in the working
+directory, once, and again after a line `forget`. HOST is what the process takes for the name of its machine.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from gateway.bus import processes
 
@@ -53,10 +54,8 @@ class Point:
     line: int
     source: str
 
-    @property
-    def role(self) -> str:
-        """The role whose process passes here."""
-        return self.name.partition(".")[0]
+    def __str__(self) -> str:
+        return f"{self.name} (line {self.line}: {self.source})"
 
 
 class _Marking(ast.NodeTransformer):
@@ -156,30 +155,38 @@ class _Finder(MetaPathFinder):
 class _Trap:
     """What is armed in this process."""
 
+    diary: TextIO
     point: str = ""
     passages: int = 0
-    signal: int = signal.SIGKILL
+    number: int = signal.SIGKILL
+    known: set[str] = field(default_factory=set)
 
-    def arm(self, words: Sequence[str]) -> None:
+    def obey(self, words: Sequence[str]) -> None:
+        if words == ["forget"]:
+            self.known.clear()
+            return
         point, passages, number = words
-        self.point, self.passages, self.signal = "", int(passages), int(number)
+        self.point, self.passages, self.number = "", int(passages), int(number)
         self.point = point  # last: another thread looks at it
 
     def passed(self, point: str, value: Any = None) -> Any:
         """Behind every await; gives back what the await gave."""
+        if point not in self.known:
+            self.known.add(point)
+            self.diary.write(f"{point}\n")
         if point == self.point:
             self.passages -= 1
             if self.passages <= 0:
                 self.point = ""
-                os.kill(os.getpid(), self.signal)
+                os.kill(os.getpid(), self.number)
         return value
 
 
 def _obey(trap: _Trap) -> None:
-    """Arm what standard input names; end with whoever holds its other end."""
+    """Do what standard input says; end with whoever holds its other end."""
     with os.fdopen(_STDIN, closefd=False) as lines:
         for line in lines:
-            trap.arm(line.split())
+            trap.obey(line.split())
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -188,9 +195,10 @@ def main() -> None:
     _, host, module, *words = sys.argv
     socket.gethostname = lambda: host
     processes._machine = lambda: host  # type: ignore[assignment]  # another machine to whoever compares
-    trap = _Trap()
+    diary = Path(f"{host}.passed").open("a", buffering=1)  # for the life of the process
+    trap = _Trap(diary)
     if words:
-        trap.arm(words)
+        trap.obey(words)
     setattr(builtins, _CHECK, trap.passed)
     sys.meta_path.insert(0, _Finder())
     threading.Thread(target=_obey, args=(trap,), name="trap", daemon=True).start()

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -46,7 +46,8 @@ START_AGAIN_S: Final = 0.1
 
 @dataclass(slots=True)
 class RoleProcess:
-    """One role on one host, life after life. `trap` is armed from the next start on (tests.parts.crashing)."""
+    """One role on one host, life after life: `endings` are their exit codes. `trap` is armed at each start
+    (tests.parts.crashing)."""
 
     host: str
     name: str
@@ -54,7 +55,7 @@ class RoleProcess:
     folder: Path
     trap: Sequence[str] = ()
     process: Process | None = None
-    starts: int = 0
+    endings: list[int] = field(default_factory=list)
     _keeping: asyncio.Task[None] | None = None
 
     @property
@@ -90,10 +91,21 @@ class RoleProcess:
 
     async def arm(self, point: str, *, passage: int = 1, number: int = signal.SIGKILL) -> None:
         """Set a trap in the living process."""
+        await self._tell(f"{point} {passage} {int(number)}")
+
+    async def passed(self, provoke: Callable[[], Awaitable[None]]) -> set[str]:
+        """The crash points that the processes of this host passed while `provoke` ran."""
+        await self._tell("forget")
+        diary = self.folder / f"{self.host}.passed"
+        begin = diary.stat().st_size
+        await provoke()
+        return set(diary.read_bytes()[begin:].decode().split())
+
+    async def _tell(self, line: str) -> None:
         assert self.process is not None
         assert self.process.stdin is not None
         with contextlib.suppress(ConnectionError):
-            self.process.stdin.write(f"{point} {passage} {int(number)}\n".encode())
+            self.process.stdin.write(f"{line}\n".encode())
             await self.process.stdin.drain()
 
     async def stop(self, number: int = signal.SIGTERM) -> None:
@@ -116,7 +128,7 @@ class RoleProcess:
     async def _keep(self) -> None:
         while True:
             assert self.process is not None
-            await self.process.wait()
+            self.endings.append(await self.process.wait())
             await asyncio.sleep(START_AGAIN_S)
             await self._spawn()
 
@@ -132,7 +144,6 @@ class RoleProcess:
                 stderr=log,
                 start_new_session=True,
             )
-        self.starts += 1
 
 
 @dataclass(slots=True)
