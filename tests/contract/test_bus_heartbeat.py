@@ -8,9 +8,8 @@ from typing import Any
 
 from gateway.bus.bus import RedisBus
 from gateway.bus.heartbeat import Heartbeat
-from gateway.bus.keys import ShardKeys
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Claim
+from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, control, message
 
 CLAIM_AND_HANG = """
@@ -33,18 +32,17 @@ class Worker:
     """A worker that only listens to its pulse."""
 
     def __init__(self) -> None:
-        self.cancelled: list[str] = []
+        self.cancelled: list[Cancel] = []
         self.is_cancelled = asyncio.Event()
         self.is_lost = asyncio.Event()
 
-    def cancel(self, lane: str) -> None:
-        self.cancelled.append(lane)
+    def cancel(self, cancel: Cancel) -> None:
+        self.cancelled.append(cancel)
         self.is_cancelled.set()
 
     def pulse(self, bus: RedisBus, url: str, *, lease_ttl_s: float = 60, loop_dead_after_s: float = 20) -> Heartbeat:
         return Heartbeat(
             url,
-            ShardKeys(0),
             bus.lanes.leases,
             "w1",
             on_cancel=self.cancel,
@@ -94,7 +92,7 @@ async def test_a_stop_arrives_with_the_next_beat(bus: RedisBus, valkey_url: str)
     async with worker.pulse(bus, valkey_url):
         await bus.intake.request_control(control(1))
         await asyncio.wait_for(worker.is_cancelled.wait(), 10)
-    assert worker.cancelled == [str(ANNA)]
+    assert worker.cancelled == [Cancel(str(ANNA), CancelKind.STOP)]
 
 
 async def test_the_pulse_reaps_the_dead(bus: RedisBus, valkey_url: str) -> None:
