@@ -24,7 +24,7 @@ from agent.sentences import dead_sentence
 from agent.titler import Titler
 from agent.turn import Batch, TurnTaker
 from gateway.contracts.entries import Session, TurnCommit
-from gateway.contracts.errors import BusError, Fenced, StoreUnavailable, TrivetError
+from gateway.contracts.errors import BusError, BusUnavailable, Fenced, StoreUnavailable, TrivetError
 from gateway.contracts.messages import Activity, InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Cancel, CancelKind, Claim, Clock, LaneBus, Scrubber, Store
 from gateway.limits import (
@@ -144,14 +144,14 @@ class Worker:
                 attempts_max=TURN_ATTEMPTS_MAX,
             )
             for message in found.dead:
-                await self._tell_dead(message)
+                self._background.start(self._tell_dead(message))
             for claim in found.claims:
                 run = self._runs[str(claim.key)] = _Run(claim, is_stopped=claim.is_stopped)
                 run.task = asyncio.create_task(self._run_lane(run))
             if not found.claims:
                 due_s = _SAFETY_WAIT_S if found.next_due_s is None else found.next_due_s
                 await self._bus.wait_for_work(timeout_s=min(due_s, _SAFETY_WAIT_S))
-        except (BusError, StoreUnavailable) as error:
+        except BusError as error:
             _log.warning("worker.claim_failed", reason=str(error))
             await asyncio.sleep(_BUS_RETRY_S)
 
@@ -165,13 +165,10 @@ class Worker:
             # that somebody, it is ours by Redis and his by SQL: it waits until the fences have caught up.
             _log.warning("turn.fenced", lane=str(claim.key))
             await self._give_back(claim, error)
-        except BusError as error:
-            # The SQL commit stands; the next claim publishes what is unsent.
-            _log.warning("turn.bus_lost", lane=str(claim.key), reason=str(error))
-            await self._give_back(claim, error)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, BusUnavailable) as error:
+            # Nobody's message is at fault. What SQL has committed stands: the next claim publishes it.
             _log.warning("turn.put_off", lane=str(claim.key), attempts=claim.attempts, reason=str(error))
-            await self._give_back(claim, error)
+            await self._give_back(claim, error, is_failure=False)
         except asyncio.CancelledError:
             _log.info("turn.given_up", lane=str(claim.key))
         except Exception as error:  # noqa: BLE001 - the worker boundary: the lane goes back, with an attempt counted
@@ -224,16 +221,18 @@ class Worker:
         if not batch.is_command:
             self._background.start(self._titler.title(session, batch.messages[0].text))
 
-    async def _give_back(self, claim: Claim, error: Exception) -> None:
+    async def _give_back(self, claim: Claim, error: Exception, *, is_failure: bool = True) -> None:
         delay_s = RETRY_DELAYS_S[min(claim.attempts, len(RETRY_DELAYS_S) - 1)]
         reason = str(error) if isinstance(error, TrivetError) else type(error).__name__
         try:
-            await self._bus.retry_later(claim, delay_s=delay_s, error=self._scrubber.scrub(reason))
+            await self._bus.retry_later(
+                claim, delay_s=delay_s, error=self._scrubber.scrub(reason), is_failure=is_failure
+            )
         except BusError as bus_error:
             _log.warning("turn.not_given_back", reason=str(bus_error))
 
     async def _tell_dead(self, message: InboundMessage) -> None:
-        """A message that was given up still gets an answer."""
+        """A message that was given up still gets an answer, though bus or database be away meanwhile."""
         reference = self._clock.code(6)
         _log.error("message.dead", message_id=message.id, reference=reference)
         reply = Reply(
@@ -245,8 +244,14 @@ class Worker:
             kind=ReplyKind.ERROR,
             created_at_ms=self._clock.now_ms(),
         )
-        await self._store.put_outbox([reply])
-        await self._bus.republish([reply])
+        while True:
+            try:
+                await self._store.put_outbox([reply])
+                await self._bus.republish([reply])
+                return
+            except (BusUnavailable, StoreUnavailable) as error:
+                _log.warning("message.dead_untold", message_id=message.id, reason=str(error))
+                await asyncio.sleep(_BUS_RETRY_S)
 
     # --- lease, stops, activity
 

@@ -194,8 +194,11 @@ class LaneBus(Protocol):
         """Acknowledge the first `handled` messages and publish the replies, atomically. False: fenced."""
         ...
 
-    async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
-        """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
+    async def retry_later(self, claim: Claim, *, delay_s: float, error: str, is_failure: bool = True) -> bool:
+        """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced.
+
+        With `is_failure` False no attempt is counted: it was not the messages' fault.
+        """
         ...
 
     async def restart(self, claim: Claim) -> bool:
