@@ -33,7 +33,7 @@ from agent.worker import Worker
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import Settings, database_url, load, utility_model
+from gateway.config import QueueMode, Settings, database_url, load, utility_model
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber as SecretScrubber
@@ -117,6 +117,7 @@ def _worker(
     return Worker(
         worker_id=worker_id,
         bus=bus.lanes,
+        lanes=bus.operator,
         pulse=partial(bus.heartbeat, worker_id),
         store=store,
         turns=turns,
@@ -124,6 +125,7 @@ def _worker(
         scrubber=scrubber,
         clock=clock,
         concurrency=settings.agent.concurrency,
+        is_steered=settings.queue.mode is QueueMode.STEER,
     )
 
 

@@ -57,8 +57,8 @@ class AgentBus:
     async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
         return await self._lanes.commit(claim, handled=handled, replies=replies)
 
-    async def retry_later(self, claim: Claim, *, delay_s: float, error: str, is_failure: bool = True) -> bool:
-        return await self._lanes.retry_later(claim, delay_s=delay_s, error=error, is_failure=is_failure)
+    async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
+        return await self._lanes.retry_later(claim, delay_s=delay_s, error=error)
 
     async def restart(self, claim: Claim) -> bool:
         return await self._lanes.restart(claim)

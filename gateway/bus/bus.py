@@ -95,7 +95,7 @@ class RedisBus:
         scripts = LaneScripts(self._line, keys, user_turns_max=user_turns_max)
         self.lanes = AgentBus(self._line, pool, keys, scripts, turns_max=turns_max)
         self.deliveries = Deliveries(self._line, pool, keys, process, takeover_s=takeover_s)
-        self.operator = Operator(self._line, keys)
+        self.operator = Operator(self._line, keys, scripts)
 
     def heartbeat(
         self,

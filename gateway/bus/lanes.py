@@ -92,13 +92,9 @@ class Lanes:
         streams = (keys.outbound(reply.address.channel) for reply in replies)
         return await self._end("commit", claim, (keys.outbound_channels, *streams), arguments)
 
-    async def retry_later(self, claim: Claim, *, delay_s: float, error: str, is_failure: bool = True) -> bool:
-        """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced.
-
-        The run counts against its messages only if it is a failure of theirs.
-        """
-        arguments = (int(delay_s * 1000), int(is_failure), error[:ERROR_CHARS_MAX])
-        return await self._end("retry_later", claim, (), arguments)
+    async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
+        """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
+        return await self._end("retry_later", claim, (), (int(delay_s * 1000), error[:ERROR_CHARS_MAX]))
 
     async def restart(self, claim: Claim) -> bool:
         """Give the lane back to start at once, without counting a failed run. False: fenced.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent import worker
+from agent import answering
 from agent.model.client import ModelEvent, ModelRequest
 from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
@@ -44,7 +44,7 @@ async def test_a_database_that_stays_away_kills_no_message(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """More refusals than a poisonous message has attempts, and the answer still comes."""
-    monkeypatch.setattr(worker, "RETRY_DELAYS_S", AT_ONCE)
+    monkeypatch.setattr(answering, "RETRY_DELAYS_S", AT_ONCE)
     monkeypatch.setattr(sqlite_store, method, Away(getattr(sqlite_store, method), 2 * TURN_ATTEMPTS_MAX))
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent:
         assert "You said: hello" in await agent.ask("hello")
@@ -55,9 +55,9 @@ async def test_who_is_given_up_is_told_once_the_database_is_back(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And whoever was claimed with him is answered meanwhile."""
-    monkeypatch.setattr(worker, "RETRY_DELAYS_S", AT_ONCE)
-    away = Away(sqlite_store.put_outbox, 1_000_000)
-    monkeypatch.setattr(sqlite_store, "put_outbox", away)
+    monkeypatch.setattr(answering, "RETRY_DELAYS_S", AT_ONCE)
+    away = Away(sqlite_store.give_up, 1_000_000)
+    monkeypatch.setattr(sqlite_store, "give_up", away)
     async with running_agent(bus, sqlite_store, Poisoned(), tmp_path) as agent:
         await agent.say("poison", "telegram:1")
         await asyncio.wait_for(away.tried.wait(), 20)

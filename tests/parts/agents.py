@@ -37,7 +37,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, Scrubber
+from gateway.contracts.ports import Admission, Amendment, Scrubber
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
 
@@ -74,12 +74,28 @@ class AgentProcess:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     replies: list[Reply] = field(default_factory=list)
 
-    async def say(self, text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "") -> Admission:
+    async def say(
+        self, text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "", interrupts: bool = False
+    ) -> Admission:
         """Write as the user of `key`."""
-        return await self.bus.intake.enqueue(message(text, key, message_id=message_id, lane=lane))
+        said = message(text, key, message_id=message_id, lane=lane)
+        return await self.bus.intake.enqueue(said, interrupts=interrupts)
+
+    async def edit(self, message_id: str, text: str, key: str = "telegram:1") -> Amendment:
+        """Change what was said."""
+        return await self.bus.intake.amend(message(text, key, message_id=message_id))
+
+    async def delete(self, message_id: str, key: str = "telegram:1") -> Amendment:
+        """Take back what was said."""
+        return await self.bus.intake.withdraw(SessionKey.parse(key), message_id)
+
+    async def transcript(self, key: str = "telegram:1") -> list[str]:
+        """Everything said in the current conversation, by anybody."""
+        session = await self.store.current_session(SessionKey.parse(key))
+        return [] if session is None else [entry.text for entry in await self.store.transcript(session.id)]
 
     async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
-        """Send /stop or /status past the queue."""
+        """Send /stop, /status or /where past the queue."""
         return await self.bus.intake.request_control(ControlRequest(kind, message(f"/{kind.value}", key)))
 
     async def heard(self, replies: int, channel: str = "telegram") -> list[Reply]:
@@ -112,6 +128,7 @@ async def running_agent(
     model: str = "demo/scripted",
     context_window: int = 0,
     concurrency: int = 64,
+    is_steered: bool = False,
     scrubber: Scrubber | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
@@ -125,6 +142,7 @@ async def running_agent(
     worker = Worker(
         worker_id=worker_id,
         bus=bus.lanes,
+        lanes=bus.operator,
         pulse=partial(bus.heartbeat, worker_id),
         store=store,
         turns=TurnTaker(
@@ -141,6 +159,7 @@ async def running_agent(
         scrubber=scrubber,
         clock=clock,
         concurrency=concurrency,
+        is_steered=is_steered,
     )
     process = AgentProcess(worker, bus, store, models, clock)
     if tweak is not None:

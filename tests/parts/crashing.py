@@ -31,7 +31,15 @@ from typing import Any, Final, TextIO
 from gateway.bus import processes
 
 WATCHED: Final = {
-    "agent": ("agent.worker", "agent.relay", "agent.control"),
+    "agent": (
+        "agent.worker",
+        "agent.answering",
+        "agent.runs",
+        "agent.insisting",
+        "agent.dead_letters",
+        "agent.relay",
+        "agent.control",
+    ),
     "channels": (
         "channels.delivery",
         "channels.courier",
