@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,14 @@ async def claims(bus: RedisBus) -> tuple[Claim, ...]:
     return (await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)).claims
 
 
-@pytest.mark.parametrize("end", ["commit", "retry_later", "restart"])
+ENDS: dict[str, Callable[[RedisBus, Claim], Awaitable[bool]]] = {
+    "commit": lambda bus, claim: bus.lanes.commit(claim, handled=1, replies=[reply(1)]),
+    "retry_later": lambda bus, claim: bus.lanes.retry_later(claim, delay_s=0, error="it broke"),
+    "restart": lambda bus, claim: bus.lanes.restart(claim),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
 async def test_a_run_that_ended_while_redis_was_away_is_claimed_again(tmp_path: Path, end: str) -> None:
     """Nobody knows whether the end of the run arrived. The worker lives on, so no lease runs out: its next
     claim gives the lane back, unless the end did arrive."""
@@ -42,12 +50,7 @@ async def test_a_run_that_ended_while_redis_was_away_is_claimed_again(tmp_path: 
     os.kill(server.pid, signal.SIGKILL)
     await server.wait()
     with pytest.raises(BusUnavailable):
-        if end == "commit":
-            await bus.lanes.commit(claim, handled=1, replies=[reply(1)])
-        elif end == "retry_later":
-            await bus.lanes.retry_later(claim, delay_s=0, error="it broke")
-        else:
-            await bus.lanes.restart(claim)
+        await ENDS[end](bus, claim)
     await server.start()
     (again,) = await claims(bus)
     assert (again.messages, again.attempts) == (claim.messages, 0)
