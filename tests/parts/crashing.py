@@ -6,7 +6,8 @@ The modules in `WATCHED` are compiled with a check behind every `await`, at the 
 `async for` and `async with`, and behind it. The points are read off the source, so that a new `await` is a
 new point. A line `POINT PASSAGE SIGNAL` on standard input arms one: at the given passage from then on the
 process sends itself that signal. Each point that is passed is written to `HOST.passed` in the working
-directory, once, and again after a line `forget`. HOST is what the process takes for the name of its machine.
+directory, once, and again after a line `forget`. HOST is what the process takes for the name of its machine. LIMITS in the environment, such as
+`SHUTDOWN_GRACE_S=2`, changes bounds of `gateway.limits`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final, TextIO
 
+from gateway import limits
 from gateway.bus import processes
 
 WATCHED: Final = {
@@ -201,6 +203,8 @@ def _obey(trap: _Trap) -> None:
 def main() -> None:
     """Become the module named in the arguments, with traps in it."""
     _, host, module, *words = sys.argv
+    for name, _, value in (pair.partition("=") for pair in os.environ.get("LIMITS", "").split()):
+        setattr(limits, name, float(value))  # before a module of the role has taken its own copy
     socket.gethostname = lambda: host
     processes._machine = lambda: host  # type: ignore[assignment]  # another machine to whoever compares
     diary = Path(f"{host}.passed").open("a", buffering=1)  # for the life of the process
