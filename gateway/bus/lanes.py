@@ -18,11 +18,11 @@ from gateway.bus.line import Word
 from gateway.bus.outbound import reply_arguments
 from gateway.bus.pool import Pool
 from gateway.contracts.envelope import decode_inbound
-from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.errors import BadEnvelope, NewerEnvelope
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import Claim, ClaimBatch, Lease
-from gateway.limits import BUS_WAIT_MAX_S, ERROR_CHARS_MAX, RETRY_DELAYS_S
+from gateway.limits import BUS_WAIT_MAX_S, ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S
 
 _WAIT_MIN_S: Final = 0.001  # BLPOP counts in milliseconds and takes zero for "for ever"
 _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailbox (enqueue.lua)
@@ -94,7 +94,11 @@ class Lanes:
 
     async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
         """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
-        return await self._end("retry_later", claim, (), (int(delay_s * 1000), error[:ERROR_CHARS_MAX]))
+        return await self._wait(claim, delay_s, is_failure=True, error=error)
+
+    async def _wait(self, claim: Claim, delay_s: float, *, is_failure: bool, error: str) -> bool:
+        arguments = (int(delay_s * 1000), int(is_failure), error[:ERROR_CHARS_MAX])
+        return await self._end("retry_later", claim, (), arguments)
 
     async def restart(self, claim: Claim) -> bool:
         """Give the lane back to start at once, without counting a failed run. False: fenced.
@@ -124,7 +128,8 @@ class Lanes:
         return tuple(messages)
 
     async def _readable(self, worker: str, row: Sequence[Any]) -> Claim | None:
-        """The claim, or None for a lane that holds something we cannot read: it waits like a failed run."""
+        """The claim up to the first message that we cannot read, or None if that is the first of all: then the
+        lane waits, as after a failed run, or for a worker of the newer release that wrote the message."""
         handle, fence, attempts, stopped, rows = row
         key, lease = SessionKey.parse(_lane(handle)), Lease(worker, fence)
         envelopes = [row[_ARRIVAL_DIGITS:] for row in rows]
@@ -132,12 +137,15 @@ class Lanes:
         if not all(envelopes):  # withdrawn before we heard of the claim
             await self.restart(claim)
             return None
-        try:
-            return replace(claim, messages=tuple(decode_inbound(envelope) for envelope in envelopes))
-        except BadEnvelope as error:
+        messages, error = _readable_head(envelopes)
+        if error is None or messages:
+            return replace(claim, messages=messages)
+        if isinstance(error, NewerEnvelope):
+            await self._wait(claim, NEWER_DELAY_S, is_failure=False, error=str(error))
+        else:
             delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
             await self.retry_later(claim, delay_s=delay_s, error=str(error))
-            return None
+        return None
 
     async def _end(self, name: str, claim: Claim, keys: Sequence[str], arguments: Sequence[Word]) -> bool:
         """The end of a run: nobody here works for the lane any more, whatever Redis says or does not say."""
@@ -163,6 +171,17 @@ def _proof(claim: Claim) -> tuple[str, str, int]:
 
 def _lane(handle: bytes) -> str:
     return handle.decode().partition(HANDLE_SEPARATOR)[0]
+
+
+def _readable_head(envelopes: Sequence[bytes]) -> tuple[tuple[InboundMessage, ...], BadEnvelope | None]:
+    """What can be read up to the first that cannot, and what is wrong with that one."""
+    messages: list[InboundMessage] = []
+    for envelope in envelopes:
+        try:
+            messages.append(decode_inbound(envelope))
+        except BadEnvelope as error:
+            return tuple(messages), error
+    return tuple(messages), None
 
 
 def _decoded(envelope: bytes) -> InboundMessage | None:

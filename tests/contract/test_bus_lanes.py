@@ -387,15 +387,15 @@ async def test_settling_does_not_shorten_a_retry(bus: RedisBus) -> None:
 
 
 async def test_an_unreadable_message_waits_aside_and_ends_in_the_dead_letters(bus: RedisBus, raw_redis: Any) -> None:
-    """An envelope of another version holds up its own lane only, and is never thrown away."""
+    """An envelope that is none holds up its own lane only, and is never thrown away."""
     await bus.intake.enqueue(message("odd"))
-    raw_redis.lset("{q0}:mb:telegram:1", 0, b'1700000000000{"v":99}')
+    raw_redis.lset("{q0}:mb:telegram:1", 0, b'1700000000000{"v":0}')
     await bus.intake.enqueue(message(1, BORIS))
     assert [claim.key for claim in await claim_all(bus, attempts_max=1)] == [BORIS]
     raw_redis.zadd("{q0}:delay", {"telegram:1\x1ftelegram:1": 1})
     assert await claim_all(bus, attempts_max=1) == []
     ((_, letter),) = raw_redis.xrange("{q0}:dlq")
-    assert letter[b"e"] == b'{"v":99}'
+    assert letter[b"e"] == b'{"v":0}'
 
 
 async def test_an_idle_lane_leaves_no_trace(bus: RedisBus, raw_redis: Any) -> None:
