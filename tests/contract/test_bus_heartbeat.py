@@ -199,3 +199,23 @@ async def test_the_pulse_moves_the_end_of_the_lease_while_the_loop_is_busy(bus: 
         ends_s = {pulse.lease_end_s}
         while len(ends_s) < 4:
             ends_s.add(pulse.lease_end_s)
+
+
+async def test_after_an_outage_the_others_get_time_to_say_that_they_live(
+    bus: RedisBus, valkey_url: str, raw_redis: Any
+) -> None:
+    """When Redis was away every lease ran out. Whoever is back first must not take everybody's lanes: it
+    knows by its own lease that it was not the others' fault."""
+    for worker in ("w1", "w2"):
+        await bus.lanes.register(worker, lease_ttl_s=60)
+    await bus.intake.enqueue(message(1))
+    (claim,) = (await bus.lanes.claim("w2", lanes_max=1, messages_max=1, attempts_max=4)).claims
+    for worker in ("w1", "w2"):
+        await bus.lanes.beat(worker, lease_ttl_s=-1)
+    ends: set[float] = set()
+    async with Worker().pulse(bus, valkey_url):
+        while len(ends) < 4:  # the first beat, and three more with a valid lease
+            ends.add(raw_redis.zscore("{q0}:wk", "w1"))
+            await asyncio.sleep(0)
+    assert await bus.lanes.beat("w2", lease_ttl_s=60) == ()
+    assert await bus.lanes.commit(claim, handled=1)
