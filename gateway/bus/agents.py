@@ -64,7 +64,7 @@ class AgentBus:
     async def cancellations(self, worker: str) -> AsyncIterator[str]:
         """Lanes whose running turn was stopped, each once, whether this or the beat hears of it first."""
         async for cancel in subscriptions.messages(self._pool, self._keys.cancel_channel(worker)):
-            for lane in self._holdings.cancelled(worker, [cancel.decode()]):
+            for lane in self._holdings.cancelled(worker, [cancel.data.decode()]):
                 yield lane
 
     async def republish(self, replies: Sequence[Reply]) -> None:

@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 
 from gateway.bus.access import Access
 from gateway.bus.agents import AgentBus
-from gateway.bus.connection import Server, check_server, close_client, translated
+from gateway.bus.connection import check_server, close_client, translated
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.figures import Operator
 from gateway.bus.heartbeat import Heartbeat
@@ -18,6 +18,8 @@ from gateway.bus.keys import SHARDS, ShardKeys
 from gateway.bus.line import Line
 from gateway.bus.pool import Pool
 from gateway.bus.processes import ProcessName
+from gateway.bus.server import Server
+from gateway.bus.way import OneServer
 from gateway.limits import DELIVERY_TAKEOVER_S, LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX
 
 
@@ -69,12 +71,12 @@ class RedisBus:
         takeover_s: float,
     ) -> None:
         keys, where = ShardKeys(0), server.where
-        self._url = server.url
+        self._server = server
         self._keys = keys
-        self._pool = pool = Pool(client, where)
+        self._pool = pool = Pool(OneServer(client), where)
         # Two lines: a long list of replies to publish never stands in front of a message.
-        self._intake_line = Line(server.line_client(), where)
-        self._line = Line(server.line_client(), where)
+        self._intake_line = Line(OneServer(server.line_client()), where)
+        self._line = Line(OneServer(server.line_client()), where)
         self.intake = Intake(
             self._intake_line,
             keys,
@@ -94,7 +96,9 @@ class RedisBus:
         on_lost: Callable[[], None],
     ) -> Heartbeat:
         """The pulse of a registered worker, for `async with`."""
-        return Heartbeat(self._url, self._keys, self.lanes.leases, worker, on_cancel=on_cancel, on_lost=on_lost)
+        return Heartbeat(
+            self._server.heartbeat_client, self._keys, self.lanes.leases, worker, on_cancel=on_cancel, on_lost=on_lost
+        )
 
     async def close(self) -> None:
         """Leave the channels, finish what was sent, hang up."""

@@ -106,9 +106,9 @@ class Deliveries:
 
     async def activities(self, channel: str) -> AsyncIterator[Activity]:
         """Running turns of this channel's addresses, as they are announced; silent while Redis is away."""
-        async for envelope in subscriptions.messages(self._pool, self._keys.activity_channel(channel)):
+        async for heard in subscriptions.messages(self._pool, self._keys.activity_channel(channel)):
             try:
-                activity = decode(envelope)
+                activity = decode(heard.data)
             except BadEnvelope:  # lossy on purpose: of a version we do not read
                 continue
             if isinstance(activity, Activity):

@@ -14,14 +14,12 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from gateway.bus.keys import ShardKeys
 from gateway.bus.leases import REAP_LANES_MAX, Leases
 from gateway.bus.scripts import Script, script
-from gateway.limits import BEAT_EVERY_S, COMMAND_TIMEOUT_S, LEASE_TTL_S, LOOP_DEAD_AFTER_S
+from gateway.limits import BEAT_EVERY_S, LEASE_TTL_S, LOOP_DEAD_AFTER_S
 
 _TICK_EVERY_S: Final = 0.5
 
@@ -35,7 +33,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        url: str,
+        connect: Callable[[], Redis],
         keys: ShardKeys,
         leases: Leases,
         worker: str,
@@ -46,7 +44,7 @@ class Heartbeat:
         beat_every_s: float = BEAT_EVERY_S,
         loop_dead_after_s: float = LOOP_DEAD_AFTER_S,
     ) -> None:
-        self._url = url
+        self._connect = connect
         self._keys = keys
         self._leases = leases
         self._worker = worker
@@ -85,14 +83,7 @@ class Heartbeat:
 
     def _beat_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """The thread: beat, reap, tell the loop; an outage of Redis is waited out."""
-        client = Redis.from_url(
-            self._url,
-            client_name="trivet-heartbeat",
-            driver_info=None,
-            protocol=2,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=COMMAND_TIMEOUT_S,
-        )
+        client = self._connect()
         try:
             while not self._stop.wait(self._beat_every_s):
                 if time.monotonic() - self._ticked_at > self._loop_dead_after_s:

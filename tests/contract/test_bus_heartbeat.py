@@ -9,6 +9,7 @@ from typing import Any
 from gateway.bus.bus import RedisBus
 from gateway.bus.heartbeat import Heartbeat
 from gateway.bus.keys import ShardKeys
+from gateway.bus.server import Server
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Claim
 from tests.parts.bus_samples import ANNA, control, message
@@ -43,7 +44,7 @@ class Worker:
 
     def pulse(self, bus: RedisBus, url: str, *, lease_ttl_s: float = 60, loop_dead_after_s: float = 20) -> Heartbeat:
         return Heartbeat(
-            url,
+            Server.at(url).heartbeat_client,
             ShardKeys(0),
             bus.lanes.leases,
             "w1",
