@@ -26,7 +26,7 @@ from agent.turn import Batch, TurnTaker
 from gateway.contracts.entries import Session, TurnCommit
 from gateway.contracts.errors import BusError, Fenced, StoreUnavailable, TrivetError
 from gateway.contracts.messages import Activity, InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Claim, Clock, LaneBus, Scrubber, Store
+from gateway.contracts.ports import Cancel, CancelKind, Claim, Clock, LaneBus, Scrubber, Store
 from gateway.limits import (
     CLAIM_LANES_MAX,
     LEASE_TTL_S,
@@ -45,7 +45,7 @@ class Pulse(Protocol):
     """Opens the heartbeat of a registered worker: it beats, reaps and calls back in the event loop."""
 
     def __call__(
-        self, *, on_cancel: Callable[[str], None], on_lost: Callable[[], None]
+        self, *, on_cancel: Callable[[Cancel], None], on_lost: Callable[[], None]
     ) -> AbstractAsyncContextManager[object]: ...
 
 
@@ -146,7 +146,7 @@ class Worker:
             for message in found.dead:
                 await self._tell_dead(message)
             for claim in found.claims:
-                run = self._runs[str(claim.key)] = _Run(claim)
+                run = self._runs[str(claim.key)] = _Run(claim, is_stopped=claim.is_stopped)
                 run.task = asyncio.create_task(self._run_lane(run))
             if not found.claims:
                 due_s = _SAFETY_WAIT_S if found.next_due_s is None else found.next_due_s
@@ -258,15 +258,15 @@ class Worker:
     async def _watch_stops(self) -> None:
         while True:
             try:
-                async for lane in self._bus.cancellations(self._id):
-                    self._stop(lane)
+                async for cancel in self._bus.cancellations(self._id):
+                    self._stop(cancel)
             except BusError as error:
                 _log.warning("worker.stops_unheard", reason=str(error))
             await asyncio.sleep(_BUS_RETRY_S)
 
-    def _stop(self, lane: str) -> None:
-        run = self._runs.get(lane)
-        if run is not None and not run.is_stopped:
+    def _stop(self, cancel: Cancel) -> None:
+        run = self._runs.get(cancel.lane)
+        if cancel.kind is CancelKind.STOP and run is not None and not run.is_stopped:
             run.is_stopped = True
             if run.work is not None:
                 run.work.cancel()

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from redis import Redis as BlockingRedis
 from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import AuthenticationError, ClusterDownError, ConnectionError, NoPermissionError, RedisError
@@ -58,9 +59,18 @@ class Cluster:
             raise ClusterDownError(f"nobody serves hash slot {slot_of(shard)}")
         return self._owners[shard]
 
-    async def owners(self) -> frozenset[Node]:
-        """Every server that owns a shard."""
-        return frozenset([await self.owner(shard) for shard in range(self._shards)])
+    @property
+    def known(self) -> tuple[Node, ...]:
+        """The owners we have heard of, and the nodes of the URL, in any order."""
+        nodes = list({*self._owners.values(), *self._server.address.nodes})
+        random.shuffle(nodes)
+        return tuple(nodes)
+
+    async def somebody(self) -> Node:
+        """Any server that owns a shard."""
+        if not self._owners:
+            await self.look()
+        return random.choice(list(self._owners.values()))
 
     async def look(self) -> None:
         """Ask again who owns what, unless somebody has just done so."""
@@ -72,9 +82,7 @@ class Cluster:
             self._looked_at_s = asyncio.get_running_loop().time()
 
     async def _ask_somebody(self) -> Mapping[int, Node]:
-        nodes = list({*self._owners.values(), *self._server.address.nodes})
-        random.shuffle(nodes)
-        for node in nodes:
+        for node in self.known:
             client = self._server.discovery_client(node)
             try:
                 rows = await client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
@@ -127,3 +135,48 @@ class ShardWay:
 
     async def close(self) -> None:
         """The clients are shared: whoever made them hangs up."""
+
+
+class AnyWay:
+    """A way to some server of the Cluster: what is published at one is heard at all."""
+
+    def __init__(self, cluster: Cluster, clients: NodeClients) -> None:
+        self._cluster = cluster
+        self._clients = clients
+        self._chosen: Node | None = None
+
+    async def client(self) -> Redis:
+        if self._chosen is None:
+            self._chosen = await self._cluster.somebody()
+        return self._clients.of(self._chosen)
+
+    async def lost(self) -> None:
+        self._chosen = None
+        await self._cluster.look()
+
+    def guest(self, node: Node) -> Redis:
+        return self._clients.of(node)
+
+    async def close(self) -> None:
+        """The clients are shared: whoever made them hangs up."""
+
+
+def client_of_owner(server: Server, nodes: Sequence[Node], shard: int) -> BlockingRedis:
+    """For a thread of its own: the client of whoever owns the shard now, as the first of `nodes` to answer says.
+
+    Raises what redis raises.
+    """
+    for node in nodes:
+        client = server.heartbeat_client(node)
+        try:
+            rows: Any = client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
+        except (RedisError, OSError):
+            client.close()
+            continue
+        owner = owners_in(rows, shard + 1, node).get(shard)
+        if owner == node:
+            return client
+        client.close()
+        if owner is not None:
+            return server.heartbeat_client(owner)
+    raise ConnectionError("no node of the Cluster answers")

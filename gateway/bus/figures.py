@@ -56,6 +56,11 @@ class Operator:
         in_work = int(owner.rpartition(b"|")[2]) if owner else 0
         return max(0, length - in_work), owner is not None
 
+    async def is_in_work(self, key: SessionKey, fence: int) -> bool:
+        """Whether the turn with this fencing token still owns the lane."""
+        owner = await self._line.call("HGET", self._keys.own, str(key))
+        return owner is not None and int(owner.split(b"|")[-2]) == fence
+
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""
         await self._line.run(

@@ -15,15 +15,16 @@ from typing import Final
 from gateway.contracts.ids import SessionKey
 from gateway.limits import DEDUPE_BUCKET_H, DEDUPE_WINDOW_H
 
-SHARDS: Final = 1
-"""A single server is one shard. The number is stored in `meta`: another one would scatter the lanes."""
+CLUSTER_SHARDS: Final = 16
+"""A single server is one shard, a Cluster this many. The number is stored in `meta`: another one would
+scatter the lanes."""
 
 HANDLE_SEPARATOR: Final = "\x1f"
 DEDUPE_BUCKETS: Final = -(-DEDUPE_WINDOW_H // DEDUPE_BUCKET_H) + 1
 """How many buckets a look-up visits: those the window spans, and the one it begins in."""
 
 
-def shard_number(key: SessionKey, shards: int = SHARDS) -> int:
+def shard_number(key: SessionKey, shards: int) -> int:
     """The shard of a lane. It follows the owner, so that all lanes of one user lie together."""
     return zlib.crc32(str(key.owner).encode()) % shards
 
@@ -60,8 +61,15 @@ class ShardKeys:
         return self._named("own")
 
     @property
-    def attempts(self) -> str:
-        return self._named("att")
+    def past(self) -> str:
+        return self._named("past")
+
+    @property
+    def user_counts(self) -> str:
+        return self._named("ucnt")
+
+    def parked(self, owner: str) -> str:
+        return self._named(f"park:{owner}")
 
     @property
     def total(self) -> str:
@@ -191,7 +199,9 @@ DECLARED: Final = (
     KeyKind("ready", "list", _DRAINS, "lanes", "handles of lanes that wait for a worker, round robin"),
     KeyKind("delay", "zset", _DRAINS, "lanes", "handles of lanes that settle or back off, by due time in ms"),
     KeyKind("own", "hash", _DRAINS, "lanes", "lane -> worker|fence|messages, while a turn runs"),
-    KeyKind("att", "hash", _DRAINS, "lanes", "lane -> failed runs|last error, absent at zero"),
+    KeyKind("past", "hash", _DRAINS, "lanes", "lane -> failed runs|restarts|stopped messages|last error, if any"),
+    KeyKind("ucnt", "hash", _DRAINS, "lanes", "owner -> lanes of his that are ready or running, absent at zero"),
+    KeyKind("park:.+", "list", _DRAINS, "lanes", "handles of an owner's lanes that wait for one of his places"),
     KeyKind("tot", "string", _PERMANENT, "lanes", "messages in all mailboxes, for back-pressure"),
     KeyKind("fence", "string", _PERMANENT, "lanes", "the last fencing token; only grows"),
     KeyKind("wake", "list", _DRAINS, "lanes", "at most one token that wakes one idle worker"),
@@ -199,7 +209,7 @@ DECLARED: Final = (
     KeyKind(r"dd:\d+", "set", _EXPIRES, "intake", "digests of accepted message ids, per DEDUPE_BUCKET_H"),
     KeyKind("wk", "zset", _DRAINS, "leases", "worker -> end of its lease in ms"),
     KeyKind("wl:.+", "zset", _DRAINS, "leases", "handles of the lanes a worker owns, by fence"),
-    KeyKind("ctl:.+", "list", _EXPIRES, "control", "lane and fence of turns to cancel, read by the next beat"),
+    KeyKind("ctl:.+", "set", _DRAINS, "control", "kind, lane and fence of turns to cancel, until a beat has heard"),
     KeyKind("control", "stream", _PERMANENT, "control", "control requests, group `agents`"),
     KeyKind("rcpt", "stream", _PERMANENT, "deliveries", "ends of deliveries, group `agents`"),
     KeyKind("outs", "set", _PERMANENT, "deliveries", "channels that ever had a reply"),

@@ -22,9 +22,6 @@ class Outages:
         self._lines = lines
         self._probes: dict[int, asyncio.Task[None]] = {}
 
-    def is_away(self, shard: int) -> bool:
-        return shard in self._probes
-
     def present(self, shards: set[int]) -> list[int]:
         """Those of `shards` that are worth asking. Raises `BusUnavailable` when every shard is away."""
         if len(self._probes) == len(self._lines):
@@ -41,7 +38,7 @@ class Outages:
             async with asyncio.timeout(SHARD_PATIENCE_S):
                 yield
         except (TimeoutError, BusUnavailable):
-            self._note(shard)
+            self.note(shard)
 
     async def close(self) -> None:
         """Ask no more."""
@@ -51,7 +48,8 @@ class Outages:
             await asyncio.wait(self._probes.values())
         self._probes.clear()
 
-    def _note(self, shard: int) -> None:
+    def note(self, shard: int) -> None:
+        """The shard did not answer."""
         if shard not in self._probes:
             self._probes[shard] = asyncio.create_task(self._probe(shard), name=f"bus-probe-{shard}")
 

@@ -88,7 +88,7 @@ class Server:
     def _watched(self, settings: dict[str, Any]) -> Redis:
         logins = self._sentinel_settings(Retry)
         watch = Sentinel(self.address.nodes, sentinel_kwargs=logins)  # type: ignore[no-untyped-call]
-        primary: Redis = watch.master_for(self.address.service, **self._shared_settings(), **settings)  # type: ignore[no-untyped-call]
+        primary: Redis = watch.master_for(self.address.service, **self._shared_settings(), **settings)
         return primary
 
     def _url(self, node: Node | None) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import ControlKind, ControlRequest
-from gateway.contracts.ports import Claim, Verdict
+from gateway.contracts.ports import Cancel, CancelKind, Claim, Verdict
 from tests.parts.bus_samples import ANNA, BORIS, control, message, reply
 
 
@@ -73,8 +73,8 @@ async def test_stop_cancels_the_turn_and_drops_what_waits(bus: RedisBus) -> None
     await bus.intake.enqueue(message(3))
     assert await bus.intake.request_control(control(1))
     _, request = await next_request(bus.lanes.control_requests("w2"))
-    assert (request.dropped, request.was_running) == (2, True)
-    assert await bus.lanes.beat("w1", lease_ttl_s=60) == (str(ANNA),)
+    assert (request.dropped, request.was_running, request.stopped_fence) == (2, True, claim.lease.fence)
+    assert await bus.lanes.beat("w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
     assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
     assert await bus.lanes.commit(claim, handled=1)
     assert (await bus.operator.figures()).queued == 0
@@ -86,7 +86,7 @@ async def test_stop_empties_a_lane_that_nobody_runs(bus: RedisBus, settle_ms: in
     await bus.intake.enqueue(message(1), settle_ms=settle_ms)
     await bus.intake.request_control(control(1))
     _, request = await next_request(bus.lanes.control_requests("w1"))
-    assert (request.dropped, request.was_running) == (1, False)
+    assert (request.dropped, request.was_running, request.stopped_fence) == (1, False, 0)
     assert not raw_redis.exists("{q0}:mb:telegram:1", "{q0}:ready", "{q0}:delay")
     assert (await bus.intake.enqueue(message(2))).verdict is Verdict.ACCEPTED
     assert (await claim_one(bus)).messages == (message(2),)
@@ -110,7 +110,7 @@ async def test_a_cancel_is_published_as_it_happens_and_told_once(bus: RedisBus) 
         await asyncio.wait({listening}, timeout=0.05)
         if not listening.done():
             await bus.lanes.commit(claim, handled=1)
-    assert listening.result() == str(ANNA)
+    assert listening.result() == Cancel(str(ANNA), CancelKind.STOP)
     assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
 
 

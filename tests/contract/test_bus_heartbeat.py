@@ -6,12 +6,10 @@ import asyncio
 import sys
 from typing import Any
 
-from gateway.bus.bus import RedisBus
-from gateway.bus.heartbeat import Heartbeat
-from gateway.bus.keys import ShardKeys
-from gateway.bus.server import Server
+from gateway.bus.bus import Pulse, RedisBus
+from gateway.bus.heartbeat import Beating
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Claim
+from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, control, message
 
 CLAIM_AND_HANG = """
@@ -34,33 +32,24 @@ class Worker:
     """A worker that only listens to its pulse."""
 
     def __init__(self) -> None:
-        self.cancelled: list[str] = []
+        self.cancelled: list[Cancel] = []
         self.is_cancelled = asyncio.Event()
         self.is_lost = asyncio.Event()
 
-    def cancel(self, lane: str) -> None:
-        self.cancelled.append(lane)
+    def cancel(self, cancel: Cancel) -> None:
+        self.cancelled.append(cancel)
         self.is_cancelled.set()
 
-    def pulse(self, bus: RedisBus, url: str, *, lease_ttl_s: float = 60, loop_dead_after_s: float = 20) -> Heartbeat:
-        return Heartbeat(
-            Server.at(url).heartbeat_client,
-            ShardKeys(0),
-            bus.lanes.leases,
-            "w1",
-            on_cancel=self.cancel,
-            on_lost=self.is_lost.set,
-            lease_ttl_s=lease_ttl_s,
-            beat_every_s=0.01,
-            loop_dead_after_s=loop_dead_after_s,
-        )
+    def pulse(self, bus: RedisBus, *, lease_ttl_s: float = 60, loop_dead_after_s: float = 20) -> Pulse:
+        beating = Beating(lease_ttl_s, 0.01, loop_dead_after_s)
+        return bus.heartbeat("w1", on_cancel=self.cancel, on_lost=self.is_lost.set, beating=beating)
 
 
 async def test_a_blocked_event_loop_keeps_its_lease(bus: RedisBus, valkey_url: str, raw_redis: Any) -> None:
     """The loop is blocked until the lease has moved by three times its length: the thread alone can do that."""
     await bus.lanes.register("w1", lease_ttl_s=0.1)
     worker = Worker()
-    async with worker.pulse(bus, valkey_url, lease_ttl_s=0.1):
+    async with worker.pulse(bus, lease_ttl_s=0.1):
         began = raw_redis.zscore("{q0}:wk", "w1")
         while raw_redis.zscore("{q0}:wk", "w1") < began + 300:
             pass
@@ -70,7 +59,7 @@ async def test_a_blocked_event_loop_keeps_its_lease(bus: RedisBus, valkey_url: s
 async def test_a_dead_event_loop_loses_its_lease(bus: RedisBus, valkey_url: str, raw_redis: Any) -> None:
     """Whoever does not tick does not work: the beat ends while the loop is dead, and its lanes go to others."""
     await bus.lanes.register("w1", lease_ttl_s=0.1)
-    async with Worker().pulse(bus, valkey_url, lease_ttl_s=0.1, loop_dead_after_s=0.05):
+    async with Worker().pulse(bus, lease_ttl_s=0.1, loop_dead_after_s=0.05):
         while not may_be_reaped(raw_redis):
             pass
 
@@ -83,7 +72,7 @@ def may_be_reaped(raw_redis: Any) -> bool:
 
 async def test_a_lost_lease_is_reported_to_the_loop(bus: RedisBus, valkey_url: str) -> None:
     worker = Worker()
-    async with worker.pulse(bus, valkey_url):
+    async with worker.pulse(bus):
         await asyncio.wait_for(worker.is_lost.wait(), 10)
 
 
@@ -92,10 +81,10 @@ async def test_a_stop_arrives_with_the_next_beat(bus: RedisBus, valkey_url: str)
     await bus.intake.enqueue(message(1))
     await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
     worker = Worker()
-    async with worker.pulse(bus, valkey_url):
+    async with worker.pulse(bus):
         await bus.intake.request_control(control(1))
         await asyncio.wait_for(worker.is_cancelled.wait(), 10)
-    assert worker.cancelled == [str(ANNA)]
+    assert worker.cancelled == [Cancel(str(ANNA), CancelKind.STOP)]
 
 
 async def test_the_pulse_reaps_the_dead(bus: RedisBus, valkey_url: str) -> None:
@@ -104,7 +93,7 @@ async def test_the_pulse_reaps_the_dead(bus: RedisBus, valkey_url: str) -> None:
     await bus.intake.enqueue(message(1))
     await bus.lanes.claim("doomed", lanes_max=1, messages_max=1, attempts_max=4)
     await bus.lanes.beat("doomed", lease_ttl_s=-1)
-    async with Worker().pulse(bus, valkey_url):
+    async with Worker().pulse(bus):
         await asyncio.wait_for(bus.lanes.wait_for_work(timeout_s=5), 10)
         batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
         while not batch.claims:
@@ -126,7 +115,7 @@ async def test_the_lanes_of_a_killed_worker_go_to_a_living_one(bus: RedisBus, va
     await child.wait()
     await bus.lanes.register("w1", lease_ttl_s=60)
     taken: list[Claim] = []
-    async with Worker().pulse(bus, valkey_url):
+    async with Worker().pulse(bus):
         while len(taken) < 3:
             taken += (await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)).claims
             await bus.lanes.wait_for_work(timeout_s=0.1)

@@ -140,7 +140,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(data=st.data())
     def extend(self, data: st.DataObject) -> None:
         lane = data.draw(st.sampled_from(self.owned()), label="lane")
-        more = self.runner.run(self.bus.lanes.extend(self.owner(lane)))
+        more = self.runner.run(self.bus.lanes.extend(self.owner(lane), messages_max=100))
         assert list(more) == lane.waiting[lane.in_work :]
         lane.in_work = len(lane.waiting)
 
@@ -172,7 +172,7 @@ class Interleavings(RuleBasedStateMachine):
         answer = reply(f"stale-{claim.lease.fence}", claim.key)
         assert not self.runner.run(self.bus.lanes.commit(claim, handled=1, replies=[answer]))
         assert not self.runner.run(self.bus.lanes.retry_later(claim, delay_s=0, error="late"))
-        assert self.runner.run(self.bus.lanes.extend(claim)) == ()
+        assert self.runner.run(self.bus.lanes.extend(claim, messages_max=100)) == ()
 
     @rule(key=lanes)
     def stop(self, key: SessionKey) -> None:

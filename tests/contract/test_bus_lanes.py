@@ -191,11 +191,11 @@ async def test_a_fenced_worker_changes_nothing(bus: RedisBus, raw_redis: Any) ->
     await bus.lanes.register("w1", lease_ttl_s=LEASE_TTL_S)
     new = await claim_one(bus, "w2")
     await bus.intake.enqueue(message(2))
-    before = raw_redis.dump("{q0}:mb:telegram:1"), raw_redis.hgetall("{q0}:own"), raw_redis.hgetall("{q0}:att")
+    before = raw_redis.dump("{q0}:mb:telegram:1"), raw_redis.hgetall("{q0}:own"), raw_redis.hgetall("{q0}:past")
     assert not await bus.lanes.commit(old, handled=1, replies=[reply(1)])
     assert not await bus.lanes.retry_later(old, delay_s=1, error="no")
-    assert await bus.lanes.extend(old) == ()
-    after = raw_redis.dump("{q0}:mb:telegram:1"), raw_redis.hgetall("{q0}:own"), raw_redis.hgetall("{q0}:att")
+    assert await bus.lanes.extend(old, messages_max=100) == ()
+    after = raw_redis.dump("{q0}:mb:telegram:1"), raw_redis.hgetall("{q0}:own"), raw_redis.hgetall("{q0}:past")
     assert after == before
     assert (await bus.operator.figures()).outbound_pending == {}
     assert await bus.lanes.commit(new, handled=1)
@@ -204,11 +204,11 @@ async def test_a_fenced_worker_changes_nothing(bus: RedisBus, raw_redis: Any) ->
 async def test_extend_takes_new_messages_into_the_running_turn_once(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1))
     claim = await claim_one(bus)
-    assert await bus.lanes.extend(claim) == ()
+    assert await bus.lanes.extend(claim, messages_max=100) == ()
     await bus.intake.enqueue(message(2))
     await bus.intake.enqueue(message(3))
-    assert ids(await bus.lanes.extend(claim)) == ["2", "3"]
-    assert await bus.lanes.extend(claim) == ()
+    assert ids(await bus.lanes.extend(claim, messages_max=100)) == ["2", "3"]
+    assert await bus.lanes.extend(claim, messages_max=100) == ()
     assert await bus.lanes.commit(claim, handled=3)
     assert (await bus.operator.figures()).queued == 0
 

@@ -61,7 +61,7 @@ REPLY: Final = Reply(
 VALUES: Final[dict[str, Wire]] = {
     "inbound": INBOUND,
     "reply": REPLY,
-    "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True),
+    "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True, stopped_fence=7),
     "receipt": Receipt(
         DeliveryRecord("t_1:1", DeliveryState.SENT, 1, 2, 2, ("11", "12"), 1_800_000_002_000), REPLY.key, "telegram"
     ),
@@ -77,6 +77,11 @@ def test_an_envelope_is_written_as_its_golden_file_says(name: str) -> None:
 @pytest.mark.parametrize("name", VALUES)
 def test_a_golden_file_is_read_back_whole(name: str) -> None:
     assert decode((GOLDEN / f"{name}.json").read_bytes()) == VALUES[name]
+
+
+def test_a_stop_of_an_older_release_names_no_turn() -> None:
+    older = encode(VALUES["control"]).replace(b',"stopped_fence":7', b"")
+    assert decode(older) == ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True)
 
 
 def test_fields_of_a_newer_release_are_passed_over() -> None:
