@@ -60,6 +60,10 @@ class Bell:
         if self._rung:
             self._stirred.set()
 
+    def ring_all(self) -> None:
+        """Every shard is to be looked at."""
+        self.put_back(self._shards.values())
+
     async def close(self) -> None:
         """Listen no more."""
         if self._hearing is not None:
@@ -70,7 +74,10 @@ class Bell:
     async def _hear(self) -> None:
         async with aclosing(hear(self._pool, *self._shards)) as everything:
             async for heard in everything:
-                self.put_back(self._shards.values() if heard is None else [self._shards[heard.channel]])
+                if heard is None:
+                    self.ring_all()
+                else:
+                    self.put_back([self._shards[heard.channel]])
 
 
 class Bells:

@@ -32,19 +32,36 @@ class Claims:
         self._shards = shards
         self._bell = bell
         self._outages = outages
-        self._due_at_s: dict[int, float] = {}
+        self._promising: set[int] = set()  # shards whose token we took
         self._late: set[asyncio.Task[None]] = set()
         self._late_dead: list[InboundMessage] = []
 
+    async def wait(self, timeout_s: float) -> None:
+        """Return when we took the token of a shard, as one server's BLPOP does, at the latest after `timeout_s`.
+
+        All idle workers hear the bell, one gets the token, and only he goes on to claim.
+        """
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + timeout_s
+        while loop.time() < give_up_at:
+            await self._bell.wait(give_up_at - loop.time())
+            rung = self._outages.present(self._bell.take())
+            tokens = await asyncio.gather(*[self._take_token(shard) for shard in rung])
+            if any(tokens):
+                return
+
     async def claim(self, wish: Wish, lanes_max: int) -> ClaimBatch:
-        """Up to `lanes_max` lanes, in as few rounds as there are shards with much to do.
+        """Up to `lanes_max` lanes. Where a token was is asked first, then all the others, until that many are found.
 
         A round asks as many shards at once as lanes are wanted, each for its share; who gave all it was
         asked for is asked again.
         """
-        hungry = self._outages.present(self._bell.take() | self._due())
+        hungry = self._outages.present(set(range(len(self._shards))))
         random.shuffle(hungry)
+        hungry.sort(key=lambda shard: shard not in self._promising)
+        self._promising.clear()
         claims: list[Claim] = []
+        due_s: list[float] = []
         dead, self._late_dead = self._late_dead, []
         while hungry and len(claims) < lanes_max:
             wanted = lanes_max - len(claims)
@@ -53,10 +70,11 @@ class Claims:
             for shard, batch in (await self._ask(asked, wish, share)).items():
                 claims += batch.claims
                 dead += batch.dead
+                if batch.next_due_s is not None:
+                    due_s.append(batch.next_due_s)
                 if len(batch.claims) == share:
                     hungry.append(shard)
-        self._bell.put_back(hungry)
-        return ClaimBatch(tuple(claims), self._next_due_s(), tuple(dead))
+        return ClaimBatch(tuple(claims), min(due_s, default=None), tuple(dead))
 
     async def close(self) -> None:
         """Claims that are still on their way arrive and are handed back."""
@@ -82,25 +100,21 @@ class Claims:
         return batches
 
     async def _claim(self, shard: int, wish: Wish, share: int) -> ClaimBatch | None:
-        room = self._shards[shard]
         try:
-            # The token goes first: whoever claims takes it, and the claim leaves another if lanes are left.
-            _, batch = await asyncio.gather(
-                room.line.call("LPOP", room.keys.wake),
-                room.lanes.claim(
-                    wish.worker,
-                    lanes_max=share,
-                    messages_max=wish.messages_max,
-                    attempts_max=wish.attempts_max,
-                ),
+            return await self._shards[shard].lanes.claim(
+                wish.worker, lanes_max=share, messages_max=wish.messages_max, attempts_max=wish.attempts_max
             )
         except BusError:
             self._outages.note(shard)
             return None
-        self._due_at_s.pop(shard, None)
-        if batch.next_due_s is not None:
-            self._due_at_s[shard] = asyncio.get_running_loop().time() + batch.next_due_s
-        return batch
+
+    async def _take_token(self, shard: int) -> bool:
+        room, token = self._shards[shard], None
+        async with self._outages.patience(shard):
+            token = await room.line.call("LPOP", room.keys.wake)
+        if token is not None:
+            self._promising.add(shard)
+        return token is not None
 
     def _hand_back_later(self, shard: int, claiming: asyncio.Task[ClaimBatch | None]) -> None:
         task = asyncio.create_task(self._hand_back(shard, claiming))
@@ -117,12 +131,3 @@ class Claims:
                 await self._shards[shard].lanes.restart(claim)
             except BusError:  # the lease ends by itself
                 return
-
-    def _due(self) -> set[int]:
-        now = asyncio.get_running_loop().time()
-        return {shard for shard, at_s in self._due_at_s.items() if at_s <= now}
-
-    def _next_due_s(self) -> float | None:
-        if not self._due_at_s:
-            return None
-        return max(0.0, min(self._due_at_s.values()) - asyncio.get_running_loop().time())

@@ -19,21 +19,28 @@ async def read_rung(
 ) -> tuple[int, Sequence[T]]:
     """The first shard that has something for us, and what; nothing after `wait_s` (at most BUS_WAIT_MAX_S).
 
-    Nothing is held while another shard is asked, so a caller that is cancelled loses nothing.
+    Who does not wait sees what is there now, in whichever shard. Nothing is held while another shard is
+    asked, so that a caller who is cancelled loses nothing.
     """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + min(wait_s, BUS_WAIT_MAX_S)
+    if wait_s <= 0:
+        bell.ring_all()
     while True:
         rung = outages.present(bell.take())
         random.shuffle(rung)
         while rung:
             shard = rung.pop()
-            found: Sequence[T] = ()
-            async with outages.patience(shard):
-                found = await look(shard)
+            found: Sequence[T] = []
+            try:
+                async with outages.patience(shard):
+                    found = await look(shard)
+            except BaseException:  # cancelled: what the look was given waits there
+                bell.put_back([shard, *rung])
+                raise
             if found:
                 bell.put_back([shard, *rung])
                 return shard, found
         if loop.time() >= give_up_at:
-            return 0, ()
+            return 0, []
         await bell.wait(give_up_at - loop.time())

@@ -33,10 +33,9 @@ class SpreadLanes:
         self._rooms = Placing([shard.lanes for shard in shards])
         self._pool = pool
         self._outages = outages
-        self._wake = bells.hang(lambda keys: keys.wake)
         self._control_bell = bells.hang(lambda keys: keys.control)
         self._receipt_bell = bells.hang(lambda keys: keys.receipts)
-        self._claims = Claims(shards, self._wake, outages)
+        self._claims = Claims(shards, bells.hang(lambda keys: keys.wake), outages)
 
     async def register(self, worker: str, *, lease_ttl_s: float) -> None:
         """With every shard that answers; with the others the first beat that they answer finds no lease."""
@@ -51,7 +50,7 @@ class SpreadLanes:
         return await self._claims.claim(Wish(worker, messages_max, attempts_max), lanes_max)
 
     async def wait_for_work(self, *, timeout_s: float) -> None:
-        await self._wake.wait(timeout_s)
+        await self._claims.wait(timeout_s)
 
     async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
         return await self._rooms.of(claim.key).commit(claim, handled=handled, replies=replies)

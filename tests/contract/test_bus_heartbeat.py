@@ -6,6 +6,8 @@ import asyncio
 import sys
 from typing import Any
 
+import pytest
+
 from gateway.bus.bus import Pulse, RedisBus
 from gateway.bus.heartbeat import Beating
 from gateway.contracts.ids import SessionKey
@@ -70,6 +72,7 @@ def may_be_reaped(raw_redis: Any) -> bool:
     return bool(raw_redis.zscore("{q0}:wk", "w1") < seconds * 1000 + micros / 1000)
 
 
+@pytest.mark.one_shard
 async def test_a_lost_lease_is_reported_to_the_loop(bus: RedisBus, valkey_url: str) -> None:
     worker = Worker()
     async with worker.pulse(bus):

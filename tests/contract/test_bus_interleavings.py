@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from redis import Redis
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.ids import SessionKey
@@ -48,10 +47,10 @@ class Interleavings(RuleBasedStateMachine):
     """Each rule is one call of one participant; hypothesis looks for the order that breaks a promise."""
 
     url: ClassVar[str]
+    redis: ClassVar[Any]
 
     def __init__(self) -> None:
         super().__init__()
-        self.redis: Any = Redis.from_url(self.url, protocol=2)
         self.redis.flushall()
         self.runner = asyncio.Runner()
         self.bus: RedisBus = self.runner.run(open_bus(self.url, lane_messages_max=LANE_MAX))
@@ -67,7 +66,6 @@ class Interleavings(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.runner.run(self.bus.close())
         self.runner.close()
-        self.redis.close()
 
     @rule(key=lanes)
     def enqueue(self, key: SessionKey) -> None:
@@ -224,9 +222,9 @@ def lane_of(handle: bytes) -> bytes:
     return handle.partition(b"\x1f")[0]
 
 
-def test_no_interleaving_breaks_a_promise(valkey_url: str) -> None:
+def test_no_interleaving_breaks_a_promise(valkey_url: str, raw_redis: Any) -> None:
     class OnServer(Interleavings):
-        url = valkey_url
+        url, redis = valkey_url, raw_redis
 
     run_state_machine_as_test(
         OnServer,

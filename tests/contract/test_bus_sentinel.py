@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,19 +16,10 @@ from tests.parts.bus_samples import ANNA, BORIS, address, control, message, repl
 from tests.parts.redis_sets import SentinelSet
 
 
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SentinelSet]:
-    """One set for the module; its tests change the primary, never end a server."""
-    servers = SentinelSet(tmp_path_factory.mktemp("sentinel"))
-    servers.start()
-    yield servers
-    servers.stop()
-
-
 @pytest.fixture
-def sentinel_url(watched: SentinelSet) -> str:
-    watched.primary.ask("FLUSHALL")
-    return watched.url
+def watched(sentinel_set: SentinelSet) -> SentinelSet:
+    sentinel_set.primary.ask("FLUSHALL")
+    return sentinel_set
 
 
 async def enqueue(bus: RedisBus, what: InboundMessage) -> Admission:
@@ -40,8 +31,8 @@ async def enqueue(bus: RedisBus, what: InboundMessage) -> Admission:
             continue
 
 
-async def test_every_room_finds_the_new_primary(watched: SentinelSet, sentinel_url: str) -> None:
-    bus = await open_bus(sentinel_url)
+async def test_every_room_finds_the_new_primary(watched: SentinelSet) -> None:
+    bus = await open_bus(watched.url)
     await bus.lanes.register("w1", lease_ttl_s=60)
     await enqueue(bus, message(1))
     heard = bus.deliveries.activities("telegram")
