@@ -160,11 +160,15 @@ class Worker:
         claim = run.claim
         try:
             await self._answer(run)
-        except Fenced:
+        except Fenced as error:
+            # As a rule somebody else has the lane, and giving it back is refused. If Redis lost the claim of
+            # that somebody, it is ours by Redis and his by SQL: it waits until the fences have caught up.
             _log.warning("turn.fenced", lane=str(claim.key))
+            await self._give_back(claim, error)
         except BusError as error:
-            # The SQL commit stands; the lease runs out and the next claim publishes what is unsent.
+            # The SQL commit stands; the next claim publishes what is unsent.
             _log.warning("turn.bus_lost", lane=str(claim.key), reason=str(error))
+            await self._give_back(claim, error)
         except StoreUnavailable as error:
             _log.warning("turn.put_off", lane=str(claim.key), attempts=claim.attempts, reason=str(error))
             await self._give_back(claim, error)

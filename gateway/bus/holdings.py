@@ -77,7 +77,7 @@ class Holdings:
         """
         meant: list[Cancel] = []
         early: set[str] = set()
-        for word in (*self._early.pop(worker, ()), *cancels):
+        for word in sorted({*self._early.pop(worker, ()), *cancels}, reverse=True):  # a stop before a restart
             kind, lane, fence = word.split(HANDLE_SEPARATOR)
             if kind not in _KINDS:  # of a newer release, side by side with ours
                 continue

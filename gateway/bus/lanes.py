@@ -40,6 +40,7 @@ class Lanes:
         self._holdings = holdings
         self._turns_max = turns_max
         self._claiming = asyncio.Lock()
+        self._unsettled: list[Claim] = []
 
     async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
         """Lease up to `lanes_max` ready lanes; an empty batch when nothing is ready or the lease is lost.
@@ -50,6 +51,7 @@ class Lanes:
         keys = self._keys
         # One at a time: what a claim may give again depends on what the one before was answered.
         async with self._claiming:
+            await self._settle(worker)
             answer = await self._scripts.run(
                 "claim",
                 (keys.workers, keys.fence, keys.dead_letters),
@@ -84,29 +86,22 @@ class Lanes:
         What was claimed and not handled is ready again, in order, at the tail of the ready list.
         """
         keys = self._keys
-        arguments: list[Word] = [*_proof(claim), handled, keys.published("")]
+        arguments: list[Word] = [handled, keys.published("")]
         for reply in replies:
             arguments.extend(reply_arguments(reply))
         streams = (keys.outbound(reply.address.channel) for reply in replies)
-        answer = await self._scripts.run("commit", (keys.outbound_channels, *streams), arguments)
-        self._let_go(claim)
-        return bool(answer)
+        return await self._end("commit", claim, (keys.outbound_channels, *streams), arguments)
 
     async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
         """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
-        arguments = (*_proof(claim), int(delay_s * 1000), error[:ERROR_CHARS_MAX])
-        answer = await self._scripts.run("retry_later", arguments=arguments)
-        self._let_go(claim)
-        return bool(answer)
+        return await self._end("retry_later", claim, (), (int(delay_s * 1000), error[:ERROR_CHARS_MAX]))
 
     async def restart(self, claim: Claim) -> bool:
         """Give the lane back to start at once, without counting a failed run. False: fenced.
 
         It is in front RESTARTS_IN_FRONT_MAX times, then at the tail; without messages it is gone.
         """
-        answer = await self._scripts.run("restart", arguments=_proof(claim))
-        self._let_go(claim)
-        return bool(answer)
+        return await self._end("restart", claim, (), ())
 
     async def revoke(self, key: SessionKey, fence: int) -> bool:
         """Take the lane from whoever runs the turn with this fence; its messages are stopped. False: nobody does."""
@@ -144,8 +139,21 @@ class Lanes:
             await self.retry_later(claim, delay_s=delay_s, error=str(error))
             return None
 
-    def _let_go(self, claim: Claim) -> None:
-        self._holdings.drop(claim.lease.worker, str(claim.key), claim.lease.fence)
+    async def _end(self, name: str, claim: Claim, keys: Sequence[str], arguments: Sequence[Word]) -> bool:
+        """The end of a run: nobody here works for the lane any more, whatever Redis says or does not say."""
+        try:
+            return bool(await self._scripts.run(name, keys, (*_proof(claim), *arguments)))
+        except BaseException:
+            self._unsettled.append(claim)
+            raise
+        finally:
+            self._holdings.drop(claim.lease.worker, str(claim.key), claim.lease.fence)
+
+    async def _settle(self, worker: str) -> None:
+        """Runs whose end Redis did not answer: if it did not arrive, the lane is still ours and goes back."""
+        for claim in [claim for claim in self._unsettled if claim.lease.worker == worker]:
+            await self._scripts.run("restart", arguments=_proof(claim))
+            self._unsettled.remove(claim)
 
 
 def _proof(claim: Claim) -> tuple[str, str, int]:

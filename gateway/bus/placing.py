@@ -11,7 +11,11 @@ from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
 
 T = TypeVar("T")
-_SEPARATOR: Final = "/"
+_SEPARATOR: Final = "."  # fit for a path of the operator's API
+
+
+class NotSigned(BusError):
+    """An entry id that no shard of this bus gave out."""
 
 
 class Placing(Generic[T]):
@@ -37,8 +41,8 @@ class Placing(Generic[T]):
         return f"{shard}{_SEPARATOR}{entry_id}"
 
     def signed(self, entry_id: str) -> tuple[int, str]:
-        """The shard and its own id of the entry. Raises `BusError` for an id that nobody signed."""
+        """The shard and its own id of the entry. Raises `NotSigned`."""
         shard, separator, own = entry_id.partition(_SEPARATOR)
         if not separator or not shard.isdecimal() or int(shard) >= len(self._shards):
-            raise BusError(f"not an entry of this bus: {entry_id[:40]!r}")
+            raise NotSigned(f"not an entry of this bus: {entry_id[:40]!r}")
         return int(shard), own

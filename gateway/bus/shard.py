@@ -58,7 +58,7 @@ class Shard:
         self.lanes = AgentBus(line, pool, keys, scripts, turns_max=terms.caps.turns_max)
         self.access = Access(line, pool, keys)
         self.deliveries = Deliveries(line, pool, keys, terms.process, takeover_s=terms.takeover_s)
-        self.operator = Operator(line, keys)
+        self.operator = Operator(line, keys, scripts)
 
     async def close(self) -> None:
         """Leave the channels, finish what was sent, hang up."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gateway.bus.placing import Placing
+from gateway.bus.placing import NotSigned, Placing
 from gateway.bus.shard import Shard
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import QueueFigures
+from gateway.contracts.ports import DeadLetter, QueueFigures
 
 
 class SpreadAccess:
@@ -66,6 +67,29 @@ class SpreadOperator:
 
     async def is_in_work(self, key: SessionKey, fence: int) -> bool:
         return await self._rooms.of(key).is_in_work(key, fence)
+
+    async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
+        found = await asyncio.gather(*[shard.operator.dead_letters(limit) for shard in self._shards])
+        letters = [
+            replace(letter, entry_id=self._rooms.sign(number, letter.entry_id))
+            for number, group in enumerate(found)
+            for letter in group
+        ]
+        return sorted(letters, key=lambda letter: letter.died_at_ms, reverse=True)[:limit]
+
+    async def retry_dead(self, entry_id: str) -> bool:
+        try:
+            number, own_id = self._rooms.signed(entry_id)
+        except NotSigned:
+            return False
+        return await self._shards[number].operator.retry_dead(own_id)
+
+    async def drop_dead(self, entry_id: str) -> bool:
+        try:
+            number, own_id = self._rooms.signed(entry_id)
+        except NotSigned:
+            return False
+        return await self._shards[number].operator.drop_dead(own_id)
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         await self._rooms.named(channel).report_channel(channel, state, ttl_s=ttl_s)

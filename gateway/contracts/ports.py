@@ -319,6 +319,18 @@ class QueueFigures:
     channels_connected: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Something that was given up. `message` is None for what is no inbound message, or cannot be read."""
+
+    entry_id: str
+    died_at_ms: int
+    reason: str
+    attempts: int
+    error: str
+    message: InboundMessage | None
+
+
 class LaneDepth(Protocol):
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
         """Messages waiting in a lane behind those of a running turn, and whether a turn runs."""
@@ -331,6 +343,18 @@ class LaneDepth(Protocol):
 
 class OperatorBus(LaneDepth, Protocol):
     async def figures(self) -> QueueFigures: ...
+
+    async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
+        """The newest dead letters, newest first."""
+        ...
+
+    async def retry_dead(self, entry_id: str) -> bool:
+        """Put a dead message back on its lane, behind what waits there. False: it is no dead message."""
+        ...
+
+    async def drop_dead(self, entry_id: str) -> bool:
+        """Forget a dead letter. False: there is none with this id."""
+        ...
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""

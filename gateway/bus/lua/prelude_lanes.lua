@@ -107,13 +107,14 @@ local function end_run(lane, handle, worker)
   call('HDEL', own, lane)
   call('ZREM', worker_lanes .. worker, handle)
   local mailbox = mailboxes .. lane
-  local withdrawn = call('LREM', mailbox, 0, WITHDRAWN)
+  local left = call('LLEN', mailbox)
+  local withdrawn = left > 0 and call('LREM', mailbox, 0, WITHDRAWN) or 0
   if withdrawn > 0 then
     call('DECRBY', total, withdrawn)
     local failures, restarts, stopped, failure = past_of(lane)
     set_past(lane, failures, restarts, math.max(0, stopped - withdrawn), failure)
   end
-  if call('LLEN', mailbox) > 0 then
+  if left > withdrawn then
     return true
   end
   vanish(lane, handle)
@@ -123,8 +124,12 @@ end
 -- After a run: the lane goes behind the others, first those of its user, then everybody's.
 local function go_to_the_tail(handle)
   local user = user_of(handle)
-  call('RPUSH', parks .. user, handle)
-  free_place(user)
+  if call('EXISTS', parks .. user) == 0 then
+    call('RPUSH', ready, handle) -- nobody waits for its place
+  else
+    call('RPUSH', parks .. user, handle)
+    free_place(user)
+  end
 end
 
 -- After a run that was cut short: the lane keeps its place and is next.
