@@ -104,15 +104,9 @@ class Deliveries:
         if channel in self._channels:
             self._channels[channel].reader.finished(entry_id)
 
-    async def activities(self, channel: str) -> AsyncIterator[Activity]:
+    def activities(self, channel: str) -> AsyncIterator[Activity]:
         """Running turns of this channel's addresses, as they are announced; silent while Redis is away."""
-        async for envelope in subscriptions.messages(self._pool, self._keys.activity_channel(channel)):
-            try:
-                activity = decode(envelope)
-            except BadEnvelope:  # lossy on purpose: of a version we do not read
-                continue
-            if isinstance(activity, Activity):
-                yield activity
+        return activities_in(self._pool, self._keys.activity_channel(channel))
 
     async def publish_notice(self, reply: Reply) -> None:
         """A reply that no turn made; deduplicated by its id."""
@@ -168,3 +162,14 @@ async def _all_of_them(consumers: Sequence[str]) -> Sequence[str]:
 def _since_published(entry_id: str, record: DeliveryRecord) -> DeliveryRecord:
     """A stream's entry ids begin with the time in milliseconds."""
     return replace(record, published_at_ms=int(entry_id.partition("-")[0]))
+
+
+async def activities_in(pool: Pool, pubsub_channel: str) -> AsyncIterator[Activity]:
+    """The activities that are announced in one pub/sub channel."""
+    async for heard in subscriptions.messages(pool, pubsub_channel):
+        try:
+            activity = decode(heard.data)
+        except BadEnvelope:  # lossy on purpose: of a version we do not read
+            continue
+        if isinstance(activity, Activity):
+            yield activity

@@ -15,15 +15,16 @@ from typing import Final
 from gateway.contracts.ids import SessionKey
 from gateway.limits import DEDUPE_BUCKET_H, DEDUPE_WINDOW_H
 
-SHARDS: Final = 1
-"""A single server is one shard. The number is stored in `meta`: another one would scatter the lanes."""
+CLUSTER_SHARDS: Final = 16
+"""A single server is one shard, a Cluster this many. The number is stored in `meta`: another one would
+scatter the lanes."""
 
 HANDLE_SEPARATOR: Final = "\x1f"
 DEDUPE_BUCKETS: Final = -(-DEDUPE_WINDOW_H // DEDUPE_BUCKET_H) + 1
 """How many buckets a look-up visits: those the window spans, and the one it begins in."""
 
 
-def shard_number(key: SessionKey, shards: int = SHARDS) -> int:
+def shard_number(key: SessionKey, shards: int) -> int:
     """The shard of a lane. It follows the owner, so that all lanes of one user lie together."""
     return zlib.crc32(str(key.owner).encode()) % shards
 

@@ -67,11 +67,6 @@ class Places:
         """A chunk was sent again although an earlier attempt may have arrived."""
         await self._line.call("HINCRBY", self._keys.ambiguous, channel, 1)
 
-    async def ambiguous(self) -> dict[str, int]:
-        """By channel, how often that happened."""
-        counts = await self._line.call("HGETALL", self._keys.ambiguous)
-        return {channel.decode(): int(count) for channel, count in counts.items()}
-
     async def _other_ids(self, key: str, chats: Sequence[str]) -> Sequence[str]:
         if not chats:
             return ()

@@ -175,6 +175,30 @@ class Whereabouts:
     updated_at_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class MessageTrace:
+    """One inbound message of a turn: when the turn took it, and when it was answered (0: not yet)."""
+
+    message_id: str
+    taken_at_ms: int
+    answered_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTrace:
+    """What SQL knows of one turn, from its messages to its replies. `finished_at_ms` is 0 while it runs."""
+
+    turn_id: str
+    key: SessionKey
+    state: str
+    runs: int
+    error_reference: str
+    started_at_ms: int
+    finished_at_ms: int
+    messages: tuple[MessageTrace, ...]
+    replies: tuple[Whereabouts, ...]
+
+
 class ControlKind(StrEnum):
     STOP = "stop"
     STATUS = "status"

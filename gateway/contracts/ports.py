@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -28,6 +28,7 @@ from gateway.contracts.messages import (
     InboundMessage,
     Receipt,
     Reply,
+    TurnTrace,
     Whereabouts,
 )
 
@@ -384,6 +385,7 @@ class QueueFigures:
     workers_alive: int
     outbound_pending: dict[str, int]
     channels_connected: dict[str, str]
+    ambiguous_sends: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +412,10 @@ class LaneDepth(Protocol):
 
 class OperatorBus(LaneDepth, Protocol):
     async def figures(self) -> QueueFigures: ...
+
+    async def delivery_records(self, key: SessionKey, reply_ids: Sequence[str]) -> Sequence[DeliveryRecord]:
+        """What the ledger says of replies of a key, for as long as it lives; PENDING when it says nothing."""
+        ...
 
     async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
         """The newest dead letters, newest first."""
@@ -523,6 +529,10 @@ class Store(Protocol):
 
     async def recent_deliveries(self, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
         """How far the newest replies of a key came (None: of all keys), newest first."""
+        ...
+
+    async def trace(self, id_: str) -> TurnTrace | None:
+        """The turn that `id_` belongs to: an inbound message's id, a turn's or a reply's."""
         ...
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:

@@ -66,4 +66,4 @@ async def test_a_chat_that_moves_back_is_no_loop(bus: RedisBus) -> None:
 async def test_ambiguous_sends_are_counted_by_channel(bus: RedisBus) -> None:
     for channel in ("telegram", "slack", "telegram"):
         await bus.places.count_ambiguous(channel)
-    assert await bus.places.ambiguous() == {"telegram": 2, "slack": 1}
+    assert (await bus.operator.figures()).ambiguous_sends == {"telegram": 2, "slack": 1}

@@ -88,7 +88,7 @@ class CrashRun:
         for _ in range(TRIES):
             await self.victim.arm(point.name, passage=passage, number=number)
             self.victim.trap = (point.name, str(passage), str(int(number)))  # points of a start are passed there
-            provoking = asyncio.create_task(provoke())
+            provoking = asyncio.ensure_future(provoke())
             while not (is_reached() or provoking.done()):
                 await asyncio.sleep(POLL_S)
             await _within(REACHED_WITHIN_S, is_reached)

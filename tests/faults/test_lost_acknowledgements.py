@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -40,7 +39,7 @@ async def test_a_hundred_replies_with_lost_acknowledgements(
             setattr(town.stage.faults, "drop_before" if chance.random() < CUT_BEFORE_SHARE else "drop_after", 1)
             for person, place in zip(people, places, strict=True):
                 await town.stage.say(person.id, place.id, f"question {number}")
-            await until(partial(_all_end_with, town, places, f"question {number}"))
+            await until(partial(_is_answered, town, places, f"question {number}"))
         await until_delivered(bus, town.platform)
     marked = 0
     for place in places:
@@ -49,7 +48,7 @@ async def test_a_hundred_replies_with_lost_acknowledgements(
         bare = [text.removeprefix(MARK).strip() for text in texts]
         assert list(dict.fromkeys(bare)) == [f"echo: question {number}" for number in range(ROUNDS)]
         assert max(Counter(text for text in texts if not text.startswith(MARK)).values()) == 1
-    counted = (await bus.places.ambiguous()).get(town.platform, 0)
+    counted = (await bus.operator.figures()).ambiguous_sends.get(town.platform, 0)
     with capsys.disabled():
         print(
             f"\n{town.platform}: {ROUNDS * CHATS} replies, {ROUNDS} cut: 0 lost, 0 unmarked duplicates, {marked} marked"
@@ -57,9 +56,5 @@ async def test_a_hundred_replies_with_lost_acknowledgements(
     assert counted == marked
 
 
-def _all_end_with(town: Town, places: Sequence[Place], wanted: str) -> bool:
-    return all(_last(town, place).endswith(wanted) for place in places)
-
-
-def _last(town: Town, place: Place) -> str:
-    return (town.texts(place) or [""])[-1]
+def _is_answered(town: Town, places: list[Place], question: str) -> bool:
+    return all((town.texts(place) or [""])[-1].endswith(question) for place in places)

