@@ -16,7 +16,6 @@ CONNECT_TIMEOUT_S: Final = 20.0
 PING_EVERY_S: Final = 5.0
 WATCH_EVERY_S: Final = 1.0
 DEAD_AFTER_S: Final = 12.0  # the SDK looks every ping; what it has not mended by then we build anew
-HELLO_WITHIN_S: Final = 10.0
 RETRY_FIRST_S: Final = 1.0
 RETRY_CAP_S: Final = 60.0
 
