@@ -42,7 +42,6 @@ class IgnoreReason(StrEnum):
     OTHER_BOT = "other_bot"
     AUTOMATIC_FORWARD = "automatic_forward"
     NOT_AN_EDIT = "not_an_edit"
-    DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
