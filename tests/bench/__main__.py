@@ -1,34 +1,37 @@
-"""`make bench`, or `python -m tests.bench [--quick] [--only NAME] [--json FILE]`."""
+"""`make bench`, or `python -m tests.bench [NAME …] [--quick] [--json FILE]`; `make bench ARGS="lanes scale"`."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from pathlib import Path
 
+import uvloop
 from rich.console import Console
 
 from tests.bench.figures import Findings
-from tests.bench.measures import FULL, MEASURES, QUICK, Size
 from tests.bench.processes import BenchFailed
+from tests.bench.programme import PROGRAMME
 from tests.bench.report import machine, print_tables, write_json
+from tests.bench.sizes import FULL, QUICK, Size
 
 TABLE_WIDTH_MIN = 140
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="What Trivet costs. Loopback only.")
-    parser.add_argument("--quick", action="store_true", help="fewer messages: less than a minute instead of several")
-    parser.add_argument("--only", action="append", choices=MEASURES, help="this experiment; may be given again")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these of: {', '.join(PROGRAMME)}")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: to see that it works, not how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was found there, too")
     options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in PROGRAMME]:
+        parser.error(f"there is no {unknown[0]}; there are {', '.join(PROGRAMME)}")
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(console.width, TABLE_WIDTH_MIN))
     before = machine()
     try:
-        findings = asyncio.run(_measure(options.only or list(MEASURES), QUICK if options.quick else FULL))
+        findings = uvloop.run(_measure(options.names or list(PROGRAMME), QUICK if options.quick else FULL))
     except BenchFailed as failure:
         sys.stderr.write(f"bench: {failure}\n")
         return 1
@@ -43,7 +46,7 @@ async def _measure(names: list[str], size: Size) -> dict[str, Findings]:
     findings = {}
     for name in names:
         sys.stderr.write(f"bench: {name} …\n")
-        findings[name] = await MEASURES[name](size)
+        findings[name] = await PROGRAMME[name](size)
     return findings
 
 

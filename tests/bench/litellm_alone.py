@@ -20,7 +20,7 @@ from agent.prompts.library import PROMPTS
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.messages import CleanText
 from tests.bench.chats import QUESTION
-from tests.bench.processes import first_line, running
+from tests.bench.processes import said, running
 from tests.bench.product import ROOT
 
 CALLS: Final = 200
@@ -35,7 +35,7 @@ async def cpu_ms_per_call(url: str, cores: Collection[int]) -> float:
     """Measured in a new process."""
     command = (sys.executable, "-m", "tests.bench.litellm_alone", url)
     async with running(command, {**os.environ, "PYTHONPATH": str(ROOT)}, cores=cores) as process:
-        return float((await first_line(process))["cpu_ms"])
+        return float((await said(process))["cpu_ms"])
 
 
 async def measure(url: str) -> float:

@@ -43,14 +43,14 @@ async def running(
         await _ended(process)
 
 
-async def first_line(process: Process) -> Any:
-    """The JSON that a process says first. Raises `BenchFailed`."""
+async def said(process: Process, *, within_s: float = FIRST_LINE_TIMEOUT_S) -> Any:
+    """The JSON that a process says in one line. Raises `BenchFailed`."""
     assert process.stdout is not None
     try:
-        line = await asyncio.wait_for(process.stdout.readline(), FIRST_LINE_TIMEOUT_S)
+        line = await asyncio.wait_for(process.stdout.readline(), within_s)
         return json.loads(line)
     except (TimeoutError, ValueError) as error:
-        raise BenchFailed(f"process {process.pid} did not say where it listens") from error
+        raise BenchFailed(f"process {process.pid} did not say what it was asked for") from error
 
 
 def pin(pid: int, cores: Collection[int]) -> None:

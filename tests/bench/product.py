@@ -9,7 +9,7 @@ import secrets
 import sys
 import tempfile
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -42,14 +42,36 @@ class Product:
         supervisor = psutil.Process(self.process.pid)
         return [supervisor, *supervisor.children(recursive=True)]
 
+    def staff(self) -> dict[str, list[psutil.Process]]:
+        """Every process by its role; agents, of which there may be several, by number, too."""
+        staff: dict[str, list[psutil.Process]] = {}
+        for process in self.tree():
+            staff.setdefault(_role(process), []).append(process)
+        if len(agents := staff.get("agent", [])) > 1:
+            del staff["agent"]
+            staff.update({f"agent {number}": [agent] for number, agent in enumerate(agents, 1)})
+        return staff
+
     def cpu_s(self) -> dict[str, float]:
-        """The CPU time each process has spent so far, user and system, by its role."""
-        times = {_role(process): process.cpu_times() for process in self.tree()}
-        return {role: spent.user + spent.system for role, spent in times.items()}
+        """The CPU time that each role has spent so far, user and system."""
+        return spent_s(self.staff())
 
     def memory(self) -> tuple[RoleMemory, ...]:
         """What each process holds now."""
         return tuple(memory_of(process) for process in self.tree())
+
+
+def spent_s(staff: Mapping[str, Sequence[psutil.Process]]) -> dict[str, float]:
+    """The CPU time that everybody has spent so far, user and system."""
+    return {name: sum(_cpu_s(process) for process in processes) for name, processes in staff.items()}
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    try:
+        spent = process.cpu_times()
+    except psutil.NoSuchProcess:  # a database's child, for a connection that was closed
+        return 0.0
+    return spent.user + spent.system
 
 
 def memory_of(process: psutil.Process) -> RoleMemory:

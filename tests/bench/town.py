@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from tests.bench.processes import first_line, running
+from tests.bench.processes import said, running
 
 ANSWER_TIMEOUT_S: Final = 120.0
 IDLE_CONNECTION_S: Final = 2.0  # less than the five after which the server hangs up, maybe just as we write
@@ -36,8 +36,9 @@ class Chat:
 class Town:
     """The control API of the emulators, as far as the bench needs it."""
 
-    def __init__(self, client: aiohttp.ClientSession, access: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, client: aiohttp.ClientSession, access: Mapping[str, Mapping[str, str]], pid: int) -> None:
         self.access = access
+        self.pid = pid
         self._client = client
         self._heard: dict[tuple[str, str, bool], asyncio.Future[float]] = {}
 
@@ -99,11 +100,11 @@ async def open_town(cores: Collection[int]) -> AsyncIterator[Town]:
     """The emulators without their rate limits, on `cores`."""
     command = (sys.executable, "-m", "channels.emulators", "--port", "0", "--unlimited")
     async with running(command, dict(os.environ), cores=cores) as process:
-        served = await first_line(process)
+        served = await said(process)
         access = {name: keys for name, keys in served.items() if isinstance(keys, dict)}
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_S)
         async with aiohttp.ClientSession(served["playground"], connector=connector) as client:
-            town = Town(client, access)
+            town = Town(client, access, process.pid)
             listening = asyncio.create_task(town.listen())
             try:
                 yield town
