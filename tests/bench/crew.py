@@ -20,13 +20,12 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.bus.keys import ShardKeys
 from tests.bench.databases import DATABASES, Database
 from tests.bench.desk import Desk
-from tests.bench.processes import BenchFailed, running
+from tests.bench.processes import BenchFailed, running, tail
 from tests.bench.product import settings
+from tests.bench.watching import until
 
 HIRE_TIMEOUT_S: Final = 30.0
-LOOK_EVERY_S: Final = 0.01
 PLENTY: Final = 1_000_000
-_LOG_TAIL: Final = 2_000
 
 
 class Floor:
@@ -38,11 +37,12 @@ class Floor:
 
     async def workers(self) -> set[int]:
         """Process ids of the workers with a lease."""
-        return {_pid(worker) for worker in await self._redis.zrange(self._keys.workers, 0, -1)}
+        workers: Any = await self._redis.zrange(self._keys.workers, 0, -1)
+        return {_pid(worker) for worker in workers}
 
     async def owners(self) -> dict[str, int]:
         """The process that works on each lane."""
-        owned: Mapping[bytes, bytes] = await self._redis.hgetall(self._keys.own)
+        owned: Any = await self._redis.hgetall(self._keys.own)
         return {lane.decode(): _pid(owner) for lane, owner in owned.items()}
 
     async def close(self) -> None:
@@ -74,19 +74,28 @@ class Crew:
             agent = running((sys.executable, "-m", "agent"), self._environment, log=self._log)
             self.agents.append(await self._exits.enter_async_context(agent))
         wanted = {agent.pid for agent in self.agents}
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HIRE_TIMEOUT_S):
-                while not wanted <= await self.floor.workers():
-                    await asyncio.sleep(LOOK_EVERY_S)
-                return
-        self._log.seek(0)
-        raise BenchFailed(f"an agent did not start:\n{self._log.read().decode(errors='replace')[-_LOG_TAIL:]}")
+
+        async def are_registered() -> bool:
+            return wanted <= await self.floor.workers()
+
+        try:
+            await until(are_registered, within_s=HIRE_TIMEOUT_S)
+        except TimeoutError:
+            raise BenchFailed(f"an agent did not start:\n{tail(self._log)}") from None
 
     def kill(self) -> int:
         """SIGKILL the oldest agent; its process id."""
         agent = self.agents.pop(0)
         agent.kill()
         return agent.pid
+
+    async def dismiss(self) -> None:
+        """Everybody finishes what is running and goes, all at once."""
+        for agent in self.agents:
+            with contextlib.suppress(ProcessLookupError):
+                agent.terminate()
+        await asyncio.gather(*(agent.wait() for agent in self.agents))
+        self.agents.clear()
 
     def staff(self) -> dict[str, Sequence[psutil.Process]]:
         """Every process by what it does."""
@@ -120,5 +129,6 @@ async def open_crew(kind: str, **agent: Any) -> AsyncIterator[Crew]:
         environment = settings(folder, {}, {**own, **chosen})
         desk = await stack.enter_async_context(Desk(bus))
         exits = await stack.enter_async_context(contextlib.AsyncExitStack())
-        yield Crew(desk, floor, database, psutil.Process(server.pid), url, [], environment, log, exits)
-
+        crew = Crew(desk, floor, database, psutil.Process(server.pid), url, [], environment, log, exits)
+        yield crew
+        await crew.dismiss()

@@ -92,7 +92,8 @@ class Desk:
         began_s = loop.time()
         await writing
         async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            return await heard - began_s
+            heard_s: float = await heard
+        return heard_s - began_s
 
     async def _deliver_for_ever(self) -> None:
         while True:

@@ -56,10 +56,14 @@ class Findings:
 
 def memory_grid(state: str, roles: Sequence[RoleMemory]) -> Grid:
     """What processes held when they were looked at in some state, and all of them together."""
-    rows = [(role.role, role.rss_mb, role.pss_mb, role.uss_mb) for role in roles]
-    total = ("all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True)))
-    headings = ("process", "resident", "its share", "its own")
-    return Grid(f"Memory, {state}, in MB", headings, (*rows, total))
+    rss_mb, pss_mb, uss_mb = (
+        (role.rss_mb for role in roles),
+        (role.pss_mb for role in roles),
+        (role.uss_mb for role in roles),
+    )
+    everybody = (*roles, RoleMemory("all", sum(rss_mb), sum(pss_mb), sum(uss_mb)))
+    rows = tuple((role.role, role.rss_mb, role.pss_mb, role.uss_mb) for role in everybody)
+    return Grid(f"Memory, {state}, in MB", ("process", "resident", "its share", "its own"), rows)
 
 
 AIMS: Final[Mapping[str, Aim]] = {

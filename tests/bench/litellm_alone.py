@@ -20,7 +20,7 @@ from agent.prompts.library import PROMPTS
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.messages import CleanText
 from tests.bench.chats import QUESTION
-from tests.bench.processes import said, running
+from tests.bench.processes import running, said
 from tests.bench.product import ROOT
 
 CALLS: Final = 200

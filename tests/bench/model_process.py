@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Collection
 
-from tests.bench.processes import said, running
+from tests.bench.processes import running, said
 from tests.bench.product import ROOT
 from tests.parts.model_server import serve_model
 

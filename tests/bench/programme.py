@@ -8,8 +8,11 @@ from typing import Final
 from tests.bench.figures import Findings
 from tests.bench.lanes import lanes
 from tests.bench.measures import latency, litellm, memory, slow_model, start, throughput
+from tests.bench.recovery import recovery
 from tests.bench.scale import scale
+from tests.bench.sessions import sessions
 from tests.bench.sizes import Size
+from tests.bench.stops import hot, stops
 
 PROGRAMME: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
     "latency": latency,
@@ -20,4 +23,8 @@ PROGRAMME: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
     "memory": memory,
     "scale": scale,
     "lanes": lanes,
+    "sessions": sessions,
+    "recovery": recovery,
+    "stops": stops,
+    "hot": hot,
 }

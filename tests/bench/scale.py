@@ -78,6 +78,7 @@ class Crowd:
             number += 1
             self._answered += 1
 
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """`rounds` are taken in turns with those of other databases."""
@@ -107,7 +108,7 @@ async def scale(size: Size) -> Findings:
 
 def _title() -> str:
     cores = os.cpu_count()
-    return f"Scale on {cores} cores, which everything here shares; {SLOTS} slots a process; medians where rounds are more"
+    return f"Scale on {cores} cores, which everything here shares; {SLOTS} slots a process; medians"
 
 
 def _rows(load: Load, kind: str, rounds: Sequence[Sequence[Reading]]) -> list[tuple[str | float, ...]]:
@@ -168,9 +169,7 @@ def _model(latency_ms: int) -> str:
     return f"demo/scripted@{latency_ms}ms"
 
 
-async def _steady(
-    crowd: Crowd, staff: Mapping[str, Sequence[psutil.Process]], latency_ms: int, size: Size
-) -> Reading:
+async def _steady(crowd: Crowd, staff: Mapping[str, Sequence[psutil.Process]], latency_ms: int, size: Size) -> Reading:
     """Whole waves only: fewer would count more answers or less than a wave has."""
     wave_s = latency_ms / 1000
     await asyncio.sleep(WAVES * wave_s)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from tests.bench.processes import said, running
+from tests.bench.processes import running, said
 
 ANSWER_TIMEOUT_S: Final = 120.0
 IDLE_CONNECTION_S: Final = 2.0  # less than the five after which the server hangs up, maybe just as we write
@@ -55,18 +55,22 @@ class Town:
 
     async def ask(self, chat: Chat, text: str) -> float:
         """Write, wait for the bot's next message in the chat; the seconds that took. Raises `TimeoutError`."""
-        return await self._say(chat, text, is_by_bot=True)
+        return await self._until_heard(chat, text, is_by_bot=True)
+
+    async def say(self, chat: Chat, text: str) -> None:
+        """Write and wait for nothing."""
+        given = {"person_id": chat.person_id, "place_id": chat.place_id, "text": text}
+        await self._post(chat.platform, "say", given)
 
     async def echo_s(self, chat: Chat, text: str) -> float:
         """Seconds until a person's own message comes back: what the measuring itself takes."""
-        return await self._say(chat, text, is_by_bot=False)
+        return await self._until_heard(chat, text, is_by_bot=False)
 
-    async def _say(self, chat: Chat, text: str, *, is_by_bot: bool) -> float:
+    async def _until_heard(self, chat: Chat, text: str, *, is_by_bot: bool) -> float:
         loop = asyncio.get_running_loop()
         heard = self._heard[chat.platform, chat.place_id, is_by_bot] = loop.create_future()
         began_s = loop.time()
-        given = {"person_id": chat.person_id, "place_id": chat.place_id, "text": text}
-        await self._post(chat.platform, "say", given)
+        await self.say(chat, text)
         heard_s: float = await asyncio.wait_for(heard, ANSWER_TIMEOUT_S)
         return heard_s - began_s
 

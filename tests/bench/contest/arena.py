@@ -22,12 +22,12 @@ from redis import Redis
 
 from gateway.bus.embedded import EmbeddedValkey
 from tests.bench.contest.race import RACE_TIMEOUT_S
-from tests.bench.processes import BenchFailed, pin, running, said, split_cores
+from tests.bench.processes import BenchFailed, pin, running, said, split_cores, tail
 from tests.bench.product import ROOT
 
 KEYS: Final = 500
 HERE: Final = Path(__file__).parent
-MEASURES: Final = ("enqueue", "drain", "end_to_end", "disorder")
+RATES: Final = ("enqueue", "drain", "end_to_end")
 _RACES: Final = 3
 """A contestant fills, drains, and does both, each within the time that a race may take."""
 
@@ -80,8 +80,8 @@ async def compete(jobs: int, their_jobs: int, rounds: int) -> Mapping[str, Score
 
 
 def _score(name: str, results: Sequence[Mapping[str, float]]) -> Score:
-    rates = (statistics.median(result[measure] for result in results) for measure in MEASURES[:-1])
-    return Score(name, *rates, disorder=int(sum(result["disorder"] for result in results)))
+    enqueue, drain, both = (statistics.median(result[rate] for result in results) for rate in RATES)
+    return Score(name, enqueue, drain, both, disorder=int(sum(result["disorder"] for result in results)))
 
 
 async def _race(entry: Entry, url: str, jobs: int, cores: Collection[int]) -> Mapping[str, float]:
@@ -94,8 +94,7 @@ async def _race(entry: Entry, url: str, jobs: int, cores: Collection[int]) -> Ma
             try:
                 result: Mapping[str, float] = await said(process, within_s=_RACES * RACE_TIMEOUT_S)
             except BenchFailed:
-                log.seek(0)
-                raise BenchFailed(f"{entry.name} did not finish:\n{log.read().decode(errors='replace')[-2000:]}") from None
+                raise BenchFailed(f"{entry.name} did not finish:\n{tail(log)}") from None
     return result
 
 
@@ -128,4 +127,3 @@ def _python(environment: str) -> str:
         subprocess.run(install, check=True)
         making.rename(home)
     return str(python)
-

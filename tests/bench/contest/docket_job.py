@@ -1,4 +1,7 @@
-"""pydocket: `python -m tests.bench.contest.docket_job URL JOBS KEYS plain | keyed`; keyed, one job of a key at a time."""
+"""pydocket: `python -m tests.bench.contest.docket_job URL JOBS KEYS plain | keyed`.
+
+Keyed, a key has one job at a time.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ class Pydocket:
             self._tally.end()
 
         async def keyed(
-            key: int, number: int, limit: ConcurrencyLimit = ConcurrencyLimit("key", max_concurrent=1)
+            key: int,
+            number: int,
+            limit: ConcurrencyLimit = ConcurrencyLimit("key", max_concurrent=1),  # noqa: B008 - so it wants it
         ) -> None:
             await job(key, number)
 

@@ -78,12 +78,12 @@ def run(open_contestant: Open) -> None:
 
 async def _race(open_contestant: Open, url: str, jobs: int, keys: int) -> dict[str, float]:
     async with open_contestant(url) as contestant:
-        filled_s = await _timed(_fill(contestant, range(jobs), keys))
+        filled_s = await timed(fill(contestant, range(jobs), keys))
         tally = Tally(jobs)
-        drained_s = await _timed(_drain(contestant, tally))
+        drained_s = await timed(drain(contestant, tally))
         both = Tally(jobs)
         async with contestant.working(both):
-            both_s = await _timed(_fill(contestant, range(jobs, 2 * jobs), keys), both.until_full())
+            both_s = await timed(fill(contestant, range(jobs, 2 * jobs), keys), both.until_full())
     return {
         "enqueue": jobs / filled_s,
         "drain": jobs / drained_s,
@@ -92,12 +92,13 @@ async def _race(open_contestant: Open, url: str, jobs: int, keys: int) -> dict[s
     }
 
 
-async def _drain(contestant: Contestant, tally: Tally) -> None:
+async def drain(contestant: Contestant, tally: Tally) -> None:
+    """A worker from its start to the last job."""
     async with contestant.working(tally):
         await tally.until_full()
 
 
-async def _fill(contestant: Contestant, numbers: Iterable[int], keys: int) -> None:
+async def fill(contestant: Contestant, numbers: Iterable[int], keys: int) -> None:
     """Many producers at once, each with keys of its own: a key's jobs go in one after the other."""
     mine: list[list[int]] = [[] for _ in range(PRODUCERS)]
     for number in numbers:
@@ -110,7 +111,8 @@ async def _fill(contestant: Contestant, numbers: Iterable[int], keys: int) -> No
     await asyncio.gather(*map(produce, mine))
 
 
-async def _timed(*work: Awaitable[object]) -> float:
+async def timed(*work: Awaitable[object]) -> float:
+    """The seconds that all of it takes together."""
     began_s = time.perf_counter()
     await asyncio.gather(*work)
     return time.perf_counter() - began_s

@@ -1,6 +1,6 @@
 """The raw commands of the server: XADD, XREADGROUP and XACK of one stream, without keys, leases or fences.
 
-    python -m tests.bench.contest.raw URL JOBS KEYS pooled | pipelined | line
+python -m tests.bench.contest.raw URL JOBS KEYS pooled | pipelined | line
 """
 
 from __future__ import annotations
