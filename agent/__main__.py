@@ -67,7 +67,11 @@ async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) ->
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         await store.check_schema()
-        bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+        bus = await open_bus(
+            settings.redis.url or embedded_url(settings.data_dir),
+            user_turns_max=settings.queue.user_turns_max,
+            turns_max=settings.queue.turns_max,
+        )
         stack.push_async_callback(bus.close)
         await bus.access.project_grants(await store.grants())
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"

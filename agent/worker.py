@@ -26,7 +26,7 @@ from agent.turn import Batch, TurnTaker
 from gateway.contracts.entries import Session, TurnCommit
 from gateway.contracts.errors import BusError, Fenced, StoreUnavailable, TrivetError
 from gateway.contracts.messages import Activity, InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Claim, Clock, LaneBus, Scrubber, Store
+from gateway.contracts.ports import Cancel, CancelKind, Claim, Clock, LaneBus, Scrubber, Store
 from gateway.limits import (
     CLAIM_LANES_MAX,
     LEASE_TTL_S,
@@ -45,7 +45,7 @@ class Pulse(Protocol):
     """Opens the heartbeat of a registered worker: it beats, reaps and calls back in the event loop."""
 
     def __call__(
-        self, *, on_cancel: Callable[[str], None], on_lost: Callable[[], None]
+        self, *, on_cancel: Callable[[Cancel], None], on_lost: Callable[[], None]
     ) -> AbstractAsyncContextManager[object]: ...
 
 
@@ -146,7 +146,7 @@ class Worker:
             for message in found.dead:
                 await self._tell_dead(message)
             for claim in found.claims:
-                run = self._runs[str(claim.key)] = _Run(claim)
+                run = self._runs[str(claim.key)] = _Run(claim, is_stopped=claim.is_stopped)
                 run.task = asyncio.create_task(self._run_lane(run))
             if not found.claims:
                 due_s = _SAFETY_WAIT_S if found.next_due_s is None else found.next_due_s
@@ -160,11 +160,15 @@ class Worker:
         claim = run.claim
         try:
             await self._answer(run)
-        except Fenced:
+        except Fenced as error:
+            # As a rule somebody else has the lane, and giving it back is refused. If Redis lost the claim of
+            # that somebody, it is ours by Redis and his by SQL: it waits until the fences have caught up.
             _log.warning("turn.fenced", lane=str(claim.key))
+            await self._give_back(claim, error)
         except BusError as error:
-            # The SQL commit stands; the lease runs out and the next claim publishes what is unsent.
+            # The SQL commit stands; the next claim publishes what is unsent.
             _log.warning("turn.bus_lost", lane=str(claim.key), reason=str(error))
+            await self._give_back(claim, error)
         except StoreUnavailable as error:
             _log.warning("turn.put_off", lane=str(claim.key), attempts=claim.attempts, reason=str(error))
             await self._give_back(claim, error)
@@ -258,15 +262,15 @@ class Worker:
     async def _watch_stops(self) -> None:
         while True:
             try:
-                async for lane in self._bus.cancellations(self._id):
-                    self._stop(lane)
+                async for cancel in self._bus.cancellations(self._id):
+                    self._stop(cancel)
             except BusError as error:
                 _log.warning("worker.stops_unheard", reason=str(error))
             await asyncio.sleep(_BUS_RETRY_S)
 
-    def _stop(self, lane: str) -> None:
-        run = self._runs.get(lane)
-        if run is not None and not run.is_stopped:
+    def _stop(self, cancel: Cancel) -> None:
+        run = self._runs.get(cancel.lane)
+        if cancel.kind is CancelKind.STOP and run is not None and not run.is_stopped:
             run.is_stopped = True
             if run.work is not None:
                 run.work.cancel()

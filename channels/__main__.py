@@ -50,7 +50,12 @@ async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+    bus = await open_bus(
+        settings.redis.url or embedded_url(settings.data_dir),
+        lane_messages_max=settings.queue.lane_messages_max,
+        queue_messages_max=settings.queue.messages_max,
+        user_turns_max=settings.queue.user_turns_max,
+    )
     try:
         await Lines(settings, names, scrubber, bus, stopping).run()
     finally:

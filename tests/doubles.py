@@ -23,7 +23,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, PendingReply, ScrubStream, Verdict
+from gateway.contracts.ports import Admission, Amendment, PendingReply, ScrubStream, Verdict
 from gateway.scrub import Scrubber
 
 
@@ -87,7 +87,7 @@ class MemoryBus:
             raise BusUnavailable("the bus is away")
         self.changed.set()
 
-    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0) -> Admission:
+    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
         self._check()
         if self.verdict is Verdict.ACCEPTED:
             if any(known.id == message.id for known in self.queued):
@@ -95,6 +95,21 @@ class MemoryBus:
             self.queued.append(message)
             self.settled_ms.append(settle_ms)
         return Admission(self.verdict, len(self.queued))
+
+    async def amend(self, message: InboundMessage) -> Amendment:
+        self._check()
+        for place, known in enumerate(self.queued):
+            if known.id == message.id:
+                self.queued[place] = message
+                return Amendment.CHANGED
+        return Amendment.TOO_LATE
+
+    async def withdraw(self, key: SessionKey, message_id: str) -> Amendment:
+        self._check()
+        kept = [known for known in self.queued if known.id != message_id]
+        was_queued = len(kept) < len(self.queued)
+        self.queued = kept
+        return Amendment.CHANGED if was_queued else Amendment.TOO_LATE
 
     async def request_control(self, request: ControlRequest) -> bool:
         self._check()

@@ -33,7 +33,12 @@ def main() -> None:
 
 
 async def _chat(settings: Settings, scrubber: Scrubber) -> None:
-    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+    bus = await open_bus(
+        settings.redis.url or embedded_url(settings.data_dir),
+        lane_messages_max=settings.queue.lane_messages_max,
+        queue_messages_max=settings.queue.messages_max,
+        user_turns_max=settings.queue.user_turns_max,
+    )
     try:
         clock = SystemClock()
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)

@@ -9,32 +9,34 @@ from gateway.bus.control import ControlLane
 from gateway.bus.holdings import Holdings
 from gateway.bus.keys import ShardKeys
 from gateway.bus.lanes import Lanes
+from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.leases import Leases
 from gateway.bus.line import Line
 from gateway.bus.outbound import Publisher
 from gateway.bus.pool import Pool
 from gateway.contracts.envelope import encode
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, ControlRequest, InboundMessage, Receipt, Reply
-from gateway.contracts.ports import Claim, ClaimBatch
+from gateway.contracts.ports import Cancel, Claim, ClaimBatch
 
 
 class AgentBus:
     """`gateway.contracts.ports.LaneBus`; each promise is kept in the room its method leads to."""
 
-    def __init__(self, line: Line, pool: Pool, keys: ShardKeys) -> None:
+    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, scripts: LaneScripts, *, turns_max: int) -> None:
         self._line = line
         self._pool = pool
         self._keys = keys
         self._holdings = Holdings()
-        self._lanes = Lanes(line, pool, keys, self._holdings)
+        self._lanes = Lanes(scripts, pool, keys, self._holdings, turns_max=turns_max)
         self._control = ControlLane(line, pool, keys)
         self._publisher = Publisher(line, keys)
-        self.leases = Leases(line, keys, self._holdings)
+        self.leases = Leases(line, keys, scripts, self._holdings)
 
     async def register(self, worker: str, *, lease_ttl_s: float) -> None:
         await self.leases.register(worker, lease_ttl_s=lease_ttl_s)
 
-    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[str, ...] | None:
+    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[Cancel, ...] | None:
         return await self.leases.beat(worker, lease_ttl_s=lease_ttl_s)
 
     async def reap(self) -> int:
@@ -58,14 +60,20 @@ class AgentBus:
     async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
         return await self._lanes.retry_later(claim, delay_s=delay_s, error=error)
 
-    async def extend(self, claim: Claim) -> tuple[InboundMessage, ...]:
-        return await self._lanes.extend(claim)
+    async def restart(self, claim: Claim) -> bool:
+        return await self._lanes.restart(claim)
 
-    async def cancellations(self, worker: str) -> AsyncIterator[str]:
-        """Lanes whose running turn was stopped, each once, whether this or the beat hears of it first."""
-        async for cancel in subscriptions.messages(self._pool, self._keys.cancel_channel(worker)):
-            for lane in self._holdings.cancelled(worker, [cancel.decode()]):
-                yield lane
+    async def revoke(self, key: SessionKey, fence: int) -> bool:
+        return await self._lanes.revoke(key, fence)
+
+    async def extend(self, claim: Claim, *, messages_max: int) -> tuple[InboundMessage, ...]:
+        return await self._lanes.extend(claim, messages_max=messages_max)
+
+    async def cancellations(self, worker: str) -> AsyncIterator[Cancel]:
+        """Running turns to end, each once, whether this or the beat hears of it first."""
+        async for word in subscriptions.messages(self._pool, self._keys.cancel_channel(worker)):
+            for cancel in self._holdings.cancelled(worker, [word.decode()]):
+                yield cancel
 
     async def republish(self, replies: Sequence[Reply]) -> None:
         await self._publisher.publish(replies)

@@ -99,6 +99,7 @@ class ControlLane:
             request,
             dropped=int(entry.fields[b"dropped"]),
             was_running=entry.fields[b"running"] == b"1",
+            stopped_fence=int(entry.fields.get(b"fence", 0)),
         )
 
     async def _receipt(self, reader: GroupReader, entry: StreamEntry) -> Receipt | None:

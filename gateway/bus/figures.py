@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import ShardKeys, lane_handle
+from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Line
 from gateway.bus.scripts import script
+from gateway.contracts.envelope import decode_inbound, encode
+from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import QueueFigures
+from gateway.contracts.ports import DeadLetter, QueueFigures
+
+_ENTRY_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
 
 
 class Operator:
     """`gateway.contracts.ports.OperatorBus`."""
 
-    def __init__(self, line: Line, keys: ShardKeys) -> None:
+    def __init__(self, line: Line, keys: ShardKeys, scripts: LaneScripts) -> None:
         self._line = line
         self._keys = keys
+        self._scripts = scripts
 
     async def figures(self) -> QueueFigures:
         """The state of the bus at one moment. `queued` counts every message not yet answered."""
@@ -56,6 +63,38 @@ class Operator:
         in_work = int(owner.rpartition(b"|")[2]) if owner else 0
         return max(0, length - in_work), owner is not None
 
+    async def is_in_work(self, key: SessionKey, fence: int) -> bool:
+        """Whether the turn with this fencing token still owns the lane."""
+        owner = await self._line.call("HGET", self._keys.own, str(key))
+        return owner is not None and int(owner.split(b"|")[-2]) == fence
+
+    async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
+        """The newest dead letters, newest first."""
+        rows = await self._line.call("XREVRANGE", self._keys.dead_letters, "+", "-", "COUNT", limit)
+        return [_dead_letter(entry_id.decode(), fields) for entry_id, fields in rows]
+
+    async def retry_dead(self, entry_id: str) -> bool:
+        """Put a dead message back on its lane, once, whatever its limits. False: it is no dead message."""
+        rows = await self._dead_letter(entry_id)
+        message = _dead_letter(entry_id, rows[0][1]).message if rows else None
+        if message is None:
+            return False
+        arguments = (entry_id, lane_handle(message.key), encode(message))
+        return bool(await self._scripts.run("retry_dead", (self._keys.dead_letters,), arguments))
+
+    async def drop_dead(self, entry_id: str) -> bool:
+        """Forget a dead letter. False: there is none with this id."""
+        if not await self._dead_letter(entry_id):
+            return False
+        return bool(await self._line.call("XDEL", self._keys.dead_letters, entry_id))
+
+    async def _dead_letter(self, entry_id: str) -> Sequence[Any]:
+        """The row of one dead letter, none for an id that is unknown or malformed."""
+        if not _ENTRY_ID.fullmatch(entry_id):
+            return ()
+        rows: Sequence[Any] = await self._line.call("XRANGE", self._keys.dead_letters, entry_id, entry_id)
+        return rows
+
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""
         await self._line.run(
@@ -67,6 +106,21 @@ class Operator:
     async def ping(self) -> None:
         """Raises `BusUnavailable` unless Redis answers."""
         await self._line.call("PING")
+
+
+def _dead_letter(entry_id: str, fields: Mapping[bytes, bytes]) -> DeadLetter:
+    try:
+        message = decode_inbound(fields[b"e"])
+    except BadEnvelope:
+        message = None
+    return DeadLetter(
+        entry_id=entry_id,
+        died_at_ms=int(entry_id.partition("-")[0]),
+        reason=fields[b"reason"].decode(),
+        attempts=int(fields[b"attempts"]),
+        error=fields[b"error"].decode(),
+        message=message,
+    )
 
 
 def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -18,9 +18,9 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from gateway.bus.keys import ShardKeys
-from gateway.bus.leases import REAP_LANES_MAX, Leases
-from gateway.bus.scripts import Script, script
+from gateway.bus.lanescripts import ScriptCall
+from gateway.bus.leases import Leases
+from gateway.contracts.ports import Cancel
 from gateway.limits import BEAT_EVERY_S, COMMAND_TIMEOUT_S, LEASE_TTL_S, LOOP_DEAD_AFTER_S
 
 _TICK_EVERY_S: Final = 0.5
@@ -29,36 +29,42 @@ _TICK_EVERY_S: Final = 0.5
 class Heartbeat:
     """Beats and reaps for one registered worker while its block runs.
 
-    `on_cancel(lane)` and `on_lost()` are called in the event loop: cancel the lane's turn; cancel all of
+    `on_cancel(cancel)` and `on_lost()` are called in the event loop: cancel that turn; cancel all of
     them and register again. The beat goes on after a loss, so the worker may register at any time.
     """
 
     def __init__(
         self,
         url: str,
-        keys: ShardKeys,
         leases: Leases,
         worker: str,
         *,
-        on_cancel: Callable[[str], None],
+        on_cancel: Callable[[Cancel], None],
         on_lost: Callable[[], None],
         lease_ttl_s: float = LEASE_TTL_S,
         beat_every_s: float = BEAT_EVERY_S,
         loop_dead_after_s: float = LOOP_DEAD_AFTER_S,
     ) -> None:
         self._url = url
-        self._keys = keys
         self._leases = leases
         self._worker = worker
         self._on_cancel = on_cancel
         self._on_lost = on_lost
-        self._lease_ms = int(lease_ttl_s * 1000)
+        self._lease_ttl_s = lease_ttl_s
         self._beat_every_s = beat_every_s
         self._loop_dead_after_s = loop_dead_after_s
         self._stop = threading.Event()
         self._ticked_at = 0.0
         self._ticker: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
+
+    @property
+    def lease_end_s(self) -> float:
+        """The monotonic time up to which nobody can have taken our lanes; 0 once the lease is known to be lost.
+
+        Whatever ends before it was done by the only owner. A process that was paused finds it in the past.
+        """
+        return self._leases.end_s(self._worker)
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -107,29 +113,20 @@ class Heartbeat:
             client.close()
 
     def _beat(self, client: Redis) -> Any:
-        keys = self._keys
-        answer = _evaluate(
-            client,
-            script("beat"),
-            (keys.workers, keys.cancels(self._worker)),
-            (self._worker, self._lease_ms),
-        )
-        _evaluate(
-            client,
-            script("reap"),
-            (keys.workers, keys.ready, keys.own, keys.attempts, keys.wake),
-            (keys.worker_lanes(""), keys.cancels(""), REAP_LANES_MAX),
-        )
+        end_s = time.monotonic() + self._lease_ttl_s
+        answer = _evaluate(client, self._leases.beat_call(self._worker, lease_ttl_s=self._lease_ttl_s))
+        self._leases.renewed(self._worker, answer, end_s=end_s)
+        _evaluate(client, self._leases.reap_call())
         return answer
 
     def _tell(self, answer: Any) -> None:
-        lanes = self._leases.heard(self._worker, answer)
-        if lanes is None:
+        cancels = self._leases.heard(self._worker, answer)
+        if cancels is None:
             self._on_lost()
             return
-        for lane in lanes:
-            self._on_cancel(lane)
+        for cancel in cancels:
+            self._on_cancel(cancel)
 
 
-def _evaluate(client: Redis, run: Script, keys: tuple[str, ...], arguments: tuple[str | int, ...]) -> Any:
-    return client.eval(run.text, len(keys), *keys, *arguments)
+def _evaluate(client: Redis, call: ScriptCall) -> Any:
+    return client.eval(call.script.text, len(call.keys), *call.keys, *call.arguments)

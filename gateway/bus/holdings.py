@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.bus.keys import HANDLE_SEPARATOR
+from gateway.contracts.ports import Cancel, CancelKind
+
+_KINDS: Final = frozenset(CancelKind)
 
 
 @dataclass(slots=True)
 class _Holding:
     fence: int
     messages: int
-    is_cancelled: bool = False
+    cancelled: CancelKind | None = None
+
+    def takes(self, kind: CancelKind) -> bool:
+        """True when this cancel is news: a stop after a restart is, a second one or a restart after a stop is not."""
+        is_news = self.cancelled is None or (self.cancelled is CancelKind.RESTART and kind is CancelKind.STOP)
+        if is_news:
+            self.cancelled = kind
+        return is_news
 
 
 class Holdings:
@@ -49,26 +60,29 @@ class Holdings:
         holding = self._held.get((worker, lane))
         return holding.messages if holding is not None and holding.fence == fence else None
 
-    def grow(self, worker: str, lane: str, messages: int) -> None:
-        """The lease took more messages in."""
-        self._held[worker, lane].messages += messages
+    def grow(self, worker: str, lane: str, fence: int, messages: int) -> None:
+        """The lease, if it is not over by now, took more messages in."""
+        holding = self._held.get((worker, lane))
+        if holding is not None and holding.fence == fence:
+            holding.messages += messages
 
-    def cancelled(self, worker: str, cancels: Iterable[str]) -> tuple[str, ...]:
-        """The lanes among `cancels` whose running turn is meant, each once.
+    def cancelled(self, worker: str, cancels: Iterable[str]) -> tuple[Cancel, ...]:
+        """The running turns that are meant by `cancels` (kind, lane and fence), each once per kind.
 
         A cancel may overtake the answer of the claim it belongs to: it is kept for the next call.
         """
-        lanes: list[str] = []
+        meant: list[Cancel] = []
         early: set[str] = set()
-        for cancel in (*self._early.pop(worker, ()), *cancels):
-            lane, _, fence = cancel.rpartition(HANDLE_SEPARATOR)
+        for word in sorted({*self._early.pop(worker, ()), *cancels}, reverse=True):  # a stop before a restart
+            kind, lane, fence = word.split(HANDLE_SEPARATOR)
+            if kind not in _KINDS:  # of a newer release, side by side with ours
+                continue
             holding = self._held.get((worker, lane))
             if holding is not None and holding.fence == int(fence):
-                if not holding.is_cancelled:
-                    holding.is_cancelled = True
-                    lanes.append(lane)
+                if holding.takes(CancelKind(kind)):
+                    meant.append(Cancel(lane, CancelKind(kind)))
             elif int(fence) > self.known_fence(worker):
-                early.add(cancel)
+                early.add(word)
         if early:
             self._early[worker] = early
-        return tuple(lanes)
+        return tuple(meant)

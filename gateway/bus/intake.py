@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.bus.keys import ShardKeys, lane_handle
+from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Line
-from gateway.bus.scripts import digest, script
+from gateway.bus.scripts import digest
 from gateway.bus.wire import bounded
+from gateway.contracts.envelope import inbound_prefix
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage
-from gateway.contracts.ports import Admission, Verdict
-from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX
+from gateway.contracts.ports import Admission, Amendment, Verdict
 
 _VERDICTS: Final = {
     1: Verdict.ACCEPTED,
@@ -18,6 +20,9 @@ _VERDICTS: Final = {
     -1: Verdict.LANE_FULL,
     -2: Verdict.QUEUE_FULL,
 }
+_AMENDMENTS: Final = {1: Amendment.CHANGED, 2: Amendment.RESTARTED, 0: Amendment.TOO_LATE}
+_RESTARTED: Final = "restarted:"
+"""In front of a message id: the digest by which the dedupe sets know that a change restarted its turn."""
 
 
 class Intake:
@@ -27,58 +32,66 @@ class Intake:
         self,
         line: Line,
         keys: ShardKeys,
+        scripts: LaneScripts,
         *,
-        lane_messages_max: int = LANE_MESSAGES_MAX,
-        queue_messages_max: int = QUEUE_MESSAGES_MAX,
+        lane_messages_max: int,
+        queue_messages_max: int,
     ) -> None:
         self._line = line
         self._keys = keys
+        self._scripts = scripts
         self._lane_messages_max = lane_messages_max
         self._queue_messages_max = queue_messages_max
 
-    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0) -> Admission:
+    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
         """Deduplicate by `message.id` and append to its lane: both or neither.
 
         With `settle_ms` an idle lane waits that long for more; each further fragment renews the wait,
         up to SETTLE_MAX_S. A message whose answer was lost with a connection is sent again by itself and
         may then be reported as a duplicate of itself: it is on the bus either way.
         """
-        keys, lane = self._keys, str(message.key)
-        verdict, queued, running = await self._line.run(
-            script("enqueue"),
-            (keys.mailbox(lane), keys.ready, keys.delay, keys.own, keys.attempts, keys.total, keys.wake),
-            (
-                lane,
-                lane_handle(message.key),
-                bounded(message),
-                keys.seen(""),
-                digest(message.id),
-                settle_ms,
-                self._lane_messages_max,
-                self._queue_messages_max,
+        verdict, queued, running = await self._scripts.run(
+            "enqueue",
+            arguments=(
+                *(lane_handle(message.key), bounded(message), self._keys.seen(""), digest(message.id)),
+                *(settle_ms, int(interrupts), self._lane_messages_max, self._queue_messages_max),
             ),
         )
         return Admission(_VERDICTS[verdict], queued=queued, is_running=running == 1)
 
+    async def amend(self, message: InboundMessage) -> Amendment:
+        """Put an edited message in the place of the one with its id.
+
+        Whether it waits, settles or backs off, it keeps its place, its time and its failed runs.
+        """
+        envelope, identity = bounded(message), inbound_prefix(message.id)
+        answer = await self._scripts.run(
+            "amend",
+            arguments=(
+                *(lane_handle(message.key), identity, envelope),
+                *(self._keys.seen(""), digest(_RESTARTED + message.id)),
+            ),
+        )
+        return _AMENDMENTS[answer]
+
+    async def withdraw(self, key: SessionKey, message_id: str) -> Amendment:
+        """Take a deleted message off its lane; a lane whose failing head it was starts afresh."""
+        answer = await self._scripts.run("withdraw", arguments=(lane_handle(key), inbound_prefix(message_id)))
+        return _AMENDMENTS[answer]
+
     async def request_control(self, request: ControlRequest) -> bool:
         """Put a control command on the control lane; False for a duplicate message id.
 
-        STOP also cancels the running turn and drops what waits in the lane, in the same atomic step.
+        STOP also cancels the running turn and drops what waits in the lane, in the same atomic step. The
+        messages of that turn are marked: whoever claims them after a death or a revoke does not run them.
         """
-        keys, key = self._keys, request.message.key
-        lane = str(key)
-        answer = await self._line.run(
-            script("request_control"),
-            (keys.mailbox(lane), keys.ready, keys.delay, keys.own, keys.attempts, keys.total, keys.control),
+        message = request.message
+        answer = await self._scripts.run(
+            "request_control",
+            (self._keys.control,),
             (
-                lane,
-                lane_handle(key),
-                bounded(request),
-                keys.seen(""),
-                digest(request.message.id),
+                *(lane_handle(message.key), bounded(request), self._keys.seen(""), digest(message.id)),
                 int(request.kind is ControlKind.STOP),
-                keys.cancels(""),
-                keys.cancel_channel(""),
             ),
         )
         return bool(answer)

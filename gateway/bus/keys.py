@@ -60,8 +60,15 @@ class ShardKeys:
         return self._named("own")
 
     @property
-    def attempts(self) -> str:
-        return self._named("att")
+    def past(self) -> str:
+        return self._named("past")
+
+    @property
+    def user_counts(self) -> str:
+        return self._named("ucnt")
+
+    def parked(self, owner: str) -> str:
+        return self._named(f"park:{owner}")
 
     @property
     def total(self) -> str:
@@ -191,7 +198,9 @@ DECLARED: Final = (
     KeyKind("ready", "list", _DRAINS, "lanes", "handles of lanes that wait for a worker, round robin"),
     KeyKind("delay", "zset", _DRAINS, "lanes", "handles of lanes that settle or back off, by due time in ms"),
     KeyKind("own", "hash", _DRAINS, "lanes", "lane -> worker|fence|messages, while a turn runs"),
-    KeyKind("att", "hash", _DRAINS, "lanes", "lane -> failed runs|last error, absent at zero"),
+    KeyKind("past", "hash", _DRAINS, "lanes", "lane -> failed runs|restarts|stopped messages|last error, if any"),
+    KeyKind("ucnt", "hash", _DRAINS, "lanes", "owner -> lanes of his that are ready or running, absent at zero"),
+    KeyKind("park:.+", "list", _DRAINS, "lanes", "handles of an owner's lanes that wait for one of his places"),
     KeyKind("tot", "string", _PERMANENT, "lanes", "messages in all mailboxes, for back-pressure"),
     KeyKind("fence", "string", _PERMANENT, "lanes", "the last fencing token; only grows"),
     KeyKind("wake", "list", _DRAINS, "lanes", "at most one token that wakes one idle worker"),
@@ -199,7 +208,7 @@ DECLARED: Final = (
     KeyKind(r"dd:\d+", "set", _EXPIRES, "intake", "digests of accepted message ids, per DEDUPE_BUCKET_H"),
     KeyKind("wk", "zset", _DRAINS, "leases", "worker -> end of its lease in ms"),
     KeyKind("wl:.+", "zset", _DRAINS, "leases", "handles of the lanes a worker owns, by fence"),
-    KeyKind("ctl:.+", "list", _EXPIRES, "control", "lane and fence of turns to cancel, read by the next beat"),
+    KeyKind("ctl:.+", "set", _DRAINS, "control", "kind, lane and fence of turns to cancel, until a beat has heard"),
     KeyKind("control", "stream", _PERMANENT, "control", "control requests, group `agents`"),
     KeyKind("rcpt", "stream", _PERMANENT, "deliveries", "ends of deliveries, group `agents`"),
     KeyKind("outs", "set", _PERMANENT, "deliveries", "channels that ever had a reply"),

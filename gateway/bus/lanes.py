@@ -1,6 +1,6 @@
 """Exclusive, ordered work on lanes, as the agent role does it.
 
-A lane is absent, ready, delayed or owned, never two of these. Each step from one to the next is one
+A lane is absent, ready, parked, delayed or owned, never two of these. Each step from one to the next is one
 script; a lease that was lost makes every step an answer that nothing happened.
 """
 
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.bus.holdings import Holdings
 from gateway.bus.keys import HANDLE_SEPARATOR, ShardKeys, lane_handle
-from gateway.bus.line import Line, Word
+from gateway.bus.lanescripts import LaneScripts
+from gateway.bus.line import Word
 from gateway.bus.outbound import reply_arguments
 from gateway.bus.pool import Pool
-from gateway.bus.scripts import script
 from gateway.contracts.envelope import decode_inbound
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey
@@ -28,14 +29,18 @@ _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailb
 
 
 class Lanes:
-    """Claim, commit and what lies between."""
+    """Claim, commit and what lies between. `turns_max`: turns at a time over all workers, 0 for any number."""
 
-    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, holdings: Holdings) -> None:
-        self._line = line
+    def __init__(
+        self, scripts: LaneScripts, pool: Pool, keys: ShardKeys, holdings: Holdings, *, turns_max: int
+    ) -> None:
+        self._scripts = scripts
         self._pool = pool
         self._keys = keys
         self._holdings = holdings
+        self._turns_max = turns_max
         self._claiming = asyncio.Lock()
+        self._unsettled: list[Claim] = []
 
     async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
         """Lease up to `lanes_max` ready lanes; an empty batch when nothing is ready or the lease is lost.
@@ -46,21 +51,14 @@ class Lanes:
         keys = self._keys
         # One at a time: what a claim may give again depends on what the one before was answered.
         async with self._claiming:
-            answer = await self._line.run(
-                script("claim"),
+            await self._settle(worker)
+            answer = await self._scripts.run(
+                "claim",
+                (keys.workers, keys.fence, keys.dead_letters),
                 (
-                    keys.workers,
-                    keys.worker_lanes(worker),
-                    keys.ready,
-                    keys.delay,
-                    keys.own,
-                    keys.attempts,
-                    keys.total,
-                    keys.fence,
-                    keys.wake,
-                    keys.dead_letters,
+                    *(worker, self._holdings.known_fence(worker)),
+                    *(lanes_max, messages_max, attempts_max, self._turns_max),
                 ),
-                (worker, keys.mailbox(""), lanes_max, messages_max, attempts_max, self._holdings.known_fence(worker)),
             )
             if answer == -1:
                 return ClaimBatch((), None)
@@ -87,73 +85,80 @@ class Lanes:
 
         What was claimed and not handled is ready again, in order, at the tail of the ready list.
         """
-        keys, lane, lease = self._keys, str(claim.key), claim.lease
-        arguments: list[Word] = [lane, lane_handle(claim.key), lease.worker, lease.fence, handled, keys.published("")]
+        keys = self._keys
+        arguments: list[Word] = [handled, keys.published("")]
         for reply in replies:
             arguments.extend(reply_arguments(reply))
-        answer = await self._line.run(
-            script("commit"),
-            (
-                keys.mailbox(lane),
-                keys.ready,
-                keys.own,
-                keys.worker_lanes(lease.worker),
-                keys.attempts,
-                keys.total,
-                keys.wake,
-                keys.outbound_channels,
-                *(keys.outbound(reply.address.channel) for reply in replies),
-            ),
-            arguments,
-        )
-        self._holdings.drop(lease.worker, lane, lease.fence)
-        return bool(answer)
+        streams = (keys.outbound(reply.address.channel) for reply in replies)
+        return await self._end("commit", claim, (keys.outbound_channels, *streams), arguments)
 
     async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
         """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
-        return await self._give_back(claim.key, claim.lease, delay_s=delay_s, error=error)
+        return await self._end("retry_later", claim, (), (int(delay_s * 1000), error[:ERROR_CHARS_MAX]))
 
-    async def extend(self, claim: Claim) -> tuple[InboundMessage, ...]:
-        """Messages that arrived behind those the lease covers, now covered too; each is given once."""
+    async def restart(self, claim: Claim) -> bool:
+        """Give the lane back to start at once, without counting a failed run. False: fenced.
+
+        It is in front RESTARTS_IN_FRONT_MAX times, then at the tail; without messages it is gone.
+        """
+        return await self._end("restart", claim, (), ())
+
+    async def revoke(self, key: SessionKey, fence: int) -> bool:
+        """Take the lane from whoever runs the turn with this fence; its messages are stopped. False: nobody does."""
+        return bool(await self._scripts.run("revoke", arguments=(lane_handle(key), fence)))
+
+    async def extend(self, claim: Claim, *, messages_max: int) -> tuple[InboundMessage, ...]:
+        """Up to `messages_max` messages behind those the lease covers, now covered too; each is given once."""
         lane, lease = str(claim.key), claim.lease
         have = self._holdings.messages(lease.worker, lane, lease.fence)
-        if have is None:
+        if have is None or messages_max <= 0:
             return ()
-        rows = await self._line.run(
-            script("extend"),
-            (self._keys.mailbox(lane), self._keys.own),
-            (lane, lease.worker, lease.fence, have),
-        )
+        rows = await self._scripts.run("extend", arguments=(*_proof(claim), have, messages_max))
         messages: list[InboundMessage] = []
         for row in rows:
             message = _decoded(row[_ARRIVAL_DIGITS:])
             if message is None:  # it and what stands behind it wait: `commit` counts from the head
                 break
             messages.append(message)
-        self._holdings.grow(lease.worker, lane, len(messages))
+        self._holdings.grow(lease.worker, lane, lease.fence, len(messages))
         return tuple(messages)
 
     async def _readable(self, worker: str, row: Sequence[Any]) -> Claim | None:
         """The claim, or None for a lane that holds something we cannot read: it waits like a failed run."""
-        handle, fence, attempts, envelopes = row
+        handle, fence, attempts, stopped, rows = row
         key, lease = SessionKey.parse(_lane(handle)), Lease(worker, fence)
+        envelopes = [row[_ARRIVAL_DIGITS:] for row in rows]
+        claim = Claim(key, lease, attempts, (), is_stopped=stopped > 0)
+        if not all(envelopes):  # withdrawn before we heard of the claim
+            await self.restart(claim)
+            return None
         try:
-            messages = tuple(decode_inbound(envelope[_ARRIVAL_DIGITS:]) for envelope in envelopes)
+            return replace(claim, messages=tuple(decode_inbound(envelope) for envelope in envelopes))
         except BadEnvelope as error:
             delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
-            await self._give_back(key, lease, delay_s=delay_s, error=str(error))
+            await self.retry_later(claim, delay_s=delay_s, error=str(error))
             return None
-        return Claim(key, lease, attempts, messages)
 
-    async def _give_back(self, key: SessionKey, lease: Lease, *, delay_s: float, error: str) -> bool:
-        keys, lane = self._keys, str(key)
-        answer = await self._line.run(
-            script("retry_later"),
-            (keys.own, keys.worker_lanes(lease.worker), keys.attempts, keys.delay, keys.wake),
-            (lane, lane_handle(key), lease.worker, lease.fence, int(delay_s * 1000), error[:ERROR_CHARS_MAX]),
-        )
-        self._holdings.drop(lease.worker, lane, lease.fence)
-        return bool(answer)
+    async def _end(self, name: str, claim: Claim, keys: Sequence[str], arguments: Sequence[Word]) -> bool:
+        """The end of a run: nobody here works for the lane any more, whatever Redis says or does not say."""
+        try:
+            return bool(await self._scripts.run(name, keys, (*_proof(claim), *arguments)))
+        except BaseException:
+            self._unsettled.append(claim)
+            raise
+        finally:
+            self._holdings.drop(claim.lease.worker, str(claim.key), claim.lease.fence)
+
+    async def _settle(self, worker: str) -> None:
+        """Runs whose end Redis did not answer: if it did not arrive, the lane is still ours and goes back."""
+        for claim in [claim for claim in self._unsettled if claim.lease.worker == worker]:
+            await self._scripts.run("restart", arguments=_proof(claim))
+            self._unsettled.remove(claim)
+
+
+def _proof(claim: Claim) -> tuple[str, str, int]:
+    """What every script about a run begins with: the lane, and by which right."""
+    return lane_handle(claim.key), claim.lease.worker, claim.lease.fence
 
 
 def _lane(handle: bytes) -> str:

@@ -1,6 +1,7 @@
 """The Lua scripts: one file each under `lua/`, one typed caller each in the rooms beside this one.
 
-A script is its prelude, the limits it needs under their own names, and its file. It is addressed by
+A script is the limits under their own names, its prelude, and its file; the scripts about lanes have a
+prelude of their own in between (see `lanescripts.py`). It is addressed by
 the SHA-1 of all that, so two versions of Trivet run side by side on one server.
 """
 
@@ -19,25 +20,38 @@ from gateway.limits import (
     DEDUPE_BUCKET_H,
     LEDGER_TTL_S,
     RECEIPTS_MAX,
+    RESTARTS_IN_FRONT_MAX,
     SETTLE_MAX_S,
 )
 
 _HOUR_MS: Final = 3_600_000
-_CANCEL_TTL_S: Final = 60  # a living worker reads its list every second
+_DUE_LANES_MAX: Final = 128  # that one claim makes ready: a script must stay short
+_REAP_LANES_MAX: Final = 500  # that one beat hands back; the next one goes on
 _PAUSE_MEMORY_S: Final = 60  # a bucket that was paused must not come back full at once
 
 _NUMBERS: Final = {
-    "CANCEL_TTL_MS": _CANCEL_TTL_S * 1000,
     "CONTROL_REQUESTS_MAX": CONTROL_REQUESTS_MAX,
     "DEAD_LETTERS_MAX": DEAD_LETTERS_MAX,
     "DEDUPE_BUCKETS": DEDUPE_BUCKETS,
     "DEDUPE_BUCKET_MS": DEDUPE_BUCKET_H * _HOUR_MS,
+    "DUE_LANES_MAX": _DUE_LANES_MAX,
     "LEDGER_TTL_MS": LEDGER_TTL_S * 1000,
     "PAUSE_MEMORY_MS": _PAUSE_MEMORY_S * 1000,
+    "REAP_LANES_MAX": _REAP_LANES_MAX,
     "RECEIPTS_MAX": RECEIPTS_MAX,
+    "RESTARTS_IN_FRONT_MAX": RESTARTS_IN_FRONT_MAX,
     "SETTLE_MAX_MS": int(SETTLE_MAX_S * 1000),
 }
 _PRELUDE: Final = "prelude"
+_LANES_PRELUDE: Final = "prelude_lanes"
+LANE_SCRIPTS: Final = frozenset(
+    {
+        *("enqueue", "amend", "withdraw", "request_control", "retry_dead"),
+        *("claim", "commit", "retry_later", "restart", "revoke", "extend"),
+        *("register", "drain", "reap"),
+    }
+)
+"""Those that begin with the keys and arguments that all of them share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +66,8 @@ class Script:
 @cache
 def script(name: str) -> Script:
     """The script in `lua/<name>.lua`, read once."""
-    text = f"{_limits()}{_lua(_PRELUDE)}{_lua(name)}"
+    lanes = _lua(_LANES_PRELUDE) if name in LANE_SCRIPTS else ""
+    text = f"{_limits()}{_lua(_PRELUDE)}{lanes}{_lua(name)}"
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
@@ -60,7 +75,7 @@ def script(name: str) -> Script:
 def all_scripts() -> tuple[Script, ...]:
     """Every script, for loading them when a connection is made."""
     names = sorted(entry.name.removesuffix(".lua") for entry in (files(__package__) / "lua").iterdir())
-    return tuple(script(name) for name in names if name != _PRELUDE)
+    return tuple(script(name) for name in names if name not in (_PRELUDE, _LANES_PRELUDE))
 
 
 def digest(identity: str) -> bytes:

@@ -23,6 +23,7 @@ from pydantic import (
 
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey, SessionScope
+from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
 REDIS_SCHEMES: Final = ("redis://", "rediss://", "unix://", "redis+sentinel://", "redis+cluster://")
 DATABASE_SCHEMES: Final = ("sqlite+aiosqlite://", "postgresql+asyncpg://")
@@ -296,6 +297,18 @@ class Queue(Section):
     )
     settle_ms: int = Field(
         default=0, ge=0, le=SETTLE_MS_MAX, description="Extra milliseconds to wait before an idle lane starts a turn."
+    )
+    user_turns_max: int = Field(
+        default=USER_TURNS_MAX, ge=1, description="Lanes of one person that may run or be next; the others take turns."
+    )
+    turns_max: int = Field(
+        default=TURNS_MAX, ge=0, description="Turns that may run at a time, over all agent processes. 0: no limit."
+    )
+    lane_messages_max: int = Field(
+        default=LANE_MESSAGES_MAX, ge=1, description="Messages that may wait in one lane; more are turned away."
+    )
+    messages_max: int = Field(
+        default=QUEUE_MESSAGES_MAX, ge=1, description="Messages that may wait in all lanes; more are turned away."
     )
 
 

@@ -68,6 +68,15 @@ def decode_reply(data: bytes) -> Reply:
     return value
 
 
+def inbound_prefix(message_id: str) -> bytes:
+    """How the envelope of the inbound message with this id begins, and no other envelope does.
+
+    The id comes first and JSON escapes its quotes, so nothing that a person writes can imitate it.
+    """
+    head = {"v": VERSION, "t": "inbound", "id": message_id}
+    return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
+
+
 def address_to_text(address: ReplyAddress) -> str:
     """A reply address as one JSON string, for a database column."""
     return json.dumps(_address(address), ensure_ascii=False, separators=(",", ":"))
@@ -182,6 +191,7 @@ def _control(request: ControlRequest) -> dict[str, Any]:
         "message": _inbound(request.message),
         "dropped": request.dropped,
         "was_running": request.was_running,
+        "stopped_fence": request.stopped_fence,
     }
 
 
@@ -191,6 +201,7 @@ def _to_control(fields: _Fields) -> ControlRequest:
         message=_to_inbound(fields["message"]),
         dropped=int(fields["dropped"]),
         was_running=bool(fields["was_running"]),
+        stopped_fence=int(fields.get("stopped_fence", 0)),
     )
 
 

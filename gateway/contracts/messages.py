@@ -148,16 +148,21 @@ class Receipt:
 class ControlKind(StrEnum):
     STOP = "stop"
     STATUS = "status"
+    WHERE = "where"
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
-    """A command that never waits behind work. `dropped` and `was_running` are what `stop` did."""
+    """A command that never waits behind work. The other fields are what `stop` did.
+
+    `stopped_fence` is the fencing token of the turn that it cancelled, 0 when none ran.
+    """
 
     kind: ControlKind
     message: InboundMessage
     dropped: int = 0
     was_running: bool = False
+    stopped_fence: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,14 +53,38 @@ class Admission:
     is_running: bool = False
 
 
+class Amendment(StrEnum):
+    """What became of a message that its author changed or deleted."""
+
+    CHANGED = "changed"
+    """It was still waiting: nobody will see what it was before."""
+    RESTARTED = "restarted"
+    """It was being answered: that turn is cancelled, and its lane starts again with the change."""
+    TOO_LATE = "too_late"
+    """It is not on the bus any more, is being stopped, or a change has restarted its turn before."""
+
+
 class IntakeBus(Protocol):
     """What the channels role may do with inbound messages. Raises `BusUnavailable`.
 
     One connection, one order: calls from one task reach Redis in the order they were made.
     """
 
-    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0) -> Admission:
-        """Deduplicate by `message.id` and append to the lane of `message.key`: both or neither."""
+    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
+        """Deduplicate by `message.id` and append to the lane of `message.key`: both or neither.
+
+        With `interrupts` an accepted message cancels the running turn of its lane (RESTART), in the same step.
+        """
+        ...
+
+    async def amend(self, message: InboundMessage) -> Amendment:
+        """Put an edited message in the place of the one with its id and key. A turn that is answering
+        it is restarted, once per message."""
+        ...
+
+    async def withdraw(self, key: SessionKey, message_id: str) -> Amendment:
+        """Take a message that its author deleted off its lane. A turn that is answering it is
+        restarted without it."""
         ...
 
     async def request_control(self, request: ControlRequest) -> bool:
@@ -112,12 +136,17 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One leased lane with the messages at its head, oldest first. `attempts` counts failed runs so far."""
+    """One leased lane with the messages at its head, oldest first. `attempts` counts failed runs so far.
+
+    `is_stopped`: a /stop came for these messages while their worker died or stalled; commit them as
+    stopped, do not run them.
+    """
 
     key: SessionKey
     lease: Lease
     attempts: int
     messages: tuple[InboundMessage, ...]
+    is_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +156,22 @@ class ClaimBatch:
     claims: tuple[Claim, ...]
     next_due_s: float | None
     dead: tuple[InboundMessage, ...] = ()
+
+
+class CancelKind(StrEnum):
+    """Why a running turn ends early."""
+
+    STOP = "stop"
+    RESTART = "restart"
+    """Newer words came: an interrupting message, an edit, a deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The running turn of a lane (text key) is to end. Meant for that turn only, never for the next one."""
+
+    lane: str
+    kind: CancelKind
 
 
 class LaneBus(Protocol):
@@ -153,16 +198,26 @@ class LaneBus(Protocol):
         """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
         ...
 
-    async def extend(self, claim: Claim) -> tuple[InboundMessage, ...]:
-        """Messages that arrived behind the claimed ones (steer mode), now part of the claim."""
+    async def restart(self, claim: Claim) -> bool:
+        """Give the lane back to start at once, in front, without counting a failed run; a lane from which
+        everything was withdrawn is gone. False: fenced."""
         ...
 
-    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[str, ...] | None:
-        """Renew every lease of `worker`; returns the lanes to cancel, None if the lease was lost."""
+    async def revoke(self, key: SessionKey, fence: int) -> bool:
+        """Take the lane from a worker that does not react to a stop; the next claim has `is_stopped`.
+        False: the turn with this fence does not own the lane."""
         ...
 
-    def cancellations(self, worker: str) -> AsyncIterator[str]:
-        """Lanes (text keys) whose running turn was stopped, as it happens."""
+    async def extend(self, claim: Claim, *, messages_max: int) -> tuple[InboundMessage, ...]:
+        """Up to `messages_max` messages that arrived behind the claimed ones (steer mode), now part of the claim."""
+        ...
+
+    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[Cancel, ...] | None:
+        """Renew every lease of `worker`; returns the turns to cancel, None if the lease was lost."""
+        ...
+
+    def cancellations(self, worker: str) -> AsyncIterator[Cancel]:
+        """Running turns to end, as it happens; each is told once, here or by the beat."""
         ...
 
     async def reap(self) -> int:
@@ -264,14 +319,42 @@ class QueueFigures:
     channels_connected: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Something that was given up. `message` is None for what is no inbound message, or cannot be read."""
+
+    entry_id: str
+    died_at_ms: int
+    reason: str
+    attempts: int
+    error: str
+    message: InboundMessage | None
+
+
 class LaneDepth(Protocol):
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
-        """Messages waiting in a lane, those of a running turn included, and whether a turn runs."""
+        """Messages waiting in a lane behind those of a running turn, and whether a turn runs."""
+        ...
+
+    async def is_in_work(self, key: SessionKey, fence: int) -> bool:
+        """Whether the turn with this fencing token still owns the lane."""
         ...
 
 
 class OperatorBus(LaneDepth, Protocol):
     async def figures(self) -> QueueFigures: ...
+
+    async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
+        """The newest dead letters, newest first."""
+        ...
+
+    async def retry_dead(self, entry_id: str) -> bool:
+        """Put a dead message back on its lane, behind what waits there. False: it is no dead message."""
+        ...
+
+    async def drop_dead(self, entry_id: str) -> bool:
+        """Forget a dead letter. False: there is none with this id."""
+        ...
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""

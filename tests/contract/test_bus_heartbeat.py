@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
+import time
 from typing import Any
 
 from gateway.bus.bus import RedisBus
 from gateway.bus.heartbeat import Heartbeat
-from gateway.bus.keys import ShardKeys
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Claim
+from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, control, message
 
 CLAIM_AND_HANG = """
@@ -29,22 +30,39 @@ asyncio.run(main())
 """
 
 
+CLAIM_AND_COMMIT_WHEN_TOLD = """
+import asyncio, sys, time
+from gateway.bus.bus import open_bus
+
+async def main():
+    bus = await open_bus(sys.argv[1])
+    await bus.lanes.register("paused", lease_ttl_s=1)
+    async with bus.heartbeat("paused", on_cancel=print, on_lost=lambda: None) as pulse:
+        (claim,) = (await bus.lanes.claim("paused", lanes_max=10, messages_max=20, attempts_max=4)).claims
+        print(pulse.lease_end_s > time.monotonic(), flush=True)
+        sys.stdin.readline()
+        print(pulse.lease_end_s > time.monotonic(), flush=True)
+        print(await bus.lanes.commit(claim, handled=1), flush=True)
+
+asyncio.run(main())
+"""
+
+
 class Worker:
     """A worker that only listens to its pulse."""
 
     def __init__(self) -> None:
-        self.cancelled: list[str] = []
+        self.cancelled: list[Cancel] = []
         self.is_cancelled = asyncio.Event()
         self.is_lost = asyncio.Event()
 
-    def cancel(self, lane: str) -> None:
-        self.cancelled.append(lane)
+    def cancel(self, cancel: Cancel) -> None:
+        self.cancelled.append(cancel)
         self.is_cancelled.set()
 
     def pulse(self, bus: RedisBus, url: str, *, lease_ttl_s: float = 60, loop_dead_after_s: float = 20) -> Heartbeat:
         return Heartbeat(
             url,
-            ShardKeys(0),
             bus.lanes.leases,
             "w1",
             on_cancel=self.cancel,
@@ -94,7 +112,7 @@ async def test_a_stop_arrives_with_the_next_beat(bus: RedisBus, valkey_url: str)
     async with worker.pulse(bus, valkey_url):
         await bus.intake.request_control(control(1))
         await asyncio.wait_for(worker.is_cancelled.wait(), 10)
-    assert worker.cancelled == [str(ANNA)]
+    assert worker.cancelled == [Cancel(str(ANNA), CancelKind.STOP)]
 
 
 async def test_the_pulse_reaps_the_dead(bus: RedisBus, valkey_url: str) -> None:
@@ -131,3 +149,53 @@ async def test_the_lanes_of_a_killed_worker_go_to_a_living_one(bus: RedisBus, va
             await bus.lanes.wait_for_work(timeout_s=0.1)
     assert sorted(str(claim.key) for claim in taken) == ["telegram:0", "telegram:1", "telegram:2"]
     assert {claim.attempts for claim in taken} == {1}
+
+
+async def test_a_worker_that_was_paused_beyond_its_lease_can_commit_nothing(bus: RedisBus, valkey_url: str) -> None:
+    """SIGSTOP until somebody else has the lane, then SIGCONT: it sees for itself that its lease is over,
+    and the bus refuses what it does all the same."""
+    await bus.intake.enqueue(message(1))
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", CLAIM_AND_COMMIT_WHEN_TOLD, valkey_url),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdin is not None
+    assert await child.stdout.readline() == b"True\n"
+    child.send_signal(signal.SIGSTOP)
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    async with Worker().pulse(bus, valkey_url):
+        while not (claims := (await bus.lanes.claim("w1", lanes_max=1, messages_max=20, attempts_max=4)).claims):
+            await bus.lanes.wait_for_work(timeout_s=0.1)
+    child.send_signal(signal.SIGCONT)
+    child.stdin.write(b"go on\n")
+    assert await child.stdout.readline() == b"False\n"
+    assert await child.stdout.readline() == b"False\n"
+    assert await child.wait() == 0
+    assert await bus.lanes.commit(claims[0], handled=1)
+
+
+async def test_a_lease_is_known_from_its_registration_to_its_loss(bus: RedisBus, valkey_url: str) -> None:
+    """Never longer than it lasts: what counts is when the beat was sent."""
+    pulse = Worker().pulse(bus, valkey_url)
+    assert pulse.lease_end_s == 0
+    before_s = time.monotonic()
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    assert before_s + 60 <= pulse.lease_end_s <= time.monotonic() + 60
+    await bus.lanes.beat("w1", lease_ttl_s=90)
+    assert before_s + 90 <= pulse.lease_end_s <= time.monotonic() + 90
+    await bus.lanes.beat("w1", lease_ttl_s=-1)
+    assert pulse.lease_end_s < time.monotonic()
+    await bus.lanes.reap()
+    await bus.lanes.beat("w1", lease_ttl_s=60)
+    assert pulse.lease_end_s == 0
+
+
+async def test_the_pulse_moves_the_end_of_the_lease_while_the_loop_is_busy(bus: RedisBus, valkey_url: str) -> None:
+    """The loop is blocked until the end has moved by three times the lease's length."""
+    await bus.lanes.register("w1", lease_ttl_s=0.1)
+    async with Worker().pulse(bus, valkey_url, lease_ttl_s=0.1) as pulse:
+        began_s = pulse.lease_end_s
+        while pulse.lease_end_s < began_s + 0.3:
+            pass

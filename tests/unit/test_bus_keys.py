@@ -17,6 +17,7 @@ from gateway.bus.processes import ProcessName
 from gateway.bus.scripts import all_scripts
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, DeliveryState
+from gateway.contracts.ports import Cancel, CancelKind
 from gateway.limits import DEDUPE_BUCKET_H, DEDUPE_WINDOW_H
 
 NAMED = [
@@ -62,19 +63,39 @@ def test_every_script_has_its_own_name_and_digest() -> None:
     assert all("#!lua" not in script.text for script in scripts)
 
 
+def cancel_word(fence: int, kind: str = "stop") -> str:
+    return f"{kind}\x1ftelegram:1\x1f{fence}"
+
+
+STOP, RESTART = Cancel("telegram:1", CancelKind.STOP), Cancel("telegram:1", CancelKind.RESTART)
+
+
 def test_a_cancel_is_told_once_and_only_to_the_turn_it_meant() -> None:
     held = Holdings()
     held.take("w", "telegram:1", 5, 1)
-    assert held.cancelled("w", ["telegram:1\x1f4"]) == ()
-    assert held.cancelled("w", ["telegram:1\x1f5", "telegram:1\x1f5"]) == ("telegram:1",)
-    assert held.cancelled("w", ["telegram:1\x1f5"]) == ()
+    assert held.cancelled("w", [cancel_word(4)]) == ()
+    assert held.cancelled("w", [cancel_word(5), cancel_word(5)]) == (STOP,)
+    assert held.cancelled("w", [cancel_word(5)]) == ()
+
+
+def test_a_stop_outdoes_a_restart_but_not_the_other_way_round() -> None:
+    held = Holdings()
+    held.take("w", "telegram:1", 5, 1)
+    assert held.cancelled("w", [cancel_word(5, "restart"), cancel_word(5, "restart")]) == (RESTART,)
+    assert held.cancelled("w", [cancel_word(5), cancel_word(5, "restart")]) == (STOP,)
 
 
 def test_a_cancel_that_overtakes_its_claim_is_kept() -> None:
     held = Holdings()
-    assert held.cancelled("w", ["telegram:1\x1f5"]) == ()
+    assert held.cancelled("w", [cancel_word(5)]) == ()
     held.take("w", "telegram:1", 5, 1)
-    assert held.cancelled("w", []) == ("telegram:1",)
+    assert held.cancelled("w", []) == (STOP,)
+
+
+def test_a_cancel_of_a_newer_release_does_not_silence_the_others() -> None:
+    held = Holdings()
+    held.take("w", "telegram:1", 5, 1)
+    assert held.cancelled("w", [cancel_word(5, "pause"), cancel_word(5)]) == (STOP,)
 
 
 def test_a_worker_that_begins_anew_holds_nothing() -> None:

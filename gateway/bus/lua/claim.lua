@@ -1,11 +1,12 @@
 -- Lease ready lanes to one worker, with the messages at their heads.
--- Answers {ms to the next due lane or -1, {{handle, fence, failed runs, {message...}}...}, {dead message...}},
+-- Answers {ms to the next due lane or -1, {{handle, fence, failed runs, stopped, {message...}}...}, {dead message...}},
 -- or -1 when the worker has no lease. Repeating a call whose answer was lost gives the same lanes again:
 -- `known_fence` is the highest fence the worker has heard of.
-local workers, worker_lanes, ready, delay, own, attempts, total, fences, wake, dead_letters = unpack(KEYS)
-local worker, mailbox_prefix = ARGV[1], ARGV[2]
-local lanes_max, messages_max, attempts_max = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local known_fence = ARGV[6]
+local workers, fences, dead_letters = unpack(KEYS, 8)
+local worker, known_fence = ARGV[7], ARGV[8]
+local lanes_max, messages_max, attempts_max, turns_max = unpack(ARGV, 9)
+lanes_max, messages_max = tonumber(lanes_max), tonumber(messages_max)
+attempts_max, turns_max = tonumber(attempts_max), tonumber(turns_max)
 
 local now = now_ms()
 local lease_end = call('ZSCORE', workers, worker)
@@ -15,61 +16,75 @@ end
 
 local claims, dead = {}, {}
 
-for _, handle in ipairs(call('ZRANGEBYSCORE', worker_lanes, '(' .. known_fence, '+inf')) do
+for _, handle in ipairs(call('ZRANGEBYSCORE', worker_lanes .. worker, '(' .. known_fence, '+inf')) do
   local lane = lane_of(handle)
-  local _, fence, count = owner_of(own, lane)
-  local messages = call('LRANGE', mailbox_prefix .. lane, 0, count - 1)
-  claims[#claims + 1] = { handle, tonumber(fence), failed_runs(attempts, lane), messages }
+  local _, fence, count = owner_of(lane)
+  local failures, _, stopped = past_of(lane)
+  local messages = call('LRANGE', mailboxes .. lane, 0, count - 1)
+  claims[#claims + 1] = { handle, tonumber(fence), failures, stopped, messages }
 end
 
-for _, handle in ipairs(call('ZRANGEBYSCORE', delay, '-inf', now, 'LIMIT', 0, lanes_max)) do
+for _, handle in ipairs(call('ZRANGEBYSCORE', delay, '-inf', now, 'LIMIT', 0, DUE_LANES_MAX)) do
   call('ZREM', delay, handle)
-  call('RPUSH', ready, handle)
+  admit(handle)
 end
 
 -- The first message of a lane that keeps failing dies alone; what waits behind it starts afresh.
-local function bury_head(lane, mailbox, failures)
-  local message = string.sub(call('LPOP', mailbox), 14)
-  local failure = string.match(call('HGET', attempts, lane), '^%d+|(.*)$')
+local function bury_head(lane, failures, stopped, failure)
+  local message = string.sub(call('LPOP', mailboxes .. lane), 14)
   call('XADD', dead_letters, 'MAXLEN', '~', DEAD_LETTERS_MAX, '*',
     'e', message, 'reason', 'attempts', 'attempts', failures, 'error', failure)
   call('DECR', total)
-  call('HDEL', attempts, lane)
+  set_past(lane, 0, 0, stopped, '')
   dead[#dead + 1] = message
 end
 
-local function lease(lane, handle, mailbox, failures)
+local function batch_size(failures, stopped)
+  if stopped > 0 then
+    return math.min(stopped, messages_max)
+  end
   -- On its last try a message runs alone, so that none dies of its neighbour.
-  local is_last_try = failures > 0 and failures == attempts_max - 1
-  local messages = call('LRANGE', mailbox, 0, is_last_try and 0 or messages_max - 1)
-  local fence = math.max(tonumber(call('GET', fences) or '0') + 1, now_us())
-  call('SET', fences, whole(fence))
-  call('HSET', own, lane, owner_text(worker, whole(fence), #messages))
-  call('ZADD', worker_lanes, whole(fence), handle)
-  claims[#claims + 1] = { handle, fence, failures, messages }
+  return failures > 0 and failures == attempts_max - 1 and 1 or messages_max
 end
 
-while #claims < lanes_max do
+local last_fence = math.max(tonumber(call('GET', fences) or '0'), now_us() - 1)
+local fence = last_fence
+
+local function lease(lane, handle)
+  local failures, _, stopped, failure = past_of(lane)
+  if failures >= attempts_max then
+    stopped = math.max(0, stopped - 1)
+    bury_head(lane, failures, stopped, failure)
+    failures = 0
+  end
+  local messages = call('LRANGE', mailboxes .. lane, 0, batch_size(failures, stopped) - 1)
+  if #messages == 0 then
+    vanish(lane, handle)
+    return
+  end
+  fence = fence + 1
+  set_owner(lane, worker, whole(fence), #messages)
+  call('ZADD', worker_lanes .. worker, whole(fence), handle)
+  claims[#claims + 1] = { handle, fence, failures, stopped, messages }
+end
+
+local room = lanes_max
+if turns_max > 0 then
+  room = math.min(lanes_max, #claims + turns_max - call('HLEN', own))
+end
+while #claims < room do
   local handle = call('LPOP', ready)
   if not handle then
     break
   end
-  local lane = lane_of(handle)
-  local mailbox = mailbox_prefix .. lane
-  if call('HEXISTS', own, lane) == 0 then
-    local failures = failed_runs(attempts, lane)
-    if failures >= attempts_max and call('LLEN', mailbox) > 0 then
-      bury_head(lane, mailbox, failures)
-      failures = 0
-    end
-    if call('LLEN', mailbox) > 0 then
-      lease(lane, handle, mailbox, failures)
-    end
-  end
+  lease(lane_of(handle), handle)
+end
+if fence > last_fence then
+  call('SET', fences, whole(fence))
 end
 
-if call('LLEN', ready) > 0 then
-  wake_one(wake)
+if turns_max == 0 or call('HLEN', own) < turns_max then
+  wake_for_ready()
 end
 local next_due = call('ZRANGE', delay, 0, 0, 'WITHSCORES')[2]
 return { next_due and math.max(0, tonumber(next_due) - now) or -1, claims, dead }

@@ -1,11 +1,12 @@
 -- Hand back every lane of a worker that leaves, without counting a failed run, and forget the worker.
-local workers, ready, own, wake, worker_lanes, cancels = unpack(KEYS)
-local worker = ARGV[1]
+local workers = KEYS[8]
+local worker = ARGV[7]
 
-for _, handle in ipairs(call('ZREVRANGE', worker_lanes, 0, -1)) do
-  hand_back(ready, own, lane_of(handle), handle)
-  wake_one(wake)
+for _, handle in ipairs(call('ZREVRANGE', worker_lanes .. worker, 0, -1)) do
+  if end_run(lane_of(handle), handle, worker) then
+    go_to_the_front(handle)
+  end
 end
-call('DEL', worker_lanes, cancels)
+call('DEL', cancels .. worker)
 call('ZREM', workers, worker)
 return 1

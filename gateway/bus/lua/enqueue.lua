@@ -1,11 +1,13 @@
 -- Deduplicate and append one message: both or neither.
 -- Answers {verdict, waiting, running}; verdict 1 accepted, 0 duplicate, -1 lane full, -2 queue full.
-local mailbox, ready, delay, own, attempts, total, wake = unpack(KEYS)
-local lane, handle, envelope, seen, digest = unpack(ARGV, 1, 5)
-local settle_ms, lane_max, queue_max = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local handle, envelope, seen, digest = unpack(ARGV, 7, 10)
+local settle_ms, interrupts = tonumber(ARGV[11]), ARGV[12] == '1'
+local lane_max, queue_max = tonumber(ARGV[13]), tonumber(ARGV[14])
 
 local now = now_ms()
-local worker, _, in_work = owner_of(own, lane)
+local lane = lane_of(handle)
+local mailbox = mailboxes .. lane
+local worker, fence, in_work = owner_of(lane)
 local running = worker and 1 or 0
 local waiting = call('LLEN', mailbox) - (in_work or 0)
 
@@ -25,17 +27,21 @@ call('INCR', total)
 local length = call('RPUSH', mailbox, whole(now) .. envelope)
 
 if worker then
-  return { 1, waiting + 1, 1 }
-end
-if length == 1 then
-  if settle_ms > 0 then
-    call('ZADD', delay, now + settle_ms, handle)
-    wake_one(wake)
-  else
-    make_ready(ready, wake, handle)
+  if interrupts then
+    local _, _, stopped = past_of(lane)
+    if stopped == 0 then
+      cancel(worker, lane, fence, 'restart')
+    end
   end
-elseif settle_ms > 0 and failed_runs(attempts, lane) == 0 then
-  local first = tonumber(string.sub(call('LINDEX', mailbox, 0), 1, 13))
-  call('ZADD', delay, 'XX', math.min(now + settle_ms, first + SETTLE_MAX_MS), handle)
+elseif length > 1 then
+  if settle_ms > 0 and past_of(lane) == 0 then
+    local first = tonumber(string.sub(call('LINDEX', mailbox, 0), 1, 13))
+    call('ZADD', delay, 'XX', math.min(now + settle_ms, first + SETTLE_MAX_MS), handle)
+  end
+elseif settle_ms > 0 then
+  call('ZADD', delay, now + settle_ms, handle)
+  wake_one(wake)
+else
+  admit(handle)
 end
-return { 1, waiting + 1, 0 }
+return { 1, waiting + 1, running }

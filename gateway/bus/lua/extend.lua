@@ -1,12 +1,13 @@
--- Take the messages behind the `have` first ones of a leased lane into the lease.
--- Answers them; none when fenced.
-local mailbox, own = unpack(KEYS)
-local lane, lease_worker, lease_fence, have = unpack(ARGV)
+-- Take messages behind the `have` first ones of a leased lane into the lease.
+-- Answers them; none when fenced or stopped.
+local handle, lease_worker, lease_fence = unpack(ARGV, 7, 9)
+local have, messages_max = tonumber(ARGV[10]), tonumber(ARGV[11])
 
-local worker, fence = owner_of(own, lane)
-if worker ~= lease_worker or fence ~= lease_fence then
+local lane = lane_of(handle)
+local _, _, stopped = past_of(lane)
+if stopped > 0 or not is_owner(lane, lease_worker, lease_fence) then
   return {}
 end
-local more = call('LRANGE', mailbox, have, -1)
-call('HSET', own, lane, owner_text(worker, fence, have + #more))
+local more = call('LRANGE', mailboxes .. lane, have, have + messages_max - 1)
+set_owner(lane, lease_worker, lease_fence, have + #more)
 return more

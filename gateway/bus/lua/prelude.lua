@@ -42,44 +42,6 @@ local function wake_one(wake)
   end
 end
 
-local function make_ready(ready, wake, handle)
-  call('RPUSH', ready, handle)
-  wake_one(wake)
-end
-
-local function lane_of(handle)
-  return string.match(handle, '^([^\31]*)\31')
-end
-
--- The owner of a lane: worker, fence, number of messages in work; nil when nobody runs it.
-local function owner_of(own, lane)
-  local held = call('HGET', own, lane)
-  if not held then
-    return nil
-  end
-  local worker, fence, count = string.match(held, '^(.*)|(%d+)|(%d+)$')
-  return worker, fence, tonumber(count)
-end
-
-local function owner_text(worker, fence, count)
-  return worker .. '|' .. fence .. '|' .. whole(count)
-end
-
-local function failed_runs(attempts, lane)
-  local row = call('HGET', attempts, lane)
-  return row and tonumber(string.match(row, '^%d+')) or 0
-end
-
-local function count_failure(attempts, lane, failure)
-  call('HSET', attempts, lane, whole(failed_runs(attempts, lane) + 1) .. '|' .. failure)
-end
-
--- A lane goes back to the front of the ready list with everything it holds.
-local function hand_back(ready, own, lane, handle)
-  call('HDEL', own, lane)
-  call('LPUSH', ready, handle)
-end
-
 -- Publishes a reply once per id, whoever asks and however often.
 local function publish(stream, outbound_channels, channel, published, digest, envelope, now)
   if is_known(published, digest, now) then

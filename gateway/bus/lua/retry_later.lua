@@ -1,15 +1,15 @@
 -- Give a lane back after a failed run: the whole lane waits, so that its order holds.
 -- Answers 1, or 0 when fenced.
-local own, worker_lanes, attempts, delay, wake = unpack(KEYS)
-local lane, handle, lease_worker, lease_fence, delay_ms, failure = unpack(ARGV)
+local handle, lease_worker, lease_fence, delay_ms, failure = unpack(ARGV, 7)
 
-local worker, fence = owner_of(own, lane)
-if worker ~= lease_worker or fence ~= lease_fence then
+local lane = lane_of(handle)
+if not is_owner(lane, lease_worker, lease_fence) then
   return 0
 end
-call('HDEL', own, lane)
-call('ZREM', worker_lanes, handle)
-count_failure(attempts, lane, failure)
-call('ZADD', delay, now_ms() + tonumber(delay_ms), handle)
+if end_run(lane, handle, lease_worker) then
+  count_failure(lane, failure)
+  call('ZADD', delay, now_ms() + tonumber(delay_ms), handle)
+  free_place(user_of(handle))
+end
 wake_one(wake)
 return 1

@@ -1,0 +1,28 @@
+-- Put an edited message in the place of the one whose envelope begins with `identity`.
+-- Answers 1 changed, 2 its running turn restarts, 0 too late. A turn is restarted once per message.
+local handle, identity, envelope, seen, restarted = unpack(ARGV, 7)
+
+local lane = lane_of(handle)
+local position, message = find(lane, identity)
+local _, _, stopped = past_of(lane)
+if not position or position < stopped then
+  return 0
+end
+local now = now_ms()
+local changed = string.sub(message, 1, 13) .. envelope
+local worker, fence, in_work = owner_of(lane)
+if not worker or position >= in_work then
+  call('LSET', mailboxes .. lane, position, changed)
+  return 1
+end
+local has_restarted = is_known(seen, restarted, now)
+if message == changed then
+  return has_restarted and 2 or 1
+end
+if has_restarted then
+  return 0
+end
+remember(seen, restarted, now)
+call('LSET', mailboxes .. lane, position, changed)
+cancel(worker, lane, fence, 'restart')
+return 2

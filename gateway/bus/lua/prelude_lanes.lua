@@ -1,0 +1,172 @@
+-- Put in front of the scripts about lanes, behind prelude.lua. They share their first keys and arguments.
+--
+-- A lane is absent, ready, parked, delayed or owned. A user has `user_turns_max` places among the ready
+-- and the owned; `counts` says how many he uses, his other lanes are parked until one becomes free.
+
+local ready, delay, own, past, counts, total, wake = unpack(KEYS, 1, 7)
+local mailboxes, parks, worker_lanes, cancels, cancel_channels = unpack(ARGV, 1, 5)
+local user_turns_max = tonumber(ARGV[6])
+
+-- What is left of a message that was withdrawn during its run: messages are counted from the head.
+local WITHDRAWN = '0000000000000'
+
+local function lane_of(handle)
+  return string.match(handle, '^([^\31]*)\31')
+end
+
+local function user_of(handle)
+  return string.match(handle, '\31(.*)$')
+end
+
+-- The owner of a lane: worker, fence, number of messages in work; nil when nobody runs it.
+local function owner_of(lane)
+  local held = call('HGET', own, lane)
+  if not held then
+    return nil
+  end
+  local worker, fence, count = string.match(held, '^(.*)|(%d+)|(%d+)$')
+  return worker, fence, tonumber(count)
+end
+
+local function set_owner(lane, worker, fence, count)
+  call('HSET', own, lane, worker .. '|' .. fence .. '|' .. whole(count))
+end
+
+local function is_owner(lane, lease_worker, lease_fence)
+  local worker, fence, in_work = owner_of(lane)
+  return worker == lease_worker and fence == lease_fence, in_work
+end
+
+-- What befell the messages at the head of a lane: failed runs, restarts, how many a /stop hit, last error.
+local function past_of(lane)
+  local row = call('HGET', past, lane)
+  if not row then
+    return 0, 0, 0, ''
+  end
+  local failures, restarts, stopped, failure = string.match(row, '^(%d+)|(%d+)|(%d+)|(.*)$')
+  return tonumber(failures), tonumber(restarts), tonumber(stopped), failure
+end
+
+local function set_past(lane, failures, restarts, stopped, failure)
+  if failures + restarts + stopped > 0 then
+    call('HSET', past, lane, table.concat({ whole(failures), whole(restarts), whole(stopped), failure }, '|'))
+  else
+    call('HDEL', past, lane)
+  end
+end
+
+local function count_failure(lane, failure)
+  local failures, restarts, stopped = past_of(lane)
+  set_past(lane, failures + 1, restarts, stopped, failure)
+end
+
+-- Whoever leaves lanes ready behind him, or makes room for one more turn, wakes a worker.
+local function wake_for_ready()
+  if call('LLEN', ready) > 0 then
+    wake_one(wake)
+  end
+end
+
+-- A lane that was absent or delayed takes a place of its user, or is parked.
+local function admit(handle)
+  local user = user_of(handle)
+  if call('HINCRBY', counts, user, 1) <= user_turns_max then
+    call('RPUSH', ready, handle)
+    wake_one(wake)
+  else
+    call('HINCRBY', counts, user, -1)
+    call('RPUSH', parks .. user, handle)
+  end
+end
+
+-- A lane left its user's place: the one that is parked longest takes it.
+local function free_place(user)
+  local used = call('HINCRBY', counts, user, -1)
+  while used < user_turns_max do
+    local handle = call('LPOP', parks .. user)
+    if not handle then
+      break
+    end
+    call('RPUSH', ready, handle)
+    wake_one(wake)
+    used = call('HINCRBY', counts, user, 1)
+  end
+  if used <= 0 then
+    call('HDEL', counts, user)
+  end
+end
+
+-- A lane without messages leaves no trace.
+local function vanish(lane, handle)
+  call('HDEL', past, lane)
+  free_place(user_of(handle))
+end
+
+-- The run of a lane is over, and what was withdrawn during it goes. Answers whether messages are left.
+local function end_run(lane, handle, worker)
+  call('HDEL', own, lane)
+  call('ZREM', worker_lanes .. worker, handle)
+  local mailbox = mailboxes .. lane
+  local left = call('LLEN', mailbox)
+  local withdrawn = left > 0 and call('LREM', mailbox, 0, WITHDRAWN) or 0
+  if withdrawn > 0 then
+    call('DECRBY', total, withdrawn)
+    local failures, restarts, stopped, failure = past_of(lane)
+    set_past(lane, failures, restarts, math.max(0, stopped - withdrawn), failure)
+  end
+  if left > withdrawn then
+    return true
+  end
+  vanish(lane, handle)
+  return false
+end
+
+-- After a run: the lane goes behind the others, first those of its user, then everybody's.
+local function go_to_the_tail(handle)
+  local user = user_of(handle)
+  if call('EXISTS', parks .. user) == 0 then
+    call('RPUSH', ready, handle) -- nobody waits for its place
+  else
+    call('RPUSH', parks .. user, handle)
+    free_place(user)
+  end
+end
+
+-- After a run that was cut short: the lane keeps its place and is next.
+local function go_to_the_front(handle)
+  call('LPUSH', ready, handle)
+  wake_one(wake)
+end
+
+-- A worker is gone: its lane starts again in front, with one more failed run.
+local function survive_worker(lane, handle, worker)
+  if end_run(lane, handle, worker) then
+    count_failure(lane, 'the worker died')
+    go_to_the_front(handle)
+  end
+end
+
+-- A lane that nobody runs has lost its last message, wherever it was listed.
+local function forget(lane, handle)
+  if call('ZREM', delay, handle) == 1 or call('LREM', parks .. user_of(handle), 1, handle) == 1 then
+    call('HDEL', past, lane)
+  elseif call('LREM', ready, 1, handle) == 1 then
+    vanish(lane, handle)
+  end
+end
+
+-- Published for speed, kept for certainty: until the worker's beat says that it has heard.
+local function cancel(worker, lane, fence, kind)
+  local word = table.concat({ kind, lane, fence }, '\31')
+  call('PUBLISH', cancel_channels .. worker, word)
+  call('SADD', cancels .. worker, word)
+end
+
+-- Where the message is whose envelope begins with `identity`: its index and what lies there.
+local function find(lane, identity)
+  for position, message in ipairs(call('LRANGE', mailboxes .. lane, 0, -1)) do
+    if string.sub(message, 14, 13 + #identity) == identity then
+      return position - 1, message
+    end
+  end
+end

@@ -1,0 +1,77 @@
+"""A lane never stays with a worker that does not run it: whatever ended the run, somebody goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.model.retrying import RetryingClient
+from agent.model.scripted import ScriptedClient
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.clock import SystemClock
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Claim
+from gateway.store.store import open_store
+from tests.parts.agents import message as spoken
+from tests.parts.agents import running_agent
+from tests.parts.bus_samples import ANNA, message, reply
+
+FUTURE_FENCE = 2**52
+
+
+async def claims(bus: RedisBus) -> tuple[Claim, ...]:
+    return (await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)).claims
+
+
+ENDS: dict[str, Callable[[RedisBus, Claim], Awaitable[bool]]] = {
+    "commit": lambda bus, claim: bus.lanes.commit(claim, handled=1, replies=[reply(1)]),
+    "retry_later": lambda bus, claim: bus.lanes.retry_later(claim, delay_s=0, error="it broke"),
+    "restart": lambda bus, claim: bus.lanes.restart(claim),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_run_that_ended_while_redis_was_away_is_claimed_again(tmp_path: Path, end: str) -> None:
+    """Nobody knows whether the end of the run arrived. The worker lives on, so no lease runs out: its next
+    claim gives the lane back, unless the end did arrive."""
+    server = EmbeddedValkey(tmp_path)
+    bus = await open_bus(await server.start())
+    await bus.lanes.register("w1", lease_ttl_s=600)
+    await bus.intake.enqueue(message(1))
+    (claim,) = await claims(bus)
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    await server.wait()
+    with pytest.raises(BusUnavailable):
+        await ENDS[end](bus, claim)
+    await server.start()
+    (again,) = await claims(bus)
+    assert (again.messages, again.attempts) == (claim.messages, 0)
+    assert again.lease.fence > claim.lease.fence
+    assert await bus.lanes.commit(again, handled=1, replies=[reply(1)])
+    assert await claims(bus) == ()
+    await bus.close()
+    await server.stop()
+
+
+async def test_a_turn_that_sql_refuses_is_given_back(bus: RedisBus, sqlite_url: str, tmp_path: Path) -> None:
+    """Redis failed over and lost a claim, so SQL knows a newer fence than the bus. The lane waits like one
+    whose run failed, until the bus's fences have caught up."""
+    store = open_store(sqlite_url, SystemClock())
+    await store.begin_turn(
+        turn_id="t_newer", key=ANNA, fence=FUTURE_FENCE, messages=[spoken("hello")], now_ms=1, is_said=True
+    )
+    async with running_agent(bus, store, RetryingClient(ScriptedClient()), tmp_path) as agent:
+        await agent.say("hello")
+        async with asyncio.timeout(20):
+            while (await bus.operator.figures()).delayed == 0:  # noqa: ASYNC110 - no event crosses Redis
+                await asyncio.sleep(0.01)
+        assert await bus.operator.lane_depth(SessionKey.parse("telegram:1")) == (1, False)
+    await store.close()
