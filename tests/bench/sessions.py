@@ -68,6 +68,7 @@ async def _on_the_bus(count: int) -> tuple[Figure, ...]:
         await fill(ours, range(count, count + further), count)
         fuller = await _held(redis)
         drained_s = await timed(drain(ours, Tally(count + further)))
+        await redis.delete(*await _seen(redis))  # measured by itself, and only nearly: nothing shall be left of it
         await asyncio.sleep(_SETTLE_S)  # the server gives the room of its table of keys back by and by
         idle = await _held(redis)
     session_bytes = (filled.rest - empty.rest - _payload(range(count), count)) / count
@@ -91,10 +92,14 @@ def _payload(numbers: range, keys: int) -> int:
 
 async def _held(redis: Redis) -> Held:
     memory: dict[str, Any] = await redis.info("memory")
-    seen = [key async for key in redis.scan_iter(f"{ShardKeys(0).seen('')}*")]
-    dedupe = sum([int(await redis.memory_usage(key, samples=0) or 0) for key in seen])
+    dedupe = sum([int(await redis.memory_usage(key, samples=0) or 0) for key in await _seen(redis)])
     used = memory["used_memory"] - memory["mem_clients_normal"] - memory["mem_aof_buffer"]
     return Held(used, dedupe, await redis.dbsize())
+
+
+async def _seen(redis: Redis) -> list[bytes]:
+    """The sets of dedupe ids."""
+    return [key async for key in redis.scan_iter(f"{ShardKeys(0).seen('')}*")]
 
 
 async def _stored_bytes(kind: str, count: int) -> float:
