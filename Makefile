@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
 SOURCES := gateway channels agent tests
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+CONTEST := tests/bench/contest
 
 .PHONY: help setup demo up test check lint types fmt faults bench lock
 
@@ -55,5 +57,5 @@ bench: $(READY) ## print the performance tables
 	$(BIN)/python -m tests.bench $(ARGS)
 
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--group dev pyproject.toml --output-file requirements.lock
+	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock
+	for pins in $(CONTEST)/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done

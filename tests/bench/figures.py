@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 
@@ -38,12 +38,32 @@ class RoleMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of its own, for what is compared cell by cell."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str | float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """What one experiment found."""
 
     figures: tuple[Figure, ...] = ()
-    memory: Mapping[str, tuple[RoleMemory, ...]] = field(default_factory=dict)
-    """By the state the processes were in when they were looked at."""
+    grids: tuple[Grid, ...] = ()
+
+
+def memory_grid(state: str, roles: Sequence[RoleMemory]) -> Grid:
+    """What processes held when they were looked at in some state, and all of them together."""
+    rss_mb, pss_mb, uss_mb = (
+        (role.rss_mb for role in roles),
+        (role.pss_mb for role in roles),
+        (role.uss_mb for role in roles),
+    )
+    everybody = (*roles, RoleMemory("all", sum(rss_mb), sum(pss_mb), sum(uss_mb)))
+    rows = tuple((role.role, role.rss_mb, role.pss_mb, role.uss_mb) for role in everybody)
+    return Grid(f"Memory, {state}, in MB", ("process", "resident", "its share", "its own"), rows)
 
 
 AIMS: Final[Mapping[str, Aim]] = {
@@ -54,6 +74,19 @@ AIMS: Final[Mapping[str, Aim]] = {
     "first-poll": Aim("<= 1 s", "4.2, 1.5"),
     "tree": Aim("<= 200 MB", "239, 116"),
     "channels": Aim("<= 80 MB", ""),
+    "taskiq": Aim(">= 2", ""),
+    "docket": Aim(">= 5", ""),
+    "order": Aim("0", ""),
+    "idle-session": Aim("0 B", ""),
+    "session": Aim("<= 130 B", ""),
+    "further": Aim("<= 16 B", ""),
+    "dedupe": Aim("<= 45 B", ""),
+    "restart": Aim("p95 <= 4 s", ""),
+    "answered": Aim("<= 15 s", "none, 31 of 100 in 30 s"),
+    "lost": Aim("0", "100"),
+    "doubled": Aim("0", "8 to 14"),
+    "stop": Aim("p99 < 1 s", ""),
+    "hot": Aim("<= 2", ""),
 }
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import statistics
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from tests.bench.chats import Load, all_together, one_after_another
-from tests.bench.figures import Figure, Findings, RoleMemory, percentile
+from tests.bench.figures import Figure, Findings, RoleMemory, memory_grid, percentile
 from tests.bench.litellm_alone import cpu_ms_per_call
 from tests.bench.model_process import open_model
 from tests.bench.processes import split_cores
 from tests.bench.product import Product, open_product
+from tests.bench.sizes import Size
 from tests.bench.starts import Start, first_poll
 from tests.bench.town import Chat, Town, open_town
 
@@ -25,20 +26,6 @@ WARM_UP: Final = 5
 """Messages that nobody counts: the first ones load what is loaded at first use."""
 IDLE_AFTER_S: Final = 3.0
 SLOW_MODEL: Final = "demo/scripted@500ms"
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much of everything."""
-
-    sequential: int
-    chats: int
-    messages: int
-    starts: int
-
-
-FULL: Final = Size(sequential=200, chats=200, messages=5, starts=5)
-QUICK: Final = Size(sequential=40, chats=50, messages=3, starts=2)
 
 
 async def latency(size: Size) -> Findings:
@@ -95,7 +82,7 @@ async def litellm(size: Size) -> Findings:
             Figure("latency p50, telegram, litellm", percentile(waits_ms, 50), "ms", note="one core"),
             Figure("latency p95, telegram, litellm", percentile(waits_ms, 95), "ms"),
         ),
-        {"after litellm's calls": held},
+        (memory_grid("after litellm's calls", held),),
     )
 
 
@@ -139,17 +126,8 @@ async def memory(size: Size) -> Findings:
         Figure("idle tree, telegram alone", _total(telegram), "MB"),
         Figure("idle channels, telegram alone", _of("channels", telegram), "MB"),
     )
-    return Findings(figures, {"idle, three platforms": all_three, "idle, telegram alone": telegram})
-
-
-MEASURES: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
-    "latency": latency,
-    "throughput": throughput,
-    "litellm": litellm,
-    "slow-model": slow_model,
-    "start": start,
-    "memory": memory,
-}
+    grids = (memory_grid("idle, three platforms", all_three), memory_grid("idle, telegram alone", telegram))
+    return Findings(figures, grids)
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Collection
 
-from tests.bench.processes import first_line, running
+from tests.bench.processes import running, said
 from tests.bench.product import ROOT
 from tests.parts.model_server import serve_model
 
@@ -19,7 +19,7 @@ async def open_model(cores: Collection[int]) -> AsyncIterator[dict[str, str]]:
     """The settings with which an agent asks this model through litellm."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     async with running((sys.executable, "-m", "tests.bench.model_process"), environment, cores=cores) as process:
-        url = (await first_line(process))["url"]
+        url = (await said(process))["url"]
         yield {
             "TRIVET_AGENT__MODEL": "openai/gpt-4o-mini",
             "TRIVET_AGENT__API_BASE": url,

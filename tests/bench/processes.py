@@ -13,6 +13,7 @@ from typing import IO, Any, Final
 
 STOP_TIMEOUT_S: Final = 45.0
 FIRST_LINE_TIMEOUT_S: Final = 30.0
+LOG_TAIL_CHARS: Final = 2_000
 
 
 class BenchFailed(Exception):
@@ -43,14 +44,20 @@ async def running(
         await _ended(process)
 
 
-async def first_line(process: Process) -> Any:
-    """The JSON that a process says first. Raises `BenchFailed`."""
+async def said(process: Process, *, within_s: float = FIRST_LINE_TIMEOUT_S) -> Any:
+    """The JSON that a process says in one line. Raises `BenchFailed`."""
     assert process.stdout is not None
     try:
-        line = await asyncio.wait_for(process.stdout.readline(), FIRST_LINE_TIMEOUT_S)
+        line = await asyncio.wait_for(process.stdout.readline(), within_s)
         return json.loads(line)
     except (TimeoutError, ValueError) as error:
-        raise BenchFailed(f"process {process.pid} did not say where it listens") from error
+        raise BenchFailed(f"process {process.pid} did not say what it was asked for") from error
+
+
+def tail(log: IO[bytes]) -> str:
+    """The end of what was written to a log."""
+    log.seek(0)
+    return log.read().decode(errors="replace")[-LOG_TAIL_CHARS:]
 
 
 def pin(pid: int, cores: Collection[int]) -> None:

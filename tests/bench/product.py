@@ -9,23 +9,24 @@ import secrets
 import sys
 import tempfile
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 import psutil
 
+from gateway.bus.embedded import embedded_url
 from gateway.preflight import free_port, http_get
 from tests.bench.figures import RoleMemory
-from tests.bench.processes import BenchFailed, running
+from tests.bench.processes import BenchFailed, running, tail
 
 ROOT: Final = Path(__file__).parents[2]
+DATA: Final = "data"
 HOST: Final = "127.0.0.1"
 READY_TIMEOUT_S: Final = 60.0
 READY_POLL_S: Final = 0.01
 MB: Final = 1_000_000
-LOG_TAIL_CHARS: Final = 2_000
 _NOT_PASSED_ON: Final = ("TRIVET_", "PYTHONDONTWRITEBYTECODE")  # an installation has its bytecode
 
 
@@ -35,6 +36,7 @@ class Product:
 
     process: Process
     port: int
+    bus_url: str
     start_s: float
 
     def tree(self) -> list[psutil.Process]:
@@ -42,14 +44,36 @@ class Product:
         supervisor = psutil.Process(self.process.pid)
         return [supervisor, *supervisor.children(recursive=True)]
 
+    def staff(self) -> dict[str, list[psutil.Process]]:
+        """Every process by its role; agents, of which there may be several, by number, too."""
+        staff: dict[str, list[psutil.Process]] = {}
+        for process in self.tree():
+            staff.setdefault(_role(process), []).append(process)
+        if len(agents := staff.get("agent", [])) > 1:
+            del staff["agent"]
+            staff.update({f"agent {number}": [agent] for number, agent in enumerate(agents, 1)})
+        return staff
+
     def cpu_s(self) -> dict[str, float]:
-        """The CPU time each process has spent so far, user and system, by its role."""
-        times = {_role(process): process.cpu_times() for process in self.tree()}
-        return {role: spent.user + spent.system for role, spent in times.items()}
+        """The CPU time that each role has spent so far, user and system."""
+        return spent_s(self.staff())
 
     def memory(self) -> tuple[RoleMemory, ...]:
         """What each process holds now."""
         return tuple(memory_of(process) for process in self.tree())
+
+
+def spent_s(staff: Mapping[str, Sequence[psutil.Process]]) -> dict[str, float]:
+    """The CPU time that everybody has spent so far, user and system."""
+    return {name: sum(_cpu_s(process) for process in processes) for name, processes in staff.items()}
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    try:
+        spent = process.cpu_times()
+    except psutil.NoSuchProcess:  # a database's child, for a connection that was closed
+        return 0.0
+    return spent.user + spent.system
 
 
 def memory_of(process: psutil.Process) -> RoleMemory:
@@ -68,7 +92,7 @@ def settings(folder: Path, access: Mapping[str, Mapping[str, str]], extra: Mappi
     }
     own = {
         "PYTHONPATH": str(ROOT),
-        "TRIVET_DATA_DIR": str(folder / "data"),
+        "TRIVET_DATA_DIR": str(folder / DATA),
         "TRIVET_HTTP__HOST": HOST,
         "TRIVET_HTTP__ADMIN_TOKEN": secrets.token_urlsafe(24),
         "TRIVET_ACCESS__DEFAULT": "open",
@@ -96,7 +120,8 @@ async def open_product(
             command = (sys.executable, "-m", *module)
             async with running(command, environment, cores=cores, folder=folder, log=log) as process:
                 await _until_ready(process, port, log)
-                yield Product(process, port, asyncio.get_running_loop().time() - began_s)
+                start_s = asyncio.get_running_loop().time() - began_s
+                yield Product(process, port, embedded_url(folder / DATA), start_s)
 
 
 async def _until_ready(process: Process, port: int, log: IO[bytes]) -> None:
@@ -107,8 +132,7 @@ async def _until_ready(process: Process, port: int, log: IO[bytes]) -> None:
                 if answer is not None and answer.status == 200:
                     return
                 await asyncio.sleep(READY_POLL_S)
-    log.seek(0)
-    raise BenchFailed(f"Trivet is not ready:\n{log.read().decode(errors='replace')[-LOG_TAIL_CHARS:]}")
+    raise BenchFailed(f"Trivet is not ready:\n{tail(log)}")
 
 
 def _role(process: psutil.Process) -> str:

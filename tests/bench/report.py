@@ -14,7 +14,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.figures import AIMS, Aim, Figure, Findings, RoleMemory
+from tests.bench.figures import AIMS, Aim, Figure, Findings, Grid
 
 YARD_STEPS: Final = 2_000_000
 
@@ -30,11 +30,13 @@ def machine() -> str:
 
 
 def print_tables(findings: Sequence[Findings], console: Console) -> None:
-    """One table of figures; one of memory if anybody looked."""
-    console.print(_figures_table([figure for found in findings for figure in found.figures]))
+    """One table of all figures; behind it the tables that an experiment has of its own."""
+    figures = [figure for found in findings for figure in found.figures]
+    if figures:
+        console.print(_figures_table(figures))
     for found in findings:
-        for state, roles in found.memory.items():
-            console.print(_memory_table(state, roles))
+        for grid in found.grids:
+            console.print(_grid_table(grid))
 
 
 def write_json(path: Path, findings: Mapping[str, Findings], *, around: Sequence[str]) -> None:
@@ -58,7 +60,7 @@ def _figures_table(figures: Sequence[Figure]) -> Table:
     for figure in figures:
         aim = AIMS.get(figure.aim, Aim("", ""))
         peers = rf"\[{aim.peers}]" if aim.peers else ""
-        table.add_row(figure.what, f"{figure.value:.{_digits(figure)}f} {figure.unit}", aim.goal, peers, figure.note)
+        table.add_row(figure.what, f"{figure.value:,.{_digits(figure)}f} {figure.unit}", aim.goal, peers, figure.note)
     return table
 
 
@@ -66,15 +68,10 @@ def _digits(figure: Figure) -> int:
     return 2 if figure.unit == "s" else 1
 
 
-def _memory_table(state: str, roles: Sequence[RoleMemory]) -> Table:
-    table = Table("process", title=f"Memory, {state}, in MB")
-    for heading in ("resident", "its share", "its own"):
-        table.add_column(heading, justify="right")
-    total = RoleMemory("all", *(sum(column) for column in zip(*map(_numbers, roles), strict=True)))
-    for role in (*roles, total):
-        table.add_row(role.role, *(f"{number:.1f}" for number in _numbers(role)))
+def _grid_table(grid: Grid) -> Table:
+    table = Table(title=grid.title)
+    for heading, cell in zip(grid.headings, grid.rows[0], strict=True):
+        table.add_column(heading, justify="left" if isinstance(cell, str) else "right")
+    for row in grid.rows:
+        table.add_row(*(cell if isinstance(cell, str) else f"{cell:,.1f}" for cell in row))
     return table
-
-
-def _numbers(role: RoleMemory) -> tuple[float, float, float]:
-    return role.rss_mb, role.pss_mb, role.uss_mb

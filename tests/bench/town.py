@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from tests.bench.processes import first_line, running
+from tests.bench.processes import running, said
 
 ANSWER_TIMEOUT_S: Final = 120.0
 IDLE_CONNECTION_S: Final = 2.0  # less than the five after which the server hangs up, maybe just as we write
@@ -36,8 +36,9 @@ class Chat:
 class Town:
     """The control API of the emulators, as far as the bench needs it."""
 
-    def __init__(self, client: aiohttp.ClientSession, access: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, client: aiohttp.ClientSession, access: Mapping[str, Mapping[str, str]], pid: int) -> None:
         self.access = access
+        self.pid = pid
         self._client = client
         self._heard: dict[tuple[str, str, bool], asyncio.Future[float]] = {}
 
@@ -54,18 +55,22 @@ class Town:
 
     async def ask(self, chat: Chat, text: str) -> float:
         """Write, wait for the bot's next message in the chat; the seconds that took. Raises `TimeoutError`."""
-        return await self._say(chat, text, is_by_bot=True)
+        return await self._until_heard(chat, text, is_by_bot=True)
+
+    async def say(self, chat: Chat, text: str) -> None:
+        """Write and wait for nothing."""
+        given = {"person_id": chat.person_id, "place_id": chat.place_id, "text": text}
+        await self._post(chat.platform, "say", given)
 
     async def echo_s(self, chat: Chat, text: str) -> float:
         """Seconds until a person's own message comes back: what the measuring itself takes."""
-        return await self._say(chat, text, is_by_bot=False)
+        return await self._until_heard(chat, text, is_by_bot=False)
 
-    async def _say(self, chat: Chat, text: str, *, is_by_bot: bool) -> float:
+    async def _until_heard(self, chat: Chat, text: str, *, is_by_bot: bool) -> float:
         loop = asyncio.get_running_loop()
         heard = self._heard[chat.platform, chat.place_id, is_by_bot] = loop.create_future()
         began_s = loop.time()
-        given = {"person_id": chat.person_id, "place_id": chat.place_id, "text": text}
-        await self._post(chat.platform, "say", given)
+        await self.say(chat, text)
         heard_s: float = await asyncio.wait_for(heard, ANSWER_TIMEOUT_S)
         return heard_s - began_s
 
@@ -99,11 +104,11 @@ async def open_town(cores: Collection[int]) -> AsyncIterator[Town]:
     """The emulators without their rate limits, on `cores`."""
     command = (sys.executable, "-m", "channels.emulators", "--port", "0", "--unlimited")
     async with running(command, dict(os.environ), cores=cores) as process:
-        served = await first_line(process)
+        served = await said(process)
         access = {name: keys for name, keys in served.items() if isinstance(keys, dict)}
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_S)
         async with aiohttp.ClientSession(served["playground"], connector=connector) as client:
-            town = Town(client, access)
+            town = Town(client, access, process.pid)
             listening = asyncio.create_task(town.listen())
             try:
                 yield town

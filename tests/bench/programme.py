@@ -1,0 +1,30 @@
+"""The experiments by name, in the order in which they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from tests.bench.figures import Findings
+from tests.bench.lanes import lanes
+from tests.bench.measures import latency, litellm, memory, slow_model, start, throughput
+from tests.bench.recovery import recovery
+from tests.bench.scale import scale
+from tests.bench.sessions import sessions
+from tests.bench.sizes import Size
+from tests.bench.stops import hot, stops
+
+PROGRAMME: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
+    "latency": latency,
+    "throughput": throughput,
+    "litellm": litellm,
+    "slow-model": slow_model,
+    "start": start,
+    "memory": memory,
+    "scale": scale,
+    "lanes": lanes,
+    "sessions": sessions,
+    "recovery": recovery,
+    "stops": stops,
+    "hot": hot,
+}
