@@ -38,6 +38,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
         lane_messages_max=settings.queue.lane_messages_max,
         queue_messages_max=settings.queue.messages_max,
         user_turns_max=settings.queue.user_turns_max,
+        wait_replicas=settings.redis.wait_replicas,
     )
     try:
         clock = SystemClock()

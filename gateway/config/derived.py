@@ -23,6 +23,7 @@ _SECRET_VARIABLE: Final = re.compile(
     r"(_API_KEY|_API_TOKEN|_ACCESS_KEY|_SECRET_KEY|_AUTH_TOKEN|_SESSION_TOKEN|_PASSWORD)$"
 )
 _PASSWORD: Final = re.compile(r"(?<=://)([^/@:]*):[^/]*@")
+_PASSWORD_OPTION: Final = re.compile(r"([?&][a-z_]*password=)[^&]*")
 
 
 def database_url(settings: Settings) -> str:
@@ -64,7 +65,7 @@ def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def masked_url(url: str) -> str:
     """A URL with its password replaced, fit for a screen or a log."""
-    return _PASSWORD.sub(r"\1:***@", url)
+    return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
 
 
 def admin_token(settings: Settings) -> str:

@@ -25,11 +25,20 @@ from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
-REDIS_SCHEMES: Final = ("redis://", "rediss://", "unix://", "redis+sentinel://", "redis+cluster://")
+REDIS_SCHEMES: Final = (
+    "redis://",
+    "rediss://",
+    "unix://",
+    "redis+sentinel://",
+    "rediss+sentinel://",
+    "redis+cluster://",
+    "rediss+cluster://",
+)
 DATABASE_SCHEMES: Final = ("sqlite+aiosqlite://", "postgresql+asyncpg://")
 HTTP_SCHEMES: Final = ("https://", "http://")
 WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
 SCRIPTED_MODEL: Final = "demo/scripted"
+REPLICAS_MAX: Final = 5  # more copies of a message than any set of servers is run with
 PROCESSES_MAX: Final = 64  # more than one machine can feed; a typing mistake starts no thousand processes
 CONCURRENCY_MAX: Final = 1024  # turns of one process; beyond it the event loop is the bottleneck
 SETTLE_MS_MAX: Final = 10_000  # longer, and a person takes the bot for dead
@@ -135,6 +144,13 @@ class Redis(Section):
         default="",
         description="Redis or Valkey, 6.2 or newer. Empty: Trivet starts its own Valkey inside data_dir.",
         json_schema_extra=_expecting(f"empty or a URL that starts with one of {', '.join(REDIS_SCHEMES)}"),
+    )
+    wait_replicas: int = Field(
+        default=0,
+        ge=0,
+        le=REPLICAS_MAX,
+        description="How many replicas must have a message before the platform is told that it was received. "
+        "Trivet's own Valkey has none.",
     )
 
 

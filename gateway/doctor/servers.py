@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Final
 
 from gateway.bus.embedded import find_server
-from gateway.bus.inspection import inspect_server
+from gateway.bus.inspection import ServerFacts, inspect_bus
 from gateway.config import Settings, database_url, masked_url
 from gateway.contracts.errors import SchemaMismatch, TrivetError
 from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.store import open_store
 
+_LOSSES: Final = {
+    "everysec": "a power cut loses up to 2 s of messages that platforms were told were received (appendfsync everysec)",
+    "no": "a power cut loses what the system had not written yet, often 30 s (appendfsync no)",
+}
 _SQLITE: Final = "sqlite+aiosqlite:///"
 
 
@@ -20,14 +24,41 @@ async def check_redis(settings: Settings) -> list[Finding]:
     if not settings.redis.url:
         return [_check_embedded()]
     try:
-        facts = await inspect_server(settings.redis.url)
+        facts = await inspect_bus(settings.redis.url)
     except TrivetError as error:
         return [wrong("redis", str(error), "start it or correct redis.url")]
-    found = [ok("redis", f"{facts.product} {facts.version} at {masked_url(settings.redis.url)}")]
-    if not facts.is_durable:
+    found = [ok("redis", f"{facts.arrangement.value} at {masked_url(settings.redis.url)}")]
+    for server in facts.servers:
+        found += _judge(server, settings.redis.wait_replicas)
+    if facts.needs_full_coverage:
+        found.append(
+            warning("redis", "one lost primary stops the whole Cluster", "set `cluster-require-full-coverage no`")
+        )
+    return found
+
+
+def _judge(server: ServerFacts, wait_replicas: int) -> list[Finding]:
+    """What one server that holds keys of ours would lose, and when."""
+    replicas = f", replicas: {server.replicas}" if server.replicas else ""
+    found = [ok("redis", f"{server.product} {server.version} at {server.where}{replicas}")]
+    if not server.is_primary:
+        found.append(wrong("redis", f"{server.where} is a replica, which takes no writes", "name its primary"))
+    if not server.is_durable:
         found.append(warning("redis", "forgets waiting messages when it ends", "switch on `appendonly yes`"))
-    if facts.may_evict:
-        found.append(wrong("redis", f"may drop messages ({facts.eviction})", "set `maxmemory-policy noeviction`"))
+    elif server.appendfsync not in ("always", ""):
+        found.append(warning("redis", _LOSSES.get(server.appendfsync, server.appendfsync), "set `appendfsync always`"))
+    if server.is_write_failing:
+        found.append(wrong("redis", "cannot write its append-only file", "make room on its disk"))
+    if server.may_evict:
+        found.append(wrong("redis", f"may drop messages ({server.eviction})", "set `maxmemory-policy noeviction`"))
+    if server.replicas < wait_replicas:
+        found.append(
+            wrong(
+                "redis",
+                f"{server.replicas} of {wait_replicas} replicas are connected",
+                "add some, or lower redis.wait_replicas",
+            )
+        )
     return found
 
 

@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from gateway.bus.embedded import find_server
 
 SERVICE: Final = "spine"
-DOWN_AFTER_MS: Final = 1000
+PATIENT_MS: Final = 10_000  # a busy test machine is no outage
 _PR_SET_PDEATHSIG: Final = 1
 _READY_S: Final = 30.0
 _LIBC: Final = ctypes.CDLL(None)
@@ -139,7 +139,10 @@ def end_all(servers: Sequence[ValkeyProcess]) -> None:
 class SentinelSet:
     """A primary, a replica, and three Sentinels that watch them."""
 
-    def __init__(self, home: Path, *, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, home: Path, *, options: Mapping[str, str] | None = None, down_after_ms: int = PATIENT_MS
+    ) -> None:
+        self._down_after_ms = down_after_ms
         first, second, *watching = free_ports(5)
         data = {"save": "", "appendonly": "yes", "appendfsync": "everysec", "repl-diskless-sync-delay": "0"}
         data |= dict(options or {})
@@ -203,7 +206,7 @@ class SentinelSet:
     def _config(self, primary: int) -> str:
         return (
             f"sentinel monitor {SERVICE} 127.0.0.1 {primary} 2\n"
-            f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}\n"
+            f"sentinel down-after-milliseconds {SERVICE} {self._down_after_ms}\n"
             f"sentinel failover-timeout {SERVICE} 4000\n"
         )
 
@@ -211,17 +214,16 @@ class SentinelSet:
 class ClusterSet:
     """Three primaries that share the slots; with `replicas`, one behind each."""
 
-    def __init__(self, home: Path, *, replicas: bool = False, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, home: Path, *, replicas: bool = False, node_timeout_ms: int = PATIENT_MS) -> None:
         count = 6 if replicas else 3
         ports = free_ports(2 * count)
         data = {
             "save": "",
             "appendonly": "yes",
             "cluster-enabled": "yes",
-            "cluster-node-timeout": "1000",
+            "cluster-node-timeout": str(node_timeout_ms),
             "cluster-require-full-coverage": "no",
             "repl-diskless-sync-delay": "0",
-            **(options or {}),
         }
         self.servers = [
             ValkeyProcess(home / str(port), port, {**data, "cluster-port": str(bus)})

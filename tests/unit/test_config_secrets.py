@@ -48,6 +48,9 @@ def test_all_secret_values_are_handed_to_the_scrubber() -> None:
 def test_a_password_is_masked_in_a_url() -> None:
     assert masked_url("redis://user:hush@host:1/0") == "redis://user:***@host:1/0"
     assert masked_url("redis://:hush@host") == "redis://:***@host"
+    assert masked_url("redis+sentinel://:hush@a,b/x?sentinel_username=w&sentinel_password=hush") == (
+        "redis+sentinel://:***@a,b/x?sentinel_username=w&sentinel_password=***"
+    )
     assert masked_url("redis://host:6379") == "redis://host:6379"
 
 

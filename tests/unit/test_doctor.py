@@ -16,6 +16,7 @@ from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, wa
 from gateway.doctor.machine import check_data_dir, check_model, check_ports, file_system_of
 from gateway.doctor.platforms import check_platforms
 from gateway.doctor.servers import check_database, check_redis
+from tests.parts.redis_sets import ClusterSet, SentinelSet
 
 MOUNTS = """\
 overlay / overlay rw,relatime 0 0
@@ -77,7 +78,24 @@ def test_the_model_needs_the_key_of_its_provider(environ: dict[str, str], state:
 
 async def test_our_own_valkey_keeps_everything_and_evicts_nothing(valkey_server: EmbeddedValkey) -> None:
     found = await check_redis(settings_of({"TRIVET_REDIS__URL": valkey_server.url}))
-    assert [finding.state for finding in found] == [State.OK]
+    assert {finding.state for finding in found} == {State.OK}
+
+
+async def test_the_primary_of_a_sentinel_set_is_judged_with_its_replicas(sentinel_set: SentinelSet) -> None:
+    """It syncs every second, which the operator is told; a replica that is asked for and missing is wrong."""
+    found = await check_redis(settings_of({"TRIVET_REDIS__URL": sentinel_set.url}))
+    assert [finding.state for finding in found] == [State.OK, State.OK, State.WARNING]
+    assert "Sentinel" in found[0].found
+    assert "replicas: 1" in found[1].found
+    assert "up to 2 s" in found[2].found
+    environ = {"TRIVET_REDIS__URL": sentinel_set.url, "TRIVET_REDIS__WAIT_REPLICAS": "2"}
+    assert State.WRONG in [finding.state for finding in await check_redis(settings_of(environ))]
+
+
+async def test_every_primary_of_a_cluster_is_judged(cluster_set: ClusterSet) -> None:
+    found = await check_redis(settings_of({"TRIVET_REDIS__URL": cluster_set.url}))
+    told = " ".join(finding.found for finding in found)
+    assert all(f"127.0.0.1:{server.port}" in told for server in cluster_set.primaries)
     assert found[0].seen.startswith("Valkey ")
 
 
