@@ -20,7 +20,7 @@ from channels.sender import SendRules
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import Settings, load
+from gateway.config import QueueMode, Settings, load
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.contracts.ports import Scrubber
 from gateway.exits import run_to_exit
@@ -112,8 +112,9 @@ class Lines:
 def rules_of(settings: Settings, channel: str) -> Rules:
     """What the configuration says about access, lanes and sends of a channel."""
     policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
+    interrupts = settings.queue.mode is QueueMode.INTERRUPT
     sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
-    return Rules(policy, settings.session.scope, settings.queue.settle_ms, sends)
+    return Rules(policy, settings.session.scope, settings.queue.settle_ms, interrupts, sends)
 
 
 if __name__ == "__main__":

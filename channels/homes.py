@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from channels.adapter import ChannelAdapter, Door, Outcome, SupportsMoves
-from channels.normalized import Incoming
+from channels.normalized import Incoming, Retraction
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.ports import PendingReply, PlaceBus
 
@@ -58,8 +58,14 @@ class Doorstep:
         """As the door does. Raises `BusUnavailable`."""
         if incoming.is_addressed:
             await self._places.revive(f"{self._adapter.account}:{incoming.address.lane}")
-        if incoming.place and isinstance(self._adapter, SupportsMoves):
-            chat, *rest = incoming.place
-            (first,) = await self._places.first_ids(self._adapter.name, [chat])
-            incoming = replace(incoming, place=(first, *rest))
-        return await self._door.accept(incoming)
+        return await self._door.accept(replace(incoming, place=await self._first_place(incoming.place)))
+
+    async def retract(self, retraction: Retraction) -> Outcome:
+        """As the door does. Raises `BusUnavailable`."""
+        return await self._door.retract(replace(retraction, place=await self._first_place(retraction.place)))
+
+    async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:
+        if not place or not isinstance(self._adapter, SupportsMoves):
+            return place
+        (first,) = await self._places.first_ids(self._adapter.name, place[:1])
+        return (first, *place[1:])

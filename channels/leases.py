@@ -1,4 +1,4 @@
-"""One at a time: work that only the holder of a named lease may do, such as polling with one bot token."""
+"""One at a time: work that only the holder of a named lease may do, such as listening with one bot token."""
 
 from __future__ import annotations
 
@@ -7,38 +7,27 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ports import Clock, DeliveryBus
+from gateway.contracts.ports import DeliveryBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
 
-RENEW_EVERY_S: Final = POLLER_LEASE_TTL_S / 3  # two renewals may fail before somebody else may take over
+SOMEBODY_ELSE: Final = "another process listens with this token"
+BUS_AWAY: Final = "waiting for the bus"
+STOP_WITHIN_S: Final = 2.0  # what the work may need to stop before somebody else may begin
 
 
 class Tenure:
     """How long a lease surely lasts, by our own clock: a process that was stopped for a while knows when it wakes."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._until_s = float("-inf")
+    def __init__(self) -> None:
+        self.until_s = float("-inf")
 
     @property
     def is_sure(self) -> bool:
         """True while nobody else can have the lease."""
-        return self._clock.monotonic_s() < self._until_s
-
-    def now_s(self) -> float:
-        return self._clock.monotonic_s()
-
-    def renewed(self, asked_at_s: float) -> None:
-        """The bus granted the lease; it runs from the moment we asked at the earliest."""
-        self._until_s = asked_at_s + POLLER_LEASE_TTL_S
-
-    def end(self) -> None:
-        """The lease is somebody else's, or nobody's."""
-        self._until_s = float("-inf")
+        return _now_s() < self.until_s
 
 
 async def while_holding(
@@ -47,61 +36,98 @@ async def while_holding(
     holder: str,
     work: Callable[[], Awaitable[None]],
     *,
-    waiting: Callable[[], None],
+    waiting: Callable[[str], None],
+    ttl_s: float = POLLER_LEASE_TTL_S,
     tenure: Tenure | None = None,
 ) -> None:
     """Run `work` while we hold the lease `name`; stop it when the lease is lost, and wait for it again.
 
-    Returns when `work` returns, raises what it raises. `waiting` is told each time somebody else has it.
-    While the bus is away a running `work` goes on: whoever else wants the lease cannot get it either. `tenure`
-    is told how long nobody else can have it.
+    Returns when `work` returns, raises what it raises. `waiting` is told why we do not work. Whoever cannot
+    reach the bus cannot know whether the lease is still his, so `work` is stopped shortly before it ends.
+    `ttl_s` is how long after our death somebody else takes over; `tenure` is told how long nobody else can.
     """
-    tenure = tenure or Tenure(SystemClock())
+    lease = _Lease(bus, name, holder, ttl_s, tenure or Tenure())
     try:
         while True:
-            while not await _take(bus, name, holder, tenure, when_away=False):
-                waiting()
-                await asyncio.sleep(RENEW_EVERY_S)
-            if await _run_until_lost(bus, name, holder, work, tenure):
+            while not await lease.take():
+                waiting(lease.obstacle)
+                await asyncio.sleep(lease.renew_every_s)
+            if await _run_until_lost(lease, work):
                 return
-            tenure.end()
-            log.warning("lost the lease %s", name)
+            log.warning("lost the lease %s: %s", name, lease.obstacle)
+            waiting(lease.obstacle)
     finally:
-        tenure.end()
-        await _give_back(bus, name, holder)
+        await lease.give_back()
 
 
-async def _run_until_lost(
-    bus: DeliveryBus, name: str, holder: str, work: Callable[[], Awaitable[None]], tenure: Tenure
-) -> bool:
+async def _run_until_lost(lease: _Lease, work: Callable[[], Awaitable[None]]) -> bool:
     running = asyncio.ensure_future(work())
     try:
         while True:
-            done, _ = await asyncio.wait((running,), timeout=RENEW_EVERY_S)
+            done, _ = await asyncio.wait((running,), timeout=lease.next_renewal_s)
             if done:
                 await running
                 return True
-            if not await _take(bus, name, holder, tenure, when_away=True):
+            if not await lease.take() and (lease.is_taken or not lease.is_safe):
                 return False
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def _take(bus: DeliveryBus, name: str, holder: str, tenure: Tenure, *, when_away: bool) -> bool:
-    asked_at_s = tenure.now_s()
-    try:
-        is_ours = await bus.hold(name, holder, ttl_s=POLLER_LEASE_TTL_S)
-    except BusUnavailable as error:
-        log.warning("the lease %s cannot be renewed now: %s", name, error)
-        return when_away
-    if is_ours:
-        tenure.renewed(asked_at_s)
-    return is_ours
+class _Lease:
+    """What we know of one lease, by our own clock: it ends at the latest `ttl_s` after we last asked for it."""
+
+    def __init__(self, bus: DeliveryBus, name: str, holder: str, ttl_s: float, tenure: Tenure) -> None:
+        self._bus = bus
+        self._tenure = tenure
+        self._name = name
+        self._holder = holder
+        self._ttl_s = ttl_s
+        self._end_s = 0.0
+        self.renew_every_s = ttl_s / 4  # two renewals may fail before it is in danger
+        self.is_taken = False
+        """Somebody else has it."""
+
+    @property
+    def obstacle(self) -> str:
+        return SOMEBODY_ELSE if self.is_taken else BUS_AWAY
+
+    @property
+    def is_safe(self) -> bool:
+        """It is surely ours, and there is time to stop before it ends."""
+        return self._left_s > 0
+
+    @property
+    def next_renewal_s(self) -> float:
+        return max(0.0, min(self.renew_every_s, self._left_s))
+
+    @property
+    def _left_s(self) -> float:
+        return self._end_s - min(STOP_WITHIN_S, self._ttl_s / 4) - _now_s()
+
+    async def take(self) -> bool:
+        """Take or renew it. While it is ours, no longer than it is safe."""
+        asked_s = _now_s()
+        try:
+            async with asyncio.timeout(self._left_s if self.is_safe else None):
+                is_ours = await self._bus.hold(self._name, self._holder, ttl_s=self._ttl_s)
+        except (BusUnavailable, TimeoutError) as error:
+            log.warning("the lease %s cannot be renewed now: %s", self._name, error)
+            self.is_taken = False
+            return False
+        self.is_taken = not is_ours
+        if is_ours:
+            self._end_s = self._tenure.until_s = asked_s + self._ttl_s
+        return is_ours
+
+    async def give_back(self) -> None:
+        self._tenure.until_s = float("-inf")
+        try:
+            await self._bus.release(self._name, self._holder)
+        except BusUnavailable:
+            log.debug("the lease %s runs out by itself", self._name)
 
 
-async def _give_back(bus: DeliveryBus, name: str, holder: str) -> None:
-    try:
-        await bus.release(name, holder)
-    except BusUnavailable:
-        log.debug("the lease %s runs out by itself", name)
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -56,6 +56,7 @@ class Rules:
     access: AccessPolicy
     scope: SessionScope
     settle_ms: int = 0
+    interrupts: bool = False
     sends: SendRules = field(default_factory=SendRules)
 
 
@@ -77,10 +78,11 @@ class Line:
             rules.access,
             scope=rules.scope,
             settle_ms=rules.settle_ms,
+            interrupts=rules.interrupts,
             accepted=self._indicators.accepted,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)
-        homes, tenure = Homes(adapter, rooms.places), Tenure(rooms.clock)
+        homes, tenure = Homes(adapter, rooms.places), Tenure()
         courier = Courier(
             adapter,
             rooms.deliveries,

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-import discord
-
+from channels.discord.hearing import DiscordEvent, heard_of
 from channels.discord.history import History
-from channels.discord.lifting import lift
-from channels.discord.normalize import DiscordIdentity, DiscordMessage, normalize
+from channels.discord.normalize import DiscordDeletion, DiscordIdentity, DiscordMessage, normalize, retraction_of
 from channels.listening import Heard
-from channels.normalized import Ignored, Incoming
+from channels.normalized import Ignored, Incoming, Retraction
 from channels.threads import Threads
 
 log = logging.getLogger(__name__)
-
-
-def heard_of(message: discord.Message) -> Heard[DiscordMessage]:
-    """A live message, or one of the history."""
-    role = message.guild.self_role if message.guild else None
-    return Heard(str(message.channel.id), str(message.id), lift(message, str(role.id) if role else None))
 
 
 class DiscordSource:
@@ -32,11 +24,16 @@ class DiscordSource:
         self._history = history
         self._threads = threads
 
-    async def missed(self) -> AsyncIterator[Heard[DiscordMessage]]:
-        async for message in self._history.missed():
+    async def rooms(self) -> Sequence[str]:
+        return await self._history.rooms()
+
+    async def missed(self, room: str) -> AsyncIterator[Heard[DiscordEvent]]:
+        for message in await self._history.missed(room):
             yield heard_of(message)
 
-    async def understand(self, heard: Heard[DiscordMessage]) -> Incoming | None:
+    async def understand(self, heard: Heard[DiscordEvent]) -> Incoming | Retraction | None:
+        if isinstance(heard.raw, DiscordDeletion):
+            return retraction_of(heard.raw, self._me)
         understood = normalize(await self._with_ownership(heard.raw), self._me)
         if isinstance(understood, Ignored):
             log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)

@@ -22,7 +22,7 @@ RETRY_CAP_S: Final = 60.0
 
 HISTORY_PAGE: Final = 100
 HISTORY_PAGES_MAX: Final = 5
-HISTORY_PLACES_MAX: Final = 40  # Tier 3 allows some 50 calls a minute, and live messages wait meanwhile
+HISTORY_PLACES_MAX: Final = 1_000  # Tier 3 allows some 50 calls a minute; what is not behind goes on meanwhile
 HISTORY_THREADS_MAX: Final = 20  # in one channel
 HISTORY_RATE_LIMITS_MAX: Final = 3
 HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over

@@ -17,7 +17,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door
+from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, QueueFull
 from channels.backoff import Backoff
 from channels.leases import while_holding
 from channels.proxies import goes_direct
@@ -25,14 +25,14 @@ from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
 from channels.telegram.errors import REJECTED, delivery_error, seconds
 from channels.telegram.normalize import TelegramIdentity
-from channels.telegram.polling import Poller
+from channels.telegram.polling import PATIENCE, Patience, Poller
 from channels.telegram.render import TelegramChunk, render, under
 from channels.telegram.sending import TelegramSender
 from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +51,9 @@ class TelegramAdapter:
         positions: IntakeBus,
         leases: DeliveryBus,
         places: PlaceBus,
+        clock: Clock,
         holder: str,
-        poll_s: int = limits.POLL_TIMEOUT_S,
+        patience: Patience = PATIENCE,
     ) -> None:
         """`api_base` is the Bot API's address without `/bot`; `holder` names this process in the lease."""
         _silence_the_sdk()
@@ -71,8 +72,9 @@ class TelegramAdapter:
         self._positions = positions
         self._places = places
         self._leases = leases
+        self._clock = clock
         self._holder = holder
-        self._poll_s = poll_s
+        self._patience = patience
         self._ready = asyncio.Event()
         self.state = "connecting"
 
@@ -86,7 +88,8 @@ class TelegramAdapter:
                 f"poller:telegram:{self._bot_id}",
                 self._holder,
                 lambda: self._connect_and_poll(door),
-                waiting=self._somebody_else_polls,
+                waiting=self._wait_for_lease,
+                ttl_s=self._patience.lease_ttl_s,
             )
         finally:
             await self._polls.shutdown()
@@ -153,10 +156,16 @@ class TelegramAdapter:
         except TelegramError as error:
             raise delivery_error(error, lambda chat_id: relocated(address, chat_id)) from error
 
-    def _somebody_else_polls(self) -> None:
-        self.state = "another process polls with this bot token"
+    def _wait_for_lease(self, obstacle: str) -> None:
+        self.state = obstacle
 
     async def _connect_and_poll(self, door: Door) -> None:
+        try:
+            await self._keep_polling(door)
+        finally:
+            self._ready.clear()
+
+    async def _keep_polling(self, door: Door) -> None:
         backoff = Backoff(limits.POLL_RETRY_FIRST_S, limits.POLL_RETRY_CAP_S)
         quarrel = Backoff(limits.CONFLICT_FIRST_S, limits.CONFLICT_CAP_S)
         poller: Poller | None = None
@@ -164,7 +173,7 @@ class TelegramAdapter:
             try:
                 poller = poller or await self._connect()
                 # After any trouble a poll that does not wait shows at once that all is well again.
-                await poller.next_batch(door, wait_s=self._poll_s if self.state == CONNECTED else 0)
+                await poller.next_batch(door, wait_s=self._patience.poll_s if self.state == CONNECTED else 0)
                 self.state = CONNECTED
                 backoff.reset()
                 quarrel.reset()
@@ -175,12 +184,12 @@ class TelegramAdapter:
                 self.state = "another process polls with this bot token, or a webhook is set"
                 poller = None
                 await asyncio.sleep(quarrel.next_s())
-            except TelegramError as error:
+            except (TelegramError, TimeoutError) as error:
                 self.state = f"Telegram does not answer ({type(error).__name__})"
                 log.warning("telegram: %s", self.state)
                 await asyncio.sleep(_wait_s(error, backoff))
             except BusUnavailable as error:
-                self.state = "waiting for the bus"
+                self.state = "the queue is full" if isinstance(error, QueueFull) else "waiting for the bus"
                 log.warning("telegram: updates stay with Telegram: %s", error)
                 await asyncio.sleep(backoff.next_s())
 
@@ -197,7 +206,8 @@ class TelegramAdapter:
             )
         self._ready.set()
         log.info("telegram: connected as @%s", user.username)
-        return Poller(self._bot, TelegramIdentity(user.id, user.username or ""), self._positions, self._places)
+        me = TelegramIdentity(user.id, user.username or "")
+        return Poller(self._bot, me, self._positions, self._places, self._clock, silence_s=self._patience.silence_s)
 
     async def _remove_webhook(self) -> None:
         """A webhook that somebody once set would end every poll with 409."""
@@ -219,7 +229,7 @@ def _http(connections_max: int, api_base: str) -> HTTPXRequest:
     )
 
 
-def _wait_s(error: TelegramError, backoff: Backoff) -> float:
+def _wait_s(error: Exception, backoff: Backoff) -> float:
     asked_s = getattr(error, "retry_after", None)
     return seconds(asked_s) if asked_s is not None else backoff.next_s()
 
@@ -245,5 +255,6 @@ def open_adapter(settings: Settings, parts: AdapterParts) -> TelegramAdapter:
         positions=parts.positions,
         leases=parts.leases,
         places=parts.places,
+        clock=parts.clock,
         holder=parts.holder,
     )

@@ -28,5 +28,5 @@ CONNECTIONS_MAX: Final = 64
 
 LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
 
-ALLOWED_UPDATES: Final = ("message",)
+ALLOWED_UPDATES: Final = ("message", "edited_message")
 """Always sent: the server remembers the list of whoever asked last."""
