@@ -56,7 +56,6 @@ async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber)
         lane_messages_max=settings.queue.lane_messages_max,
         queue_messages_max=settings.queue.messages_max,
         user_turns_max=settings.queue.user_turns_max,
-        wait_replicas=settings.redis.wait_replicas,
     )
     try:
         await Lines(settings, names, scrubber, bus, stopping).run()
@@ -113,8 +112,8 @@ class Lines:
 def rules_of(settings: Settings, channel: str) -> Rules:
     """What the configuration says about access, lanes and sends of a channel."""
     policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
-    sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
+    sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
     return Rules(policy, settings.session.scope, settings.queue.settle_ms, interrupts, sends)
 
 

@@ -79,7 +79,7 @@ class Delivery:
                 f"delivery:{self._adapter.account}",
                 self._consumer,
                 self._deliver,
-                waiting=lambda obstacle: log.debug("%s: no deliveries: %s", self._adapter.name, obstacle),
+                waiting=lambda obstacle: log.debug("%s: not delivering: %s", self._adapter.name, obstacle),
                 tenure=self._tenure,
             )
 

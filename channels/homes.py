@@ -67,6 +67,5 @@ class Doorstep:
     async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:
         if not place or not isinstance(self._adapter, SupportsMoves):
             return place
-        chat, *rest = place
-        (first,) = await self._places.first_ids(self._adapter.name, [chat])
-        return (first, *rest)
+        (first,) = await self._places.first_ids(self._adapter.name, place[:1])
+        return (first, *place[1:])

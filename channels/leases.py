@@ -7,9 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ports import Clock, DeliveryBus
+from gateway.contracts.ports import DeliveryBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -22,30 +21,13 @@ STOP_WITHIN_S: Final = 2.0  # what the work may need to stop before somebody els
 class Tenure:
     """How long a lease surely lasts, by our own clock: a process that was stopped for a while knows when it wakes."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._until_s = float("-inf")
+    def __init__(self) -> None:
+        self.until_s = float("-inf")
 
     @property
     def is_sure(self) -> bool:
         """True while nobody else can have the lease."""
-        return self.left_s > 0
-
-    @property
-    def left_s(self) -> float:
-        """How long nobody else can have it; negative afterwards."""
-        return self._until_s - self._clock.monotonic_s()
-
-    def now_s(self) -> float:
-        return self._clock.monotonic_s()
-
-    def renewed(self, asked_at_s: float, ttl_s: float) -> None:
-        """The bus granted the lease; it runs from the moment we asked at the earliest."""
-        self._until_s = asked_at_s + ttl_s
-
-    def end(self) -> None:
-        """The lease is somebody else's, or nobody's."""
-        self._until_s = float("-inf")
+        return _now_s() < self.until_s
 
 
 async def while_holding(
@@ -62,9 +44,9 @@ async def while_holding(
 
     Returns when `work` returns, raises what it raises. `waiting` is told why we do not work. Whoever cannot
     reach the bus cannot know whether the lease is still his, so `work` is stopped shortly before it ends.
-    `ttl_s` is how long after our death somebody else takes over; `tenure` is kept up to date for whoever asks.
+    `ttl_s` is how long after our death somebody else takes over; `tenure` is told how long nobody else can.
     """
-    lease = _Lease(bus, name, holder, ttl_s, tenure or Tenure(SystemClock()))
+    lease = _Lease(bus, name, holder, ttl_s, tenure or Tenure())
     try:
         while True:
             while not await lease.take():
@@ -72,11 +54,9 @@ async def while_holding(
                 await asyncio.sleep(lease.renew_every_s)
             if await _run_until_lost(lease, work):
                 return
-            lease.tenure.end()
             log.warning("lost the lease %s: %s", name, lease.obstacle)
             waiting(lease.obstacle)
     finally:
-        lease.tenure.end()
         await lease.give_back()
 
 
@@ -96,14 +76,15 @@ async def _run_until_lost(lease: _Lease, work: Callable[[], Awaitable[None]]) ->
 
 
 class _Lease:
-    """One lease and what we know of it."""
+    """What we know of one lease, by our own clock: it ends at the latest `ttl_s` after we last asked for it."""
 
     def __init__(self, bus: DeliveryBus, name: str, holder: str, ttl_s: float, tenure: Tenure) -> None:
         self._bus = bus
+        self._tenure = tenure
         self._name = name
         self._holder = holder
         self._ttl_s = ttl_s
-        self.tenure = tenure
+        self._end_s = 0.0
         self.renew_every_s = ttl_s / 4  # two renewals may fail before it is in danger
         self.is_taken = False
         """Somebody else has it."""
@@ -115,21 +96,21 @@ class _Lease:
     @property
     def is_safe(self) -> bool:
         """It is surely ours, and there is time to stop before it ends."""
-        return self._safe_for_s > 0
+        return self._left_s > 0
 
     @property
     def next_renewal_s(self) -> float:
-        return max(0.0, min(self.renew_every_s, self._safe_for_s))
+        return max(0.0, min(self.renew_every_s, self._left_s))
 
     @property
-    def _safe_for_s(self) -> float:
-        return self.tenure.left_s - min(STOP_WITHIN_S, self._ttl_s / 4)
+    def _left_s(self) -> float:
+        return self._end_s - min(STOP_WITHIN_S, self._ttl_s / 4) - _now_s()
 
     async def take(self) -> bool:
         """Take or renew it. While it is ours, no longer than it is safe."""
-        asked_at_s = self.tenure.now_s()
+        asked_s = _now_s()
         try:
-            async with asyncio.timeout(self._safe_for_s if self.is_safe else None):
+            async with asyncio.timeout(self._left_s if self.is_safe else None):
                 is_ours = await self._bus.hold(self._name, self._holder, ttl_s=self._ttl_s)
         except (BusUnavailable, TimeoutError) as error:
             log.warning("the lease %s cannot be renewed now: %s", self._name, error)
@@ -137,11 +118,16 @@ class _Lease:
             return False
         self.is_taken = not is_ours
         if is_ours:
-            self.tenure.renewed(asked_at_s, self._ttl_s)
+            self._end_s = self._tenure.until_s = asked_s + self._ttl_s
         return is_ours
 
     async def give_back(self) -> None:
+        self._tenure.until_s = float("-inf")
         try:
             await self._bus.release(self._name, self._holder)
         except BusUnavailable:
             log.debug("the lease %s runs out by itself", self._name)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

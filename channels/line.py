@@ -82,7 +82,7 @@ class Line:
             accepted=self._indicators.accepted,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)
-        homes, tenure = Homes(adapter, rooms.places), Tenure(rooms.clock)
+        homes, tenure = Homes(adapter, rooms.places), Tenure()
         courier = Courier(
             adapter,
             rooms.deliveries,

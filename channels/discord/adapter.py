@@ -40,15 +40,15 @@ class DiscordAdapter:
         patience: Patience = PATIENCE,
     ) -> None:
         """`holder` names this process in the lease."""
-        self._clock = clock
         self._in_flight: set[asyncio.Timeout] = set()
+        self._clock = clock
         self._connection = Connection(
             endpoint, positions, leases, clock, holder=holder, patience=patience, ended=self._cut_calls
         )
 
     @property
     def account(self) -> str:
-        return self._connection.account
+        return f"discord:{self._connection.user_id}"
 
     @property
     def state(self) -> str:

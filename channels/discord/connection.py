@@ -73,8 +73,7 @@ PATIENCE: Final = Patience()
 
 
 class Connection:
-    """One bot. `client` is there while it is connected; `ended` is told whenever it is not any more. `account` names
-    the bot from its first login on."""
+    """One bot. `client` is there while it is connected; `ended` is told whenever it is not any more."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class Connection:
         self._ended = ended
         self._ready = asyncio.Event()
         self.client: GatewayClient | None = None
-        self.account = "discord"
+        self.user_id = ""
         self.state = "connecting"
 
     async def until_ready(self) -> None:
@@ -148,8 +147,8 @@ class Connection:
             await client.login(self._endpoint.token)
             if client.user is None:
                 raise GatewayLost
-            me = DiscordIdentity(str(client.user.id))
-            self.account = f"discord:{me.user_id}"
+            self.user_id = str(client.user.id)
+            me = DiscordIdentity(self.user_id)
             marks = await self._marks(me)
             threads = Threads(self._positions, f"discord:{me.user_id}")
             source = DiscordSource(me, History(client, marks, self._clock), threads)

@@ -42,7 +42,7 @@ class SlackAdapter:
 
     @property
     def account(self) -> str:
-        return self._connection.account
+        return f"slack:{self._connection.account}"
 
     @property
     def state(self) -> str:

@@ -50,8 +50,8 @@ class TelegramAdapter:
         api_base: str,
         positions: IntakeBus,
         leases: DeliveryBus,
-        clock: Clock,
         places: PlaceBus,
+        clock: Clock,
         holder: str,
         patience: Patience = PATIENCE,
     ) -> None:
@@ -207,8 +207,7 @@ class TelegramAdapter:
         self._ready.set()
         log.info("telegram: connected as @%s", user.username)
         me = TelegramIdentity(user.id, user.username or "")
-        silence_s = self._patience.silence_s
-        return Poller(self._bot, me, self._positions, self._places, self._clock, silence_s=silence_s)
+        return Poller(self._bot, me, self._positions, self._places, self._clock, silence_s=self._patience.silence_s)
 
     async def _remove_webhook(self) -> None:
         """A webhook that somebody once set would end every poll with 409."""
@@ -255,7 +254,7 @@ def open_adapter(settings: Settings, parts: AdapterParts) -> TelegramAdapter:
         api_base=chosen.api_base,
         positions=parts.positions,
         leases=parts.leases,
-        clock=parts.clock,
         places=parts.places,
+        clock=parts.clock,
         holder=parts.holder,
     )

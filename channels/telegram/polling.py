@@ -42,14 +42,7 @@ class Poller:
     """The update stream of one bot."""
 
     def __init__(
-        self,
-        bot: Bot,
-        me: TelegramIdentity,
-        positions: IntakeBus,
-        places: PlaceBus,
-        clock: Clock,
-        *,
-        silence_s: float,
+        self, bot: Bot, me: TelegramIdentity, positions: IntakeBus, places: PlaceBus, clock: Clock, *, silence_s: float
     ) -> None:
         self._bot = bot
         self._me = me

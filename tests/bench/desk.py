@@ -109,6 +109,7 @@ class Desk:
     async def _finish(self, pending: PendingReply) -> None:
         """As delivery does: the ledger row before the platform is called, the receipt after."""
         reply = pending.reply
-        await self.bus.deliveries.record(DeliveryRecord(reply.id, DeliveryState.SENDING, attempt=1))
+        begun = DeliveryRecord(reply.id, DeliveryState.SENDING, attempt=1)
+        await self.bus.deliveries.record(CHANNEL, pending.entry_id, begun)
         record = DeliveryRecord(reply.id, DeliveryState.SENT, attempt=1, next_chunk=1, chunks=1, platform_ids=("1",))
         await self.bus.deliveries.finish(CHANNEL, pending.entry_id, Receipt(record, reply.key, CHANNEL))

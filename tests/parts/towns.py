@@ -153,8 +153,8 @@ async def telegram_town() -> AsyncIterator[Town]:
                 api_base=address,
                 positions=bus.intake,
                 leases=bus.deliveries,
-                clock=SystemClock(),
                 places=bus.places,
+                clock=SystemClock(),
                 holder=holder,
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
             )

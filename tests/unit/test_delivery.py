@@ -48,7 +48,7 @@ def reply(number: int = 1, text: str = "hello", lane: str = "lane") -> PendingRe
 def delivery_of(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES) -> Delivery:
     """A delivery whose back-offs take no time."""
     clock = ManualClock()
-    homes, tenure = Homes(adapter, bus), Tenure(clock)
+    homes, tenure = Homes(adapter, bus), Tenure()
     courier = Courier(adapter, bus, bus, clock, homes, tenure, rules=rules, delay_scale=0.0)
     return Delivery(adapter, bus, courier, homes, tenure, consumer="c1")
 

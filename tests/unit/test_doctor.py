@@ -85,16 +85,16 @@ async def test_the_primary_of_a_sentinel_set_is_judged_with_its_replicas(sentine
     """It syncs every second, which the operator is told; a replica that is asked for and missing is wrong."""
     found = await check_redis(settings_of({"TRIVET_REDIS__URL": sentinel_set.url}))
     assert [finding.state for finding in found] == [State.OK, State.OK, State.WARNING]
-    assert "Sentinel" in found[0].found
-    assert "replicas: 1" in found[1].found
-    assert "up to 2 s" in found[2].found
+    assert "Sentinel" in found[0].seen
+    assert "replicas: 1" in found[1].seen
+    assert "up to 2 s" in found[2].seen
     environ = {"TRIVET_REDIS__URL": sentinel_set.url, "TRIVET_REDIS__WAIT_REPLICAS": "2"}
     assert State.WRONG in [finding.state for finding in await check_redis(settings_of(environ))]
 
 
 async def test_every_primary_of_a_cluster_is_judged(cluster_set: ClusterSet) -> None:
     found = await check_redis(settings_of({"TRIVET_REDIS__URL": cluster_set.url}))
-    told = " ".join(finding.found for finding in found)
+    told = " ".join(finding.seen for finding in found)
     assert all(f"127.0.0.1:{server.port}" in told for server in cluster_set.primaries)
     assert found[0].seen.startswith("Valkey ")
 
