@@ -20,7 +20,8 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Claim, Verdict
 from tests.parts.bus_samples import message, reply
-from tests.parts.redis_sets import ClusterSet, SentinelSet, until
+from tests.parts.redis_sets import ClusterSet, SentinelSet, wait_until
+from tests.parts.waiting import until
 
 QUICK_MS = 1500
 LANES = [SessionKey("telegram", str(user)) for user in range(48)]
@@ -104,8 +105,7 @@ async def run_through(town: Town, fault: asyncio.Task[None]) -> None:
     async with town.bus.heartbeat("w1", on_cancel=lambda cancel: None, on_lost=town.lost.set):
         keeping = asyncio.create_task(keep_registered(town))
         await asyncio.gather(*[town.write(lane) for lane in LANES], fault)
-        while (await figures(town.bus)) > 0:
-            await asyncio.sleep(0.1)
+        await until(lambda: set(town.committed) >= town.acknowledged, lambda: town.acknowledged - set(town.committed))
         keeping.cancel()
     answering.cancel()
     await asyncio.wait({answering, keeping})
@@ -123,14 +123,6 @@ async def keep_registered(town: Town) -> None:
             await asyncio.sleep(0.2)
 
 
-async def figures(bus: RedisBus) -> int:
-    while True:
-        try:
-            return (await bus.operator.figures()).queued
-        except BusUnavailable:
-            await asyncio.sleep(0.1)
-
-
 async def test_a_dying_primary_loses_nothing_that_a_replica_had(watched: SentinelSet) -> None:
     """With `wait_replicas` "received" means that the replica has it, so the failover loses none."""
     bus = await open_bus(watched.url, wait_replicas=1, user_turns_max=9)
@@ -139,8 +131,7 @@ async def test_a_dying_primary_loses_nothing_that_a_replica_had(watched: Sentine
     dead = watched.primary
 
     async def fault() -> None:
-        while len(town.acknowledged) < len(LANES):
-            await asyncio.sleep(0.01)
+        await until(lambda: len(town.acknowledged) >= len(LANES))
         await asyncio.to_thread(dead.kill)
         await asyncio.to_thread(watched.await_successor, dead)
         # Until somebody copies again nobody is told "received"; the old primary comes back as a replica.
@@ -162,7 +153,7 @@ async def test_without_enough_replicas_nobody_is_told_received(watched: Sentinel
     with pytest.raises(BusUnavailable, match="0 of 1 replicas"):
         await bus.intake.enqueue(message(2))
     replica.resume()
-    await asyncio.to_thread(until, lambda: watched.replicas() == 1, "the replica")
+    await asyncio.to_thread(wait_until, lambda: watched.replicas() == 1, "the replica")
     while True:
         try:
             assert (await bus.intake.enqueue(message(2))).verdict is Verdict.DUPLICATE
@@ -185,17 +176,15 @@ async def test_a_dying_primary_of_a_cluster_stops_its_own_shards_only(tmp_path: 
     ids_of_others = {message(number, lane).id for lane in others for number in range(ROUNDS)}
 
     async def fault() -> None:
-        while len(town.acknowledged) < len(LANES):
-            await asyncio.sleep(0.01)
+        await until(lambda: len(town.acknowledged) >= len(LANES))
         heir = await asyncio.to_thread(cluster.replica_of, dead) if has_replicas else None
         await asyncio.to_thread(dead.kill)
         if heir is None:
-            while not ids_of_others <= set(town.committed):
-                await asyncio.sleep(0.05)
+            await until(lambda: ids_of_others <= set(town.committed))
             assert len(town.acknowledged) < len(LANES) * ROUNDS, "the dead primary's lanes went on"
         else:
             is_heir = lambda: heir.ask("INFO", "replication")["role"] == "master"  # noqa: E731
-            await asyncio.to_thread(until, is_heir, "a new primary")
+            await asyncio.to_thread(wait_until, is_heir, "a new primary")
         await asyncio.to_thread(dead.start)
 
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -28,7 +29,7 @@ _READY_S: Final = 30.0
 _LIBC: Final = ctypes.CDLL(None)
 
 
-def until(is_so: Callable[[], bool], what: str) -> None:
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
     """Return when `is_so()`; a server that is not up yet counts as no."""
     give_up_at = time.monotonic() + _READY_S
     while True:
@@ -102,7 +103,12 @@ class ValkeyProcess:
             start_new_session=True,
             preexec_fn=self._prepare,  # noqa: PLW1509 - one system call
         )
-        until(lambda: self.ask("PING") in (True, b"PONG"), f"an answer on port {self.port}")
+        wait_until(lambda: self.ask("PING") in (True, b"PONG"), f"an answer on port {self.port}")
+
+    def grant_file_size(self) -> None:
+        """Files may be of any size again."""
+        assert self._process is not None
+        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     def kill(self) -> None:
         """As a crash: nothing is written any more."""
@@ -163,8 +169,8 @@ class SentinelSet:
     def start(self) -> None:
         for server in (*self.servers, *self.sentinels):
             server.start()
-        until(lambda: self.replicas() == 1, "the replica")
-        until(self._is_watched, "three Sentinels that know each other and the replica")
+        wait_until(lambda: self.replicas() == 1, "the replica")
+        wait_until(self._is_watched, "three Sentinels that know each other and the replica")
 
     def stop(self) -> None:
         end_all([*self.sentinels, *self.servers])
@@ -188,10 +194,10 @@ class SentinelSet:
         """An orderly change of the primary, without a crash; back when the roles are those asked for."""
         heir = self.replica
         self.sentinels[0].ask("SENTINEL", "FAILOVER", SERVICE)
-        until(lambda: self.primary is heir, "the failover")
+        wait_until(lambda: self.primary is heir, "the failover")
 
     def await_successor(self, dead: ValkeyProcess) -> None:
-        until(
+        wait_until(
             lambda: self.primary is not dead and self.primary.ask("INFO", "replication")["role"] == "master",
             "a new primary",
         )
@@ -251,13 +257,13 @@ class ClusterSet:
         borders = [0, 5461, 10923, 16384]
         for index, server in enumerate(self.servers[:3]):
             server.ask("CLUSTER", "ADDSLOTSRANGE", borders[index], borders[index + 1] - 1)
-        until(
+        wait_until(
             lambda: all(len(self._known(server)) == len(self.servers) for server in self.servers),
             "the nodes' greetings",
         )
         for primary, replica in zip(self.servers[:3], self.servers[3:], strict=bool(self.servers[3:])):
             replica.ask("CLUSTER", "REPLICATE", self.id_of(primary))
-        until(self.is_whole, "a Cluster in order")
+        wait_until(self.is_whole, "a Cluster in order")
 
     def stop(self) -> None:
         end_all(self.servers)
