@@ -114,6 +114,8 @@ class Courier:
             is_unsure=was_cut,
             is_careful=was_cut or outlook.is_account_unsure,
         )
+        if not was_cut:  # else the state has to stay until the chunk in question is settled
+            await self._sender.remember(page, address)
         left_at: list[str] = []
         while page.record.next_chunk < len(chunks):
             try:
@@ -127,6 +129,7 @@ class Courier:
                 return DeliveryState.FAILED, sent.reason
             ids, journey = sent
             page.arrived(ids)
+            await self._sender.remember(page, journey.address)
             journey = journey.next_chunk()
         if left_at:
             return DeliveryState.UNKNOWN, f"nobody knows whether message {', '.join(left_at)} of it arrived"

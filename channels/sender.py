@@ -83,10 +83,19 @@ class Sender:
         if self._editing is None:
             ids = await self._recovered(page, chunk, journey, since_ms) if journey.is_unsure else None
             return ids or await self._send(page, chunk, journey, leaving)
-        ids = await self._by_editing(self._editing, page, chunk, journey, leaving)
-        place = self._editing.place(journey.address)
+        return await self._by_editing(self._editing, page, chunk, journey, leaving)
+
+    async def remember(self, page: Page, address: ReplyAddress) -> None:
+        """What arrived is ours, so no look-up for another reply may take it for a lost one.
+
+        The reply's own row says so first: a crash in between must leave neither a message that nobody knows, nor
+        one that is known and yet looked for.
+        """
+        if self._editing is None or not page.record.platform_ids:
+            return
+        place, ids = self._editing.place(address), page.record.platform_ids
+        await page.note(DeliveryState.PENDING)
         await self._patience.with_bus(lambda: self._places.note_sent(place, ids))
-        return ids
 
     # --- where the platform can be asked
 

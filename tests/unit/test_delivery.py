@@ -261,7 +261,7 @@ class TestAPlatformThatLetsUsEdit:
 
     async def test_gets_a_placeholder_whose_id_is_written_down_before_it_is_edited(self) -> None:
         bus, record = await delivered(EditableAdapter(), reply(), SendRules(placeholder=PlaceholderUse.ALWAYS))
-        assert [row.placeholder for row in bus.ledger] == ["?", "m1", "m1"]
+        assert [row.placeholder for row in bus.ledger] == ["?", "m1", "m1", ""]
         assert (record.platform_ids, record.placeholder) == (("m1",), "")
 
     async def test_gets_placeholders_after_any_send_of_the_account_got_lost(self) -> None:
@@ -294,6 +294,16 @@ class TestAPlatformThatLetsUsEdit:
         adapter = EditableAdapter()
         await delivered(adapter, replace(pending, record=cut))
         assert adapter.shown == {"m1": "hello"}
+
+    async def test_is_told_what_arrived_after_the_ledger_knows_it(self) -> None:
+        """Killed in between, the next process finds the chunk done; it neither looks for it nor loses sight of it."""
+        pending = reply(text="one|two")
+        half = replace(pending.record, state=DeliveryState.PENDING, next_chunk=1, chunks=2, platform_ids=("m5",))
+        adapter = EditableAdapter()
+        bus, record = await delivered(adapter, replace(pending, record=half))
+        assert [sent.text for sent in adapter.sent] == ["two"]
+        assert set(bus.sent_ids["test:1:lane"]) == {"m5", "m1"}
+        assert record.platform_ids == ("m5", "m1")
 
     async def test_may_get_a_second_placeholder_without_a_mark(self) -> None:
         """A lost placeholder says nothing twice."""
