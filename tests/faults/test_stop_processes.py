@@ -15,7 +15,10 @@ import pytest
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
+from gateway.contracts.entries import UNTITLED
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, DeliveryRecord, DeliveryState, Receipt, Reply
+from gateway.store.store import open_store
 from tests.parts.agents import message
 from tests.parts.waiting import until
 
@@ -56,6 +59,16 @@ class Fleet:
         """Wait until the bus counts so many workers."""
         while (await self.bus.operator.figures()).workers_alive != workers:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.05)
+
+    async def until_titled(self, key: str) -> None:
+        """Wait until the running turn of `key` only thinks: whoever is paused while he writes to an SQLite file
+        keeps all others from it."""
+        store = open_store(self._environment["TRIVET_DATABASE__URL"])
+        try:
+            while (found := await store.current_session(SessionKey.parse(key))) is None or found.title == UNTITLED:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.01)
+        finally:
+            await store.close()
 
     async def say(self, text: str, key: str) -> None:
         await self.bus.intake.enqueue(message(text, key))
@@ -127,9 +140,8 @@ async def test_a_process_that_drowns_in_work_acknowledges_stops(fleet: Fleet) ->
 async def test_a_paused_process_does_nothing_more_after_the_acknowledgement(fleet: Fleet) -> None:
     """Stopped by the kernel in mid-turn, woken long after its lease: what it brings then is refused."""
     async with fleet.agent() as paused:
-        await fleet.say("slow 1", "telegram:1")
-        while (await fleet.bus.operator.figures()).running == 0:  # noqa: ASYNC110 - another process
-            await asyncio.sleep(0.01)
+        await fleet.say("slow 2", "telegram:1")
+        await fleet.until_titled("telegram:1")
         paused.send_signal(signal.SIGSTOP)
         async with fleet.agent():
             await fleet.stop("telegram:1")
