@@ -1,4 +1,4 @@
-"""/commands that are part of the conversation, as one table. /stop and /status run in `agent.control`."""
+"""/commands that are part of the conversation, as one table. /stop, /status and /where run in `agent.control`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.compactor import Compactor
+from agent.model.client import Permit
 from agent.sentences import status_text, stopped_sentence
 from agent.titling import shorten
 from gateway.contracts.entries import Effect, OpenSession, Session, SessionStatus, SetTitle
@@ -51,6 +52,7 @@ class _Asked:
     argument: str
     session: Session
     fence: int
+    permit: Permit
 
 
 class CommandTable:
@@ -69,17 +71,18 @@ class CommandTable:
             "title": ("show or set the title: /title TEXT", self._title),
             "sessions": ("your conversations", self._sessions),
             "status": ("what is going on", self._status),
+            "where": ("where your messages are", self._status),
             "compact": ("condense this conversation: /compact [focus]", self._compact),
         }
 
-    async def run(self, message: InboundMessage, session: Session, *, fence: int) -> Done:
+    async def run(self, message: InboundMessage, session: Session, *, fence: int, permit: Permit) -> Done:
         """Answer the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
         command = parse_command(message.text)
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]
             return Done(f"I do not know /{name}. /help lists what I understand.")
         _, answer = self._rows[command.name]
-        return await answer(_Asked(command.argument, session, fence))
+        return await answer(_Asked(command.argument, session, fence, permit))
 
     async def _help(self, _asked: _Asked) -> Done:
         rows = (f"- /{name}: {about}" for name, (about, _) in self._rows.items() if about)
@@ -110,7 +113,9 @@ class CommandTable:
     async def _compact(self, asked: _Asked) -> Done:
         view = await self._store.view(asked.session.id)
         focus = self._scrubber.scrub(asked.argument) if asked.argument else None
-        compacted = await self._compactor.compact(asked.session, view, fence=asked.fence, budget=None, focus=focus)
+        compacted = await self._compactor.compact(
+            asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
+        )
         if compacted == tuple(view):
             return Done("There is nothing to condense: a summary would be no shorter.")
         return Done(f"Condensed {len(view) - len(compacted) + 1} messages.")

@@ -10,7 +10,7 @@ from agent.compaction import Plan, is_usable, plan_compaction, summary_request
 from agent.context import Budget
 from agent.ledger import usage_of
 from agent.limits import SUMMARY_TEMPERATURE, SUMMARY_TIMEOUT_S, SUMMARY_TOKENS_MAX
-from agent.model.client import ModelClient, ModelRequest, ask
+from agent.model.client import ModelClient, ModelRequest, Permit, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
 from gateway.contracts.entries import Entry, EntryKind, Role, Session, UsagePurpose
@@ -38,6 +38,7 @@ class Compactor:
         *,
         fence: int,
         budget: Budget | None,
+        permit: Permit,
         focus: CleanText | None = None,
     ) -> tuple[Entry, ...]:
         """The view afterwards: summary and tail, or `view` unchanged if nothing could be summarised.
@@ -47,14 +48,14 @@ class Compactor:
         plan = plan_compaction(view, budget)
         if plan is None:
             return tuple(view)
-        entry = await self._summarise(session, plan, focus)
+        entry = await self._summarise(session, plan, focus, permit)
         if entry is None:
             return tuple(view)
         stored = await self._store.append_compaction(session.id, fence=fence, key=session.key, entry=entry)
         _log.info("session.compacted", session_id=session.id, entries=len(plan.head))
         return (stored, *(kept for kept in view if kept.seq >= plan.tail_start_seq and kept.kind is EntryKind.MESSAGE))
 
-    async def _summarise(self, session: Session, plan: Plan, focus: CleanText | None) -> Entry | None:
+    async def _summarise(self, session: Session, plan: Plan, focus: CleanText | None, permit: Permit) -> Entry | None:
         request = ModelRequest(
             model=self._models.utility,
             purpose=UsagePurpose.COMPACTION,
@@ -63,6 +64,7 @@ class Compactor:
             completion_tokens_max=SUMMARY_TOKENS_MAX,
             temperature=SUMMARY_TEMPERATURE,
             timeout_s=SUMMARY_TIMEOUT_S,
+            permit=permit,
         )
         try:
             answer = await ask(self._client, request)

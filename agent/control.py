@@ -1,4 +1,9 @@
-"""The control lane: /stop and /status are answered here, however busy the worker is."""
+"""The control lane: /stop, /status and /where are answered here, however busy the worker is.
+
+The stop itself happened on the bus, in the step that took the command. What is left is to say so, and not a
+moment before it is true: the acknowledgement leaves when the stopped turn has ended. A worker that does not
+end it in time (it is paused, cut off, or its event loop is stuck) loses the lane, and is fenced off in SQL.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +12,24 @@ from typing import Final
 
 import structlog
 
-from agent.sentences import status_text, stopped_sentence
-from gateway.contracts.errors import BusError, StoreError
+from agent.insisting import insist
+from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
+from agent.sentences import status_text, stopped_sentence, where_text
+from gateway.contracts.errors import BusError, TrivetError
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber, Store
 
 _log = structlog.get_logger(__name__)
 _RETRY_S: Final = 0.5
+_LOOK_EVERY_S: Final = 0.02  # a turn that is cancelled ends within some milliseconds
+_REPLIES_SHOWN: Final = 3
+_REPLIES_READ: Final = 20  # some of them are answers of this lane, which nobody asks for
+_TURN_ID: Final = "control:"
 
 
 class ControlLane:
-    """Answers control commands. The stop itself happened on the bus, in the step that took the command."""
+    """Answers control commands, each in a task of its own: one that waits for its turn to end holds up no other."""
 
     def __init__(
         self, worker_id: str, bus: LaneBus, lanes: LaneDepth, store: Store, scrubber: Scrubber, clock: Clock
@@ -28,34 +40,77 @@ class ControlLane:
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
+        self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            try:
-                async for receipt, request in self._bus.control_requests(self._id):
-                    await self._answer(receipt, request)
-            except (BusError, StoreError) as error:
-                _log.warning("control.failed", reason=str(error))
-            await asyncio.sleep(_RETRY_S)
+        """Until cancelled; what was not answered by then goes to another process."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    async for receipt, request in self._bus.control_requests(self._id):
+                        await self._slots.acquire()
+                        answering = group.create_task(self._serve(receipt, request))
+                        answering.add_done_callback(lambda _: self._slots.release())
+                except BusError as error:
+                    _log.warning("control.unheard", reason=str(error))
+                await asyncio.sleep(_RETRY_S)
+
+    async def _serve(self, receipt: str, request: ControlRequest) -> None:
+        """One command. One that cannot be answered is left to another process, and harms no other."""
+        try:
+            await self._answer(receipt, request)
+        except TrivetError as error:
+            _log.error("control.failed", message_id=request.message.id, reason=str(error))
 
     async def _answer(self, receipt: str, request: ControlRequest) -> None:
+        """Whatever of this is repeated, the command is answered once."""
         message = request.message
+        if request.stopped_fence:
+            await self._end_turn(message.key, request.stopped_fence)
         reply = Reply(
-            id=f"control:{message.id}",
-            turn_id=f"control:{message.id}",
+            id=_TURN_ID + message.id,
+            turn_id=_TURN_ID + message.id,
             key=message.key,
             address=message.address,
-            text=self._scrubber.scrub(await self._text(request)),
+            text=self._scrubber.scrub(await insist(lambda: self._text(request))),
             kind=ReplyKind.NOTICE,
             created_at_ms=self._clock.now_ms(),
         )
-        await self._store.put_outbox([reply])
-        await self._bus.finish_control(receipt, reply)
+        await insist(lambda: self._store.put_outbox([reply]))
+        await insist(lambda: self._bus.finish_control(receipt, reply))
+
+    async def _end_turn(self, key: SessionKey, fence: int) -> None:
+        """Return when the stopped turn can do nothing any more. What it had answered before the stop reached
+        it is published now, so that it comes before the acknowledgement and not after it."""
+        patience_until_s = self._clock.monotonic_s() + STOP_PATIENCE_S
+        while await insist(lambda: self._lanes.is_in_work(key, fence)):
+            if self._clock.monotonic_s() >= patience_until_s:
+                _log.warning("control.lane_revoked", lane=str(key))
+                await insist(lambda: self._bus.revoke(key, fence))
+                break
+            await asyncio.sleep(_LOOK_EVERY_S)
+        answered = await insist(lambda: self._store.fence_off(key, fence))
+        if answered:
+            await insist(lambda: self._bus.republish(answered))
 
     async def _text(self, request: ControlRequest) -> str:
-        if request.kind is ControlKind.STOP:
-            return stopped_sentence(was_running=request.was_running, dropped=request.dropped)
         key = request.message.key
+        match request.kind:
+            case ControlKind.STOP:
+                return stopped_sentence(was_running=request.was_running, dropped=request.dropped)
+            case ControlKind.STATUS:
+                waiting, is_running = await self._lanes.lane_depth(key)
+                return status_text(await self._store.current_session(key), waiting=waiting, is_running=is_running)
+            case ControlKind.WHERE:
+                return await self._whereabouts(key)
+
+    async def _whereabouts(self, key: SessionKey) -> str:
         waiting, is_running = await self._lanes.lane_depth(key)
-        return status_text(await self._store.current_session(key), waiting=waiting, is_running=is_running)
+        began_ms = await self._store.turn_began(key) if is_running else None
+        replies = [
+            reply
+            for reply in await self._store.recent_deliveries(key, limit=_REPLIES_READ)
+            if not reply.turn_id.startswith(_TURN_ID)
+        ]
+        running_for_s = None if began_ms is None else (self._clock.now_ms() - began_ms) / 1000
+        return where_text(replies[:_REPLIES_SHOWN], waiting=waiting, is_running=is_running, running_for_s=running_for_s)

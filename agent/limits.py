@@ -8,8 +8,13 @@ from typing import Final
 TURN_TIMEOUT_S: Final = 600.0
 ROUND_TIMEOUT_S: Final = 180.0
 TOOL_ROUNDS_MAX: Final = 25  # then one last call with tools off asks for a wrap-up
+CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that ignores it holds nobody up
 ACTIVITY_EVERY_S: Final = 3.0  # Telegram's typing indicator lives five seconds
 ACTIVITY_FOR_S: Final = 6.0
+
+# --- the control lane
+STOP_PATIENCE_S: Final = 0.5  # a stopped turn ends in milliseconds; then its worker is not asked any more
+CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each waits half a second at most
 
 # --- model calls
 MODEL_TRIES_MAX: Final = 3

@@ -1,13 +1,20 @@
-"""Between the outbox and the channels: publishes again what was lost, writes down what arrived."""
+"""Between the outbox and the channels: writes down what arrived, publishes again what was lost.
+
+The sweep asks SQL which replies nobody has heard of for a while; the bus skips those it has or whose
+delivery has begun. Receipts come first: a reply that was delivered while no agent ran must not look
+like one that was lost.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
 
 from gateway.contracts.errors import BusError, StoreError
+from gateway.contracts.messages import Receipt
 from gateway.contracts.ports import Clock, LaneBus, Store
 from gateway.limits import RELAY_AFTER_S
 
@@ -20,50 +27,45 @@ _RETRY_S: Final = 1.0
 
 
 class Relay:
-    """The sweeper and the receipt writer of one agent process. Both are idempotent, so every process runs them."""
+    """The receipt writer and the sweeper of one agent process. Every process runs them: a receipt and a
+    stale reply are given to one, and doing it twice changes nothing."""
 
     def __init__(self, worker_id: str, bus: LaneBus, store: Store, clock: Clock) -> None:
         self._id = worker_id
         self._bus = bus
         self._store = store
         self._clock = clock
+        self._unwritten: Sequence[tuple[str, Receipt]] = ()
+        self._sweep_at_s = clock.monotonic_s()
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._sweep_for_ever())
-            group.create_task(self._write_receipts_for_ever())
-
-    async def sweep(self) -> int:
-        """Publish committed replies that are still `new` after `RELAY_AFTER_S`; how many there were."""
-        before_ms = self._clock.now_ms() - int(RELAY_AFTER_S * 1000)
-        stale = await self._store.stale_outbox(before_ms=before_ms, limit=_SWEEP_ROWS_MAX)
-        if stale:
-            await self._bus.republish(stale)
-            await self._store.mark_published([reply.id for reply in stale])
-            _log.warning("relay.republished", replies=len(stale))
-        return len(stale)
+        while True:
+            try:
+                are_more = await self.write_receipts() == _RECEIPTS_MAX
+                if not are_more and self._clock.monotonic_s() >= self._sweep_at_s:
+                    self._sweep_at_s = self._clock.monotonic_s() + _SWEEP_EVERY_S
+                    await self.sweep()
+            except (BusError, StoreError) as error:
+                _log.warning("relay.failed", reason=str(error))
+                await asyncio.sleep(_RETRY_S)
 
     async def write_receipts(self) -> int:
         """Move waiting receipts from the bus to SQL; how many there were."""
-        waiting = await self._bus.receipts(self._id, count=_RECEIPTS_MAX, wait_s=_RECEIPTS_WAIT_S)
+        # The bus gives each out once: those that SQL did not take stay here for the next try.
+        if not self._unwritten:
+            self._unwritten = await self._bus.receipts(self._id, count=_RECEIPTS_MAX, wait_s=_RECEIPTS_WAIT_S)
+        waiting = self._unwritten
         if waiting:
             await self._store.record_receipts([receipt for _, receipt in waiting])
             await self._bus.finish_receipts([entry_id for entry_id, _ in waiting])
+            self._unwritten = ()
         return len(waiting)
 
-    async def _sweep_for_ever(self) -> None:
-        while True:
-            try:
-                await self.sweep()
-            except (BusError, StoreError) as error:
-                _log.warning("relay.sweep_failed", reason=str(error))
-            await asyncio.sleep(_SWEEP_EVERY_S)
-
-    async def _write_receipts_for_ever(self) -> None:
-        while True:
-            try:
-                await self.write_receipts()
-            except (BusError, StoreError) as error:
-                _log.warning("relay.receipts_failed", reason=str(error))
-                await asyncio.sleep(_RETRY_S)
+    async def sweep(self) -> int:
+        """Publish committed replies of which no receipt tells `RELAY_AFTER_S` later; how many there were."""
+        stale = await self._store.take_stale_outbox(after_ms=int(RELAY_AFTER_S * 1000), limit=_SWEEP_ROWS_MAX)
+        if stale:
+            await self._bus.republish(stale)
+            _log.warning("relay.swept", replies=len(stale))
+        return len(stale)

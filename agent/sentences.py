@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import ContextTooLong
-from gateway.contracts.messages import RemovedSecrets, own_words
+from gateway.contracts.messages import DeliveryState, RemovedSecrets, Whereabouts, own_words
 
 CUT_NOTE: Final = own_words("> The answer was longer than a chat can take; the rest was left out.")
+DEAD_NOTE: Final = own_words("(This message could not be answered, after several tries.)")
 STOPPED_NOTE: Final = own_words("(Stopped by the user before an answer was given.)")
+
+_DELIVERY: Final = {
+    DeliveryState.PENDING: "on its way",
+    DeliveryState.SENDING: "being sent",
+    DeliveryState.SENT: "delivered",
+    DeliveryState.RETRY: "will be tried again",
+    DeliveryState.FAILED: "could not be delivered",
+    DeliveryState.UNKNOWN: "sent, but nobody confirmed it",
+}
 
 
 def failure_sentence(error: Exception, reference: str) -> str:
@@ -53,6 +64,22 @@ def status_text(session: Session | None, *, waiting: int, is_running: bool) -> s
         lines.insert(0, f"Conversation {session.number}: **{session.title}**")
         lines.append(f"Messages: {session.message_count} · tokens: {session.tokens} · cost: ${session.cost_usd:.4f}")
     return "\n\n".join(lines)
+
+
+def where_text(replies: Sequence[Whereabouts], *, waiting: int, is_running: bool, running_for_s: float | None) -> str:
+    """The answer to /where: what waits, what is in work and for how long, how far the last answers came."""
+    since = "" if running_for_s is None else f" for {max(running_for_s, 0):.0f} s"
+    work = f"In work{since}." if is_running else "Nothing is in work."
+    lines = [f"{work} {waiting} message(s) waiting."]
+    if replies:
+        lines.append("Your last answers:\n\n" + "\n".join(map(_whereabouts_line, replies)))
+    return "\n\n".join(lines)
+
+
+def _whereabouts_line(reply: Whereabouts) -> str:
+    moment = datetime.fromtimestamp(reply.created_at_ms / 1000, UTC)
+    parts = f", {reply.chunks_sent} of {reply.chunks} parts" if reply.chunks > 1 else ""
+    return f"- {moment:%H:%M:%S} UTC: {_DELIVERY[reply.state]}{parts}"
 
 
 def stopped_sentence(*, was_running: bool, dropped: int) -> str:

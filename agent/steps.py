@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from agent.ledger import usage_of
 from agent.limits import ROUND_TIMEOUT_S, TOOL_ROUNDS_MAX
@@ -24,7 +25,7 @@ from agent.prompts.library import PROMPTS
 from agent.tools.registry import ToolRegistry, written_out
 from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.entries import Entry, Role, ToolCall, Usage, UsagePurpose
-from gateway.contracts.messages import CleanText, joined
+from gateway.contracts.messages import CleanText, InboundMessage, joined
 from gateway.contracts.ports import Clock, Scrubber
 
 
@@ -36,6 +37,27 @@ class StepsTaken:
     usage: list[Usage] = field(default_factory=list)
     prompt_tokens: int = 0
     answer: CleanText | None = None
+    joined: list[InboundMessage] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A message that joined a running turn, and what it became in the transcript."""
+
+    message: InboundMessage
+    entry: Entry
+
+
+class Hold(Protocol):
+    """What a turn may ask of the run that holds its lane."""
+
+    async def permit(self) -> None:
+        """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended."""
+        ...
+
+    async def join(self) -> Sequence[Joined]:
+        """Messages that came meanwhile and belong to this turn from now on, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +81,7 @@ class Steps:
     async def run(
         self,
         taken: StepsTaken,
+        hold: Hold,
         context: ToolContext,
         *,
         model: str,
@@ -67,7 +90,8 @@ class Steps:
     ) -> None:
         """Fill `taken` until it has an answer. Raises the `ModelError` tree.
 
-        After `TOOL_ROUNDS_MAX` rounds one last call without tools asks for a wrap-up.
+        Between two rounds the messages that `hold` lets in are put before the model. After
+        `TOOL_ROUNDS_MAX` rounds one last call without tools asks for a wrap-up.
         """
         messages = list(prompt)
         for _ in range(TOOL_ROUNDS_MAX):
@@ -77,6 +101,7 @@ class Steps:
                 return
             results = await self._tools.run_round(context, _as_run(spoken))
             self._keep_results(taken, context, messages, results)
+            _let_in(taken, messages, await hold.join())
         messages.append(PromptMessage(Role.USER, PROMPTS.wrap_up))
         spoken = await self._speak(taken, context, model, system, messages, ())
         taken.answer = spoken.text
@@ -91,7 +116,13 @@ class Steps:
         tools: tuple[ToolSpec, ...],
     ) -> _Spoken:
         request = ModelRequest(
-            model, UsagePurpose.TURN, system, tuple(messages), tools=tools, timeout_s=ROUND_TIMEOUT_S
+            model,
+            UsagePurpose.TURN,
+            system,
+            tuple(messages),
+            tools=tools,
+            timeout_s=ROUND_TIMEOUT_S,
+            permit=context.permit,
         )
         spoken = await self._hear(request)
         now_ms = self._clock.now_ms()
@@ -150,6 +181,15 @@ class Steps:
                     created_at_ms=now_ms,
                 )
             )
+
+
+def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
+    """One user message for all of them, as providers expect; an entry for each."""
+    if newcomers:
+        text = joined(*(newcomer.entry.text for newcomer in newcomers), by="\n\n")
+        messages.append(PromptMessage(Role.USER, text))
+        taken.entries.extend(newcomer.entry for newcomer in newcomers)
+        taken.joined.extend(newcomer.message for newcomer in newcomers)
 
 
 def _as_run(spoken: _Spoken) -> tuple[RequestedCall, ...]:

@@ -20,7 +20,7 @@ from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.models import Models
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
-from agent.steps import Steps, StepsTaken
+from agent.steps import Hold, Steps, StepsTaken
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import ContextTooLong, ModelError
@@ -43,7 +43,7 @@ class Batch:
 
     @property
     def is_command(self) -> bool:
-        """A command is always alone in its batch (`agent.worker.first_run`)."""
+        """A command is always alone in its batch (`agent.batches.first_batch`)."""
         return parse_command(self.messages[0].text) is not None
 
 
@@ -71,56 +71,61 @@ class TurnTaker:
         self._scrubber = scrubber
         self._clock = clock
 
-    async def take_turn(self, batch: Batch, session: Session) -> TurnCommit:
+    async def take_turn(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> TurnCommit:
         """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
-        a commit of state FAILED. Cancellable at every await."""
+        a commit of state FAILED. Cancellable at every await; `taken` then tells what had been done."""
         if batch.is_command:
-            return await self._take_command(batch, session)
-        taken = StepsTaken()
+            return await self._take_command(batch, session, hold)
         try:
             async with asyncio.timeout(TURN_TIMEOUT_S):
-                await self._converse(batch, session, taken)
+                await self._converse(batch, session, taken, hold)
         except (ModelError, TimeoutError) as error:
             return self._failed(batch, session, taken, error)
         if not (taken.answer or "").strip():
             return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
         return self._commit(batch, session, TurnState.DONE, taken, self._answer(batch, taken))
 
-    def stopped(self, batch: Batch, session: Session) -> TurnCommit:
+    def stopped(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
         """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
 
         The transcript says that it was stopped, or the next prompt would ask for it once more.
         """
-        return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, StepsTaken(), STOPPED_NOTE), None)
+        return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, taken, STOPPED_NOTE), None)
 
-    async def _converse(self, batch: Batch, session: Session, taken: StepsTaken) -> None:
+    async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         view = await self._store.view(session.id)
         system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
         if next_prompt_tokens(system, view, session) >= self._models.budget.usable:
-            view = await self._compact(batch, session, view)
+            view = await self._compact(batch, session, view, hold)
         try:
-            await self._step(batch, taken, system, view)
+            await self._step(batch, taken, hold, system, view)
         except ContextTooLong:
             # The provider knows better than our estimate: make room once, then it is a failure.
-            view = await self._compact(batch, session, view)
-            await self._step(batch, taken, system, view)
+            view = (*view, *(entry for entry in taken.entries if entry.message_id))
+            view = await self._compact(batch, session, view, hold)
+            await self._step(batch, taken, hold, system, view)
 
-    async def _compact(self, batch: Batch, session: Session, view: Sequence[Entry]) -> Sequence[Entry]:
-        return await self._compactor.compact(session, view, fence=batch.fence, budget=self._models.budget)
+    async def _compact(self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold) -> Sequence[Entry]:
+        return await self._compactor.compact(
+            session, view, fence=batch.fence, budget=self._models.budget, permit=hold.permit
+        )
 
-    async def _step(self, batch: Batch, taken: StepsTaken, system: CleanText, view: Sequence[Entry]) -> None:
+    async def _step(
+        self, batch: Batch, taken: StepsTaken, hold: Hold, system: CleanText, view: Sequence[Entry]
+    ) -> None:
         room = self._models.budget.usable - len(system) // 4
         prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
-        context = ToolContext(batch.key, batch.key.owner, batch.turn_id)
-        await self._steps.run(taken, context, model=self._models.answer, system=system, prompt=prompt)
+        context = ToolContext(batch.key, batch.key.owner, batch.turn_id, hold.permit)
+        await self._steps.run(taken, hold, context, model=self._models.answer, system=system, prompt=prompt)
 
-    async def _take_command(self, batch: Batch, session: Session) -> TurnCommit:
-        done = await self._commands.run(batch.messages[0], session, fence=batch.fence)
-        reply = self._reply(batch, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
-        return self._commit(batch, session, TurnState.DONE, StepsTaken(), reply, effects=done.effects)
+    async def _take_command(self, batch: Batch, session: Session, hold: Hold) -> TurnCommit:
+        done = await self._commands.run(batch.messages[0], session, fence=batch.fence, permit=hold.permit)
+        nothing = StepsTaken()
+        reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
-        removed = [removed for message in batch.messages for removed in message.removed]
+        removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]
         note = removed_note(removed)
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
@@ -128,13 +133,13 @@ class TurnTaker:
             parts.append(CUT_NOTE)
         if note:
             parts.append(self._scrubber.scrub(note))
-        return self._reply(batch, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        return self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)
         _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
         sentence = self._scrubber.scrub(failure_sentence(error, reference))
-        reply = self._reply(batch, sentence, ReplyKind.ERROR)
+        reply = self._reply(batch, taken, sentence, ReplyKind.ERROR)
         taken = self._noted(batch, taken, sentence)
         return self._commit(batch, session, TurnState.FAILED, taken, reply, reference=reference)
 
@@ -146,12 +151,12 @@ class TurnTaker:
             taken.prompt_tokens = 0  # a count belongs to the answer it was made for
         return taken
 
-    def _reply(self, batch: Batch, text: CleanText, kind: ReplyKind) -> Reply:
+    def _reply(self, batch: Batch, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
         return Reply(
             id=f"{batch.turn_id}:1",
             turn_id=batch.turn_id,
             key=batch.key,
-            address=batch.messages[-1].address,
+            address=(*batch.messages, *taken.joined)[-1].address,
             text=text,
             kind=kind,
             created_at_ms=self._clock.now_ms(),
@@ -174,7 +179,7 @@ class TurnTaker:
             key=batch.key,
             fence=batch.fence,
             state=state,
-            consumed=tuple(message.id for message in batch.messages),
+            consumed=tuple(message.id for message in (*batch.messages, *taken.joined)),
             entries=tuple(taken.entries),
             usage=tuple(taken.usage),
             outbox=(reply,) if reply else (),

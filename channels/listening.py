@@ -1,8 +1,9 @@
 """Live messages in order, and history first after any gap.
 
-For platforms that push: what was not taken (the bus was away) or not heard (the connection was) is read
-back from the platform's own history, from the marks on, before the next live message is taken. While
-that goes on live messages wait; should too many wait, they are dropped, because history has them too.
+For platforms that push: what was not taken (the bus was away, or full) or not heard (the connection was
+lost) is read back from the platform's own history, from the marks on. A room that is behind is read back
+before anything new of it is taken; the other rooms go on meanwhile, and so do the commands that never
+wait. Should too many messages wait, they are dropped, because history has them too.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from channels.adapter import Door, Outcome
+from channels.adapter import Door, Outcome, QueueFull
 from channels.backoff import Backoff
+from channels.behind import Behind, room_of
 from channels.marks import Marks
 from channels.normalized import Incoming
+from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable
 
 log = logging.getLogger(__name__)
@@ -27,6 +30,7 @@ WAITING_MAX: Final = 1_000
 SAVE_EVERY_S: Final = 2.0
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 30.0
+READ_TRIES_MAX: Final = 16  # some four minutes; a room that cannot be read for longer must not stay shut
 
 
 RawT = TypeVar("RawT")
@@ -48,12 +52,20 @@ class Heard(Generic[RawT]):
     message_id: str
     raw: RawT
 
+    @property
+    def room(self) -> str:
+        return room_of(self.place)
+
 
 class Source(Protocol[RawT]):
     """The platform's side of listening."""
 
-    def missed(self) -> AsyncIterator[Heard[RawT]]:
-        """What was said since the marks, in each place oldest first. May raise `HistoryUnavailable`."""
+    async def rooms(self) -> Sequence[str]:
+        """Where something may have been said since the marks. May raise `HistoryUnavailable`."""
+        ...
+
+    def missed(self, room: str) -> AsyncIterator[Heard[RawT]]:
+        """What was said in a room since its marks, oldest first. May raise `HistoryUnavailable`."""
         ...
 
     async def understand(self, heard: Heard[RawT]) -> Incoming | None:
@@ -72,7 +84,7 @@ class _Waiting(Generic[RawT]):
 
 
 class Listener(Generic[RawT]):
-    """The live messages of one account, one at a time, in the order they came."""
+    """The messages of one account: those of a room one at a time, in the order they were said."""
 
     def __init__(self, name: str, door: Door, marks: Marks, source: Source[RawT]) -> None:
         self._name = name
@@ -80,78 +92,188 @@ class Listener(Generic[RawT]):
         self._marks = marks
         self._source = source
         self._waiting: deque[_Waiting[RawT]] = deque()
-        self._stirred = asyncio.Event()
+        self._held: dict[str, list[_Waiting[RawT]]] = {}
+        self._behind = Behind(first_s=RETRY_FIRST_S, cap_s=RETRY_CAP_S)
         self._has_gap = True
-        self._is_reading_back = False
-        self._saved_at_s = 0.0
+        self._gaps = 1
+        self._read_back = 0
+        self._live = asyncio.Event()
+        self._lag = asyncio.Event()
+        self._met = asyncio.Event()
         self.poisoned = 0
         """Messages that could not be understood, since the start."""
 
     @property
     def is_caught_up(self) -> bool:
         """True when nothing that we know of is missing."""
-        return not self._has_gap and not self._is_reading_back
+        return not self._has_gap and not self._behind
 
     def hear(self, heard: Heard[RawT]) -> asyncio.Future[None]:
         """A live message. The future is done when the bus has it, or raises `NotTaken`."""
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         taken.add_done_callback(_look_at)
-        if len(self._waiting) >= WAITING_MAX:
-            taken.set_exception(NotTaken())
-            self.lost_touch()
+        if heard.message_id and self._marks.meet(heard.place, heard.message_id):
+            self._met.set()  # on record soon: whoever kills us now must not make us forget that the place exists
+        waiting = _Waiting(heard, taken)
+        if len(self._waiting) + sum(map(len, self._held.values())) >= WAITING_MAX:
+            log.warning("%s: more than %d messages wait; they are read back", self._name, WAITING_MAX)
+            self._leave_to_history(waiting)
+            self._leave_all_to_history()
             return taken
-        self._waiting.append(_Waiting(heard, taken))
-        self._stirred.set()
+        self._waiting.append(waiting)
+        self._live.set()
         return taken
 
     def lost_touch(self) -> None:
-        """Something was missed: from here on history comes first."""
+        """Something may have been said that was not heard: from here on history comes first."""
         self._has_gap = True
-        while self._waiting:
-            _fail(self._waiting.popleft())
-        self._stirred.set()
+        self._gaps += 1
+        self._leave_all_to_history()
 
     async def run(self) -> None:
         """Take messages until cancelled."""
         try:
-            while True:
-                if self._has_gap:
-                    await self._close_gap()
-                while self._waiting and not self._has_gap:
-                    await self._take_next()
-                await self._rest()
+            await first_to_end(self._take_live(), self._catch_up(), self._keep_marks())
         finally:
             self.lost_touch()
             await self._save()
 
+    # --- live messages
+
+    async def _take_live(self) -> None:
+        while True:
+            while self._waiting and not self._has_gap:
+                await self._take_next()
+            self._live.clear()
+            await self._live.wait()
+
     async def _take_next(self) -> None:
         waiting = self._waiting.popleft()
+        heard = waiting.heard
         try:
-            await self._take(waiting.heard)
+            if heard.room in self._behind:
+                self._hold(waiting)
+                await self._let_control_through(waiting)
+                return
+            await self._accept(heard, await self._understood(heard))
+            self._reached(heard)
+        except QueueFull as error:
+            log.warning("%s: %s", self._name, error)
+            self._leave_to_history(waiting)
         except BusUnavailable as error:
-            log.warning("%s: the bus is away, history will be read back: %s", self._name, error)
-            _fail(waiting)
-            self.lost_touch()
+            log.warning("%s: the bus is away, messages will be read back: %s", self._name, error)
+            self._leave_to_history(waiting)
+            self._leave_all_to_history()
         except BaseException:
-            _fail(waiting)
+            self._leave_to_history(waiting)
             raise
         else:
-            self._marks.settle()
-            if not waiting.taken.done():
-                waiting.taken.set_result(None)
+            _done(waiting)
 
-    async def _take(self, heard: Heard[RawT]) -> Outcome | None:
-        outcome = None
-        incoming = await self._understood(heard)
-        if incoming is not None:
-            if heard.message_id and self._marks.meet(heard.place):
-                await self._marks.save()  # before it is taken: whoever kills us now must not make us forget the place
-            outcome = await self._door.accept(incoming)
-            if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
-                await self._source.taken(incoming)
+    def _hold(self, waiting: _Waiting[RawT]) -> None:
+        room = waiting.heard.room
+        if room not in self._held:
+            self._behind.hurry(room)
+        self._held.setdefault(room, []).append(waiting)
+
+    async def _let_control_through(self, waiting: _Waiting[RawT]) -> None:
+        """It does not wait for the room's history. The mark stays: others of the room have not been taken yet."""
+        incoming = await self._understood(waiting.heard)
+        if incoming is not None and incoming.is_control:
+            await self._accept(waiting.heard, incoming)
+            _done(waiting)
+
+    # --- history
+
+    def _leave_to_history(self, waiting: _Waiting[RawT]) -> None:
+        """It is not taken now: its room is behind, from before this message on."""
+        heard = waiting.heard
         if heard.message_id:
-            self._marks.reach(heard.place, heard.message_id)
-        return outcome
+            self._marks.fall_back(heard.place, heard.message_id)
+            if heard.room not in self._behind:
+                self._behind.add((heard.room,))
+                self._behind.postpone(heard.room, self._now_s())
+            self._lag.set()
+        if not waiting.taken.done():
+            waiting.taken.set_exception(NotTaken())
+
+    def _leave_all_to_history(self) -> None:
+        while self._waiting:
+            self._leave_to_history(self._waiting.popleft())
+        for room in tuple(self._held):
+            for waiting in self._held.pop(room):
+                self._leave_to_history(waiting)
+        self._lag.set()
+
+    async def _catch_up(self) -> None:
+        backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S)
+        while True:
+            now_s = self._now_s()
+            if self._has_gap:
+                await self._look_around(backoff)
+            elif (room := self._behind.next(now_s)) is not None:
+                await self._read(room, backoff)
+            else:
+                self._lag.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._behind.wait_s(now_s)):
+                        await self._lag.wait()
+
+    async def _look_around(self, backoff: Backoff) -> None:
+        """Ask which rooms may be behind. Until that is known, nothing new is taken from any of them."""
+        gaps = self._gaps
+        try:
+            rooms = await self._source.rooms()
+        except (BusUnavailable, HistoryUnavailable) as error:
+            log.warning("%s: what was missed is not known yet: %s", self._name, error)
+            await asyncio.sleep(backoff.next_s())
+            return
+        self._behind.add(rooms)
+        if gaps == self._gaps:
+            self._has_gap = False
+            self._all_read_if_so()
+        self._live.set()
+
+    async def _read(self, room: str, backoff: Backoff) -> None:
+        """Read a room to its end, or put it off."""
+        gaps = self._gaps
+        try:
+            async for heard in self._source.missed(room):
+                outcome = await self._accept(heard, await self._understood(heard))
+                self._read_back += outcome is Outcome.QUEUED
+                self._reached(heard)
+        except QueueFull as error:
+            log.warning("%s: %s", self._name, error)
+            self._behind.postpone(room, self._now_s())
+            return
+        except BusUnavailable as error:
+            log.warning("%s: the bus is away, history cannot be taken in: %s", self._name, error)
+            self._behind.postpone(room, self._now_s())
+            await asyncio.sleep(backoff.next_s())
+            return
+        except Exception as error:  # named boundary, adapter callback: one unreadable room must not shut the others
+            log.warning("%s: room %s cannot be read back now: %s", self._name, room, repr(error))
+            if self._behind.postpone(room, self._now_s()) < READ_TRIES_MAX:
+                return
+            log.exception("%s: room %s is given up: what was missed in it stays missed", self._name, room)
+        backoff.reset()
+        if gaps == self._gaps:
+            self._behind.done(room)
+            self._let_in(room)
+
+    def _let_in(self, room: str) -> None:
+        """What waited for the room's history comes next."""
+        self._waiting.extendleft(reversed(self._held.pop(room, [])))
+        self._all_read_if_so()
+        self._live.set()
+
+    def _all_read_if_so(self) -> None:
+        if self.is_caught_up:
+            self._marks.settle()
+            log.info("%s: caught up, %d messages read back", self._name, self._read_back)
+            self._read_back = 0
+
+    # --- one message
 
     async def _understood(self, heard: Heard[RawT]) -> Incoming | None:
         try:
@@ -163,33 +285,33 @@ class Listener(Generic[RawT]):
             log.exception("%s: message %s is skipped: it cannot be understood", self._name, heard.message_id)
             return None
 
-    async def _close_gap(self) -> None:
-        backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S)
-        self._is_reading_back = True
-        while self._has_gap:
-            self._has_gap = False
-            count = 0
-            try:
-                async for heard in self._source.missed():
-                    count += await self._take(heard) is Outcome.QUEUED
-            except (BusUnavailable, HistoryUnavailable) as error:
-                log.warning("%s: history cannot be taken in yet: %s", self._name, error)
-                self.lost_touch()
-                await asyncio.sleep(backoff.next_s())
-            else:
-                log.info("%s: caught up, %d messages read back", self._name, count)
-        self._marks.settle()
-        self._is_reading_back = False
+    async def _accept(self, heard: Heard[RawT], incoming: Incoming | None) -> Outcome | None:
+        if incoming is None:
+            return None
+        if heard.message_id:
+            self._marks.meet(heard.place, heard.message_id)
+        if self._marks.has_unrecorded_place:
+            await self._marks.save()
+        outcome = await self._door.accept(incoming)
+        if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
+            await self._source.taken(incoming)
+        return outcome
 
-    async def _rest(self) -> None:
-        """Until something is said, or it is time to save the marks."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SAVE_EVERY_S):  # wait_for may swallow a cancellation before Python 3.12
-                await self._stirred.wait()
-        self._stirred.clear()
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._saved_at_s >= SAVE_EVERY_S:
-            self._saved_at_s = now_s
+    def _reached(self, heard: Heard[RawT]) -> None:
+        if heard.message_id:
+            self._marks.reach(heard.place, heard.message_id)
+            if self.is_caught_up:
+                self._marks.settle()
+
+    # --- marks
+
+    async def _keep_marks(self) -> None:
+        """On record at once when a place is new, else every few seconds."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SAVE_EVERY_S):  # wait_for may swallow a cancellation before Python 3.12
+                    await self._met.wait()
+            self._met.clear()
             await self._save()
 
     async def _save(self) -> None:
@@ -198,10 +320,13 @@ class Listener(Generic[RawT]):
         except BusUnavailable:
             log.debug("%s: marks are saved when the bus is back", self._name)
 
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
 
-def _fail(waiting: _Waiting[RawT]) -> None:
+
+def _done(waiting: _Waiting[RawT]) -> None:
     if not waiting.taken.done():
-        waiting.taken.set_exception(NotTaken())
+        waiting.taken.set_result(None)
 
 
 def _look_at(taken: asyncio.Future[None]) -> None:

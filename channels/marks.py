@@ -2,28 +2,40 @@
 
 Platforms that keep no queue for us (Discord, and Slack after a few minutes) are read back from these
 marks after a restart or a lost connection. Marks may lag: what is read twice, the bus knows by its id.
-That a place exists may not: a bot cannot list its direct chats on Discord, so nothing else knows of them.
-All marks of an account are one JSON value, written for each new place and otherwise every few seconds.
+They may not lead: a mark never stands at or behind a message that was heard and is not on the bus.
+And that a place exists may not be forgotten: a bot cannot list its direct chats on Discord, so nothing
+else knows of them. All marks of an account are one JSON value, written at once for each new place and
+otherwise every few seconds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.contracts.ports import IntakeBus
 
-PLACES_MAX: Final = 1_000  # the most recent ones; a place that fell out is read from the account's mark
+PLACES_MAX: Final = 2_000  # the most recent ones; a place that fell out is read from the account's mark
 _NEWEST: Final = "newest"
 _PLACES: Final = "places"
 
 
-class Marks:
-    """The marks of one account. `order` makes two message ids comparable."""
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How a platform's message ids follow each other: `key` compares, `before` names the moment just before one."""
 
-    def __init__(self, positions: IntakeBus, name: str, order: Callable[[str], Any]) -> None:
+    key: Callable[[str], Any]
+    before: Callable[[str], str]
+
+
+class Marks:
+    """The marks of one account."""
+
+    def __init__(self, positions: IntakeBus, name: str, order: Order) -> None:
         self._positions = positions
         self._name = name
         self._order = order
@@ -31,6 +43,9 @@ class Marks:
         self._newest = ""
         self._ahead = ""
         self._is_dirty = False
+        self._saving = asyncio.Lock()
+        self.has_unrecorded_place = False
+        """A place is known here that the bus does not know yet: save before anything of it is taken."""
 
     async def load(self) -> bool:
         """Read them; False when this account has never listened before. Raises `BusUnavailable`."""
@@ -44,15 +59,17 @@ class Marks:
 
     async def save(self) -> None:
         """Write them if they moved. Raises `BusUnavailable`."""
-        if not self._is_dirty:
-            return
-        self._is_dirty = False
-        text = json.dumps({_NEWEST: self._newest, _PLACES: list(self._places.items())}, separators=(",", ":"))
-        try:
-            await self._positions.set_position(self._name, text)
-        except BaseException:
-            self._is_dirty = True
-            raise
+        async with self._saving:  # an older state must not arrive after a newer one
+            if not self._is_dirty:
+                return
+            had_unrecorded, self.has_unrecorded_place, self._is_dirty = self.has_unrecorded_place, False, False
+            text = json.dumps({_NEWEST: self._newest, _PLACES: list(self._places.items())}, separators=(",", ":"))
+            try:
+                await self._positions.set_position(self._name, text)
+            except BaseException:
+                self._is_dirty = True
+                self.has_unrecorded_place |= had_unrecorded
+                raise
 
     @property
     def newest(self) -> str:
@@ -68,21 +85,33 @@ class Marks:
         """The last message of a place that is on the bus, or the account's newest."""
         return self._places.get(place, self._newest)
 
-    def meet(self, place: str) -> bool:
-        """A place exists; True when that is news. It begins at the account's mark."""
+    def meet(self, place: str, message_id: str) -> bool:
+        """A message of this place was heard; True when the place is news. It then begins at the account's mark,
+        in any case before the message."""
         if place in self._places:
             return False
-        self._put(place, self._newest)
+        just_before = self._order.before(message_id)
+        is_earlier = bool(self._newest) and self._order.key(just_before) < self._order.key(self._newest)
+        self._put(place, just_before if is_earlier else self._newest)
+        self.has_unrecorded_place = True
         return True
 
     def reach(self, place: str, message_id: str) -> None:
-        """The message is on the bus, or is none of ours. Marks never go back."""
+        """The message is on the bus, or is none of ours."""
         known = self._places.get(place)
-        if known and self._order(message_id) <= self._order(known):
+        if known and self._order.key(message_id) <= self._order.key(known):
             return
         self._put(place, message_id)
-        if not self._ahead or self._order(message_id) > self._order(self._ahead):
+        if not self._ahead or self._order.key(message_id) > self._order.key(self._ahead):
             self._ahead = message_id
+
+    def fall_back(self, place: str, message_id: str) -> None:
+        """The message was heard and is not on the bus: the place is read back from before it."""
+        known = self._places.get(place)
+        if known is None:
+            self.meet(place, message_id)
+        elif known and self._order.key(known) >= self._order.key(message_id):
+            self._put(place, self._order.before(message_id))
 
     def settle(self) -> None:
         """No place lags behind any more, so the account's mark may follow the newest message reached."""

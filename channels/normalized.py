@@ -122,6 +122,11 @@ class Incoming:
     def is_edit(self) -> bool:
         return self.edited_at_ms is not None
 
+    @property
+    def is_control(self) -> bool:
+        """A command that never waits behind work."""
+        return self.command is not None and self.command.control is not None and not self.is_edit
+
     def key(self, scope: SessionScope) -> SessionKey:
         """The lane of this message under the configured scope."""
         return SessionKey.scoped(self.channel, self.user_id, self.place, scope)

@@ -14,13 +14,16 @@ USER_TURNS_MAX: Final = 2  # lanes of one person that run or are next: others wa
 TURNS_MAX: Final = 0  # turns at a time over all processes, 0 for as many as the processes can run
 TURN_MESSAGES_MAX: Final = 20  # a batch never exceeds a lane
 TURN_ATTEMPTS_MAX: Final = 4
+NEWER_DELAY_S: Final = 2.0  # a lane whose head only a newer worker can read; an upgrade is a matter of minutes
 RETRY_DELAYS_S: Final = (2.0, 8.0, 30.0, 120.0)
 ENVELOPE_BYTES_MAX: Final = 256 * 1024  # INBOUND_CHARS_MAX of the longest characters, and the frame
 REPLY_ENVELOPE_BYTES_MAX: Final = 1024 * 1024  # REPLY_CHARS_MAX likewise
 DEDUPE_WINDOW_H: Final = 25  # Telegram keeps updates for 24 h
 DEAD_LETTERS_MAX: Final = 10_000
+DEAD_TOLD_WITHIN_S: Final = 15.0  # the author of a dead letter is told at once; after this by another worker
 CLAIM_LANES_MAX: Final = 128
-SHUTDOWN_GRACE_S: Final = 30.0
+SHUTDOWN_GRACE_S: Final = 30.0  # what turns get to finish when their process is told to stop
+HAND_OVER_S: Final = 8.0  # then: cancel the rest, give lanes back, hang up, also from a server that hangs
 SETTLE_MAX_S: Final = 3.0  # a stream of fragments may hold a lane back for so long, not longer
 
 # --- bus connection

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.messages import CleanText
+
+Permit = Callable[[], Awaitable[None]]
+"""Asked before each call to a provider and before each tool call. Returns when the call may be made; raises
+`CancelledError` when the turn it would be made for has ended."""
+
+
+async def always() -> None:
+    """The permit of what belongs to no turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call. `timeout_s` bounds the whole call, stream included."""
+    """One model call. `timeout_s` bounds the whole call, stream included; `permit` is asked before each try."""
 
     model: str
     purpose: UsagePurpose
@@ -41,6 +49,7 @@ class ModelRequest:
     completion_tokens_max: int | None = None
     temperature: float | None = None
     timeout_s: float = 180.0
+    permit: Permit = field(default=always, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

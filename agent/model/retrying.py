@@ -1,4 +1,4 @@
-"""The one place where model calls are tried again. litellm's own retries are off."""
+"""The one place where model calls are begun, and tried again. litellm's own retries are off."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RetryingClient:
 
     Up to `MODEL_TRIES_MAX` attempts with exponential back-off and jitter; `Retry-After` is honoured.
     When a stream breaks midway a `StreamRestarted` voids what was shown. Anything that is not
-    `ModelUnavailable` passes through at once.
+    `ModelUnavailable` passes through at once. No attempt begins without the permit of its request.
     """
 
     def __init__(self, inner: ModelClient, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
@@ -39,6 +39,7 @@ class RetryingClient:
         """The inner stream, begun again as often as the limits allow."""
         for attempt in range(1, MODEL_TRIES_MAX + 1):
             has_begun = False
+            await request.permit()
             try:
                 async for event in self._inner.stream(request):
                     has_begun = True

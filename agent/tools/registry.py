@@ -58,6 +58,7 @@ class ToolRegistry:
 
     async def _run_one(self, context: ToolContext, call: RequestedCall, slots: asyncio.Semaphore) -> ToolResult:
         async with slots:
+            await context.permit()
             began_s = self._clock.monotonic_s()
             is_error = False
             try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from agent.limits import TOOL_TIMEOUT_S
-from agent.model.client import ToolSpec
+from agent.model.client import Permit, ToolSpec, always
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 
@@ -25,11 +25,12 @@ class Risk(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """For whom a tool runs. `owner` is whom memory and tasks belong to."""
+    """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call."""
 
     key: SessionKey
     owner: SessionKey
     turn_id: str
+    permit: Permit = field(default=always, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from channels.discord import limits
+from channels.discord.left_session import LeftSession
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +43,13 @@ async def _named_gateway(api_base: str) -> str:
 
 
 class GatewayClient(discord.Client):
-    """One session with the gateway. `heard` gets each message, `began` each session that is not a resume."""
+    """One session with the gateway. `heard` gets each message, `began` is told of each session that is not a
+    resume, before any message of it is heard."""
 
-    def __init__(self, *, heard: Callable[[discord.Message], None], began: Callable[[], None]) -> None:
+    def __init__(
+        self, *, heard: Callable[[discord.Message], None], began: Callable[[], None], silence_s: float
+    ) -> None:
+        """After `silence_s` without a frame the SDK takes the link for dead and resumes on a new one."""
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True),
             max_messages=None,
@@ -53,11 +58,37 @@ class GatewayClient(discord.Client):
             allowed_mentions=discord.AllowedMentions.none(),
             max_ratelimit_timeout=limits.RATE_LIMIT_WAIT_MAX_S,
             guild_ready_timeout=limits.GUILDS_WITHIN_S,
+            heartbeat_timeout=silence_s,
             enable_debug_events=False,
         )
         self._heard = heard
         self._began = began
         self._lost_at_s: float | None = None
+        self._guilds_known = asyncio.Event()
+
+    async def until_guilds_known(self) -> None:
+        """Wait until the session has told of the guilds. Raises `TimeoutError`."""
+        async with asyncio.timeout(limits.READY_TIMEOUT_S):
+            await self._guilds_known.wait()
+
+    @property
+    def session(self) -> LeftSession | None:
+        """What another client would need to take this session up, None before it has begun."""
+        ws = self._socket
+        if ws is None or ws.session_id is None or ws.sequence is None:
+            return None
+        return LeftSession(ws.session_id, ws.sequence, str(ws.gateway))
+
+    @property
+    def _socket(self) -> DiscordWebSocket | None:
+        """The SDK types its socket as if it were always there."""
+        return self.ws
+
+    async def close(self) -> None:
+        """Leave the session so that it can be taken up again; the SDK's way of closing ends it."""
+        if self._socket is not None and self._socket.open:
+            await self._socket.close(code=limits.CLOSE_RESUMABLE)
+        await super().close()
 
     @property
     def lost_for_s(self) -> float:
@@ -68,9 +99,14 @@ class GatewayClient(discord.Client):
         """Nothing is awaited here: the SDK makes a task of each event, and their order is the order of messages."""
         self._heard(message)
 
+    async def on_connect(self) -> None:
+        """READY. The SDK calls itself ready only a second later, and has handed out messages by then."""
+        self._guilds_known.clear()
+        self._began()
+
     async def on_ready(self) -> None:
         self._lost_at_s = None
-        self._began()
+        self._guilds_known.set()
 
     async def on_resumed(self) -> None:
         self._lost_at_s = None

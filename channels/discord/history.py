@@ -1,18 +1,20 @@
 """What was said while nobody listened: a new session of the gateway tells nothing of it, the history does.
 
 Guild channels and threads name their last message when a session begins, so only those that moved are
-read. Direct chats cannot be listed by a bot; those we have a mark for are read.
+read. Direct chats cannot be listed by a bot; those we have a mark for are read, and their marks say that
+they are direct chats, because a channel id alone does not.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import aiohttp
 import discord
 
 from channels.discord import limits
+from channels.discord.client import GatewayClient
 from channels.discord.snowflakes import snowflake_at
 from channels.listening import HistoryUnavailable
 from channels.marks import Marks
@@ -20,32 +22,62 @@ from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
 
+_DIRECT = "@"
+
+
+def direct_place(channel_id: int) -> str:
+    """The place of a direct chat, as marks name it."""
+    return f"{_DIRECT}{channel_id}"
+
 
 class History:
     """Reads back what one bot may see."""
 
-    def __init__(self, client: discord.Client, marks: Marks, clock: Clock) -> None:
+    def __init__(self, client: GatewayClient, marks: Marks, clock: Clock) -> None:
         self._client = client
         self._marks = marks
         self._clock = clock
 
-    async def missed(self) -> AsyncIterator[discord.Message]:
-        """Messages after the marks, a place at a time, oldest first. Raises `HistoryUnavailable`."""
-        marks = {place: self._mark(place) for place in (*self._moved(), *self._unlisted())}
-        if len(marks) > limits.HISTORY_PLACES_MAX:
-            log.warning("discord: of %d places %d are read back", len(marks), limits.HISTORY_PLACES_MAX)
-        for place, mark in list(marks.items())[: limits.HISTORY_PLACES_MAX]:
-            try:
-                channel = self._client.get_channel(int(place)) or await self._client.fetch_channel(int(place))
-                if isinstance(channel, discord.abc.Messageable):
-                    async for message in channel.history(
-                        after=discord.Object(mark), oldest_first=True, limit=limits.HISTORY_MESSAGES_MAX
-                    ):
-                        yield message
-            except (discord.Forbidden, discord.NotFound):
-                log.info("discord: place %s cannot be read any more", place)
-            except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
-                raise HistoryUnavailable(type(error).__name__) from error
+    async def rooms(self) -> Sequence[str]:
+        """Where something may have been said since the marks. Raises `HistoryUnavailable`."""
+        try:
+            await self._client.until_guilds_known()
+        except TimeoutError as error:
+            raise HistoryUnavailable("the gateway does not tell of its guilds") from error
+        rooms = [*self._moved(), *self._unlisted()]
+        if len(rooms) > limits.HISTORY_PLACES_MAX:
+            log.warning("discord: of %d places only %d are read back", len(rooms), limits.HISTORY_PLACES_MAX)
+        return rooms[: limits.HISTORY_PLACES_MAX]
+
+    async def missed(self, room: str) -> Sequence[discord.Message]:
+        """Messages of a place after its mark, oldest first: the newest HISTORY_MESSAGES_MAX if there are more.
+
+        None for a place that is closed to us. Raises `HistoryUnavailable`.
+        """
+        try:
+            return await self._since(await self._channel(room), self._mark(room), room)
+        except (discord.RateLimited, discord.DiscordServerError) as error:
+            raise HistoryUnavailable(type(error).__name__) from error
+        except discord.HTTPException as error:  # gone, forbidden, or nothing to read in
+            log.warning("discord: place %s cannot be read: %s, code %s", room, error.status, error.code)
+            return ()
+        except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+            raise HistoryUnavailable(type(error).__name__) from error
+
+    async def _channel(self, room: str) -> discord.abc.Messageable | None:
+        if room.startswith(_DIRECT):
+            return self._client.get_partial_messageable(int(room.removeprefix(_DIRECT)))
+        channel = self._client.get_channel(int(room)) or await self._client.fetch_channel(int(room))
+        return channel if isinstance(channel, discord.abc.Messageable) else None
+
+    async def _since(self, channel: discord.abc.Messageable | None, mark: int, room: str) -> Sequence[discord.Message]:
+        if channel is None:
+            return ()
+        after = discord.Object(mark)
+        page = [message async for message in channel.history(after=after, oldest_first=True, limit=limits.HISTORY_PAGE)]
+        if len(page) < limits.HISTORY_PAGE:
+            return page
+        return await _newest(channel.history(limit=limits.HISTORY_MESSAGES_MAX), mark, room)
 
     def _moved(self) -> list[str]:
         """Guild channels and threads whose last message is newer than their mark."""
@@ -59,13 +91,20 @@ class History:
 
     def _unlisted(self) -> list[str]:
         """Places of our marks that no guild lists, the most recent first: direct chats, archived threads."""
-        return [
-            place
-            for place in reversed(self._marks.places)
-            if self._client.get_channel(int(place)) is None
-            or isinstance(self._client.get_channel(int(place)), discord.DMChannel)
-        ]
+        places = reversed(self._marks.places)
+        return [place for place in places if place.startswith(_DIRECT) or self._client.get_channel(int(place)) is None]
 
     def _mark(self, place: str) -> int:
         oldest = snowflake_at(self._clock.now_ms() - limits.HISTORY_AGE_MAX_S * 1000)
         return max(int(self._marks.of(place) or 0), oldest)
+
+
+async def _newest(newest_first: AsyncIterator[discord.Message], mark: int, room: str) -> Sequence[discord.Message]:
+    found: list[discord.Message] = []
+    async for message in newest_first:
+        if message.id <= mark:
+            break
+        found.append(message)
+    if len(found) >= limits.HISTORY_MESSAGES_MAX:
+        log.warning("discord: of what was missed in place %s only the newest %d are read", room, len(found))
+    return found[::-1]

@@ -20,7 +20,7 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
         content=message.content,
         created_at_ms=int(message.created_at.timestamp() * 1000),
         type=message.type.value,
-        guild_id=str(message.guild.id) if message.guild else None,
+        guild_id=_guild_id(message),
         parent_id=str(thread.parent_id) if thread else None,
         thread_owner_id=str(thread.owner_id) if thread else None,
         is_bot=message.author.bot,
@@ -35,6 +35,14 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
         role_names={str(role.id): role.name for role in message.role_mentions},
         channel_names={str(channel.id): str(channel) for channel in message.channel_mentions},
     )
+
+
+def _guild_id(message: discord.Message) -> str | None:
+    """None in a direct chat only. A channel that the SDK does not know yet still names its guild."""
+    if message.guild is not None:
+        return str(message.guild.id)
+    known = message.channel.guild_id if isinstance(message.channel, discord.PartialMessageable) else None
+    return str(known) if known else None
 
 
 def _answered_author(message: discord.Message) -> str | None:

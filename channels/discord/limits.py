@@ -18,13 +18,18 @@ RATE_LIMIT_WAIT_MAX_S: Final = 60.0  # the least that discord.py accepts is 30; 
 
 READY_TIMEOUT_S: Final = 60.0
 LOST_AFTER_S: Final = 45.0  # discord.py may wait 17 minutes before it tries again; we build a new client
-WATCH_EVERY_S: Final = 1.0
+SILENT_AFTER_S: Final = 60.0  # a heartbeat is answered every 41 seconds: not a single frame for longer is death
+WATCH_EVERY_S: Final = 0.25  # a session that has begun is told of at once
+LEFT_SESSION_TIMEOUT_S: Final = 10.0  # to learn what the last session missed; nobody is listened to meanwhile
+SESSION_RECORD_EVERY_S: Final = 2.0  # an older sequence number only makes the gateway repeat more
+CLOSE_RESUMABLE: Final = 4000  # 1000 and 1001 end the session, any other code lets it be resumed
 RETRY_FIRST_S: Final = 2.0
 RETRY_CAP_S: Final = 300.0  # an IDENTIFY each: 1,000 a day are allowed
 HEALTHY_AFTER_S: Final = 60.0
 
-HISTORY_MESSAGES_MAX: Final = 300
-HISTORY_PLACES_MAX: Final = 200
+HISTORY_PAGE: Final = 100  # the most that one request gives
+HISTORY_MESSAGES_MAX: Final = 1_000  # of one place: ten requests; of busier places the newest count
+HISTORY_PLACES_MAX: Final = 2_000  # a request each: a minute or two, while rooms that are not behind go on
 HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over
 LOOKUP_MESSAGES_MAX: Final = 100
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Discord's

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import discord
 
-from channels.discord.history import History
+from channels.discord.history import History, direct_place
 from channels.discord.lifting import lift
 from channels.discord.normalize import DiscordIdentity, DiscordMessage, normalize
 from channels.listening import Heard
@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 def heard_of(message: discord.Message) -> Heard[DiscordMessage]:
     """A live message, or one of the history."""
     role = message.guild.self_role if message.guild else None
-    return Heard(str(message.channel.id), str(message.id), lift(message, str(role.id) if role else None))
+    lifted = lift(message, str(role.id) if role else None)
+    place = lifted.channel_id if lifted.guild_id else direct_place(message.channel.id)
+    return Heard(place, lifted.id, lifted)
 
 
 class DiscordSource:
@@ -32,8 +34,11 @@ class DiscordSource:
         self._history = history
         self._threads = threads
 
-    async def missed(self) -> AsyncIterator[Heard[DiscordMessage]]:
-        async for message in self._history.missed():
+    async def rooms(self) -> Sequence[str]:
+        return await self._history.rooms()
+
+    async def missed(self, room: str) -> AsyncIterator[Heard[DiscordMessage]]:
+        for message in await self._history.missed(room):
             yield heard_of(message)
 
     async def understand(self, heard: Heard[DiscordMessage]) -> Incoming | None:

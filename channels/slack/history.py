@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 from slack_sdk.errors import SlackApiError
@@ -16,7 +16,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from channels.listening import Heard, HistoryUnavailable
-from channels.marks import Marks
+from channels.marks import Marks, Order
 from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.errors import api_word, delivery_error
@@ -38,6 +38,14 @@ def ts_order(ts: str) -> tuple[int, int]:
     return int(whole), int(fraction or 0)
 
 
+def _just_before(ts: str) -> str:
+    whole, fraction = ts_order(ts)
+    return _text((whole, fraction - 1) if fraction else (max(0, whole - 1), 999_999))
+
+
+ORDER: Final = Order(key=ts_order, before=_just_before)
+
+
 def place_of(channel_id: str, event: Raw) -> str:
     """The place a message belongs to: its thread if it is a reply, else the channel."""
     thread_ts = str(event.get("thread_ts") or "")
@@ -51,13 +59,20 @@ class History:
         self._client = client
         self._marks = marks
         self._clock = clock
+        self._types: dict[str, str] = {}
 
-    async def missed(self) -> AsyncIterator[Heard[Raw]]:
-        """Messages after the marks, a channel at a time, oldest first. Raises `HistoryUnavailable`."""
-        for channel_id, channel_type in await self._channels():
-            for event in sorted(await self._since(channel_id), key=lambda event: ts_order(event["ts"])):
-                whole = {**event, "type": "message", "channel": channel_id, "channel_type": channel_type}
-                yield Heard(place_of(channel_id, event), event["ts"], {"event": whole})
+    async def rooms(self) -> Sequence[str]:
+        """The conversations that we are a member of. Raises `HistoryUnavailable`."""
+        self._types = dict(await self._channels())
+        return tuple(self._types)
+
+    async def missed(self, room: str) -> Sequence[Heard[Raw]]:
+        """Messages of a channel and its threads after the marks, oldest first. Raises `HistoryUnavailable`."""
+        events = sorted(await self._since(room), key=lambda event: ts_order(event["ts"]))
+        named: Json = {"type": "message", "channel": room}
+        if room in self._types:
+            named["channel_type"] = self._types[room]
+        return [Heard(place_of(room, event), event["ts"], {"event": {**event, **named}}) for event in events]
 
     async def _channels(self) -> list[tuple[str, str]]:
         """Where we are a member, those with the most recent marks first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from channels.listening import Heard, Listener
@@ -38,8 +38,12 @@ class SlackSource:
 
         return hear
 
-    def missed(self) -> AsyncIterator[Heard[Raw]]:
-        return self._history.missed()
+    async def rooms(self) -> Sequence[str]:
+        return await self._history.rooms()
+
+    async def missed(self, room: str) -> AsyncIterator[Heard[Raw]]:
+        for heard in await self._history.missed(room):
+            yield heard
 
     async def understand(self, heard: Heard[Raw]) -> Incoming | None:
         understood = await self._normalized(heard.raw)

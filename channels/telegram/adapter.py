@@ -18,7 +18,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, AdapterParts, Budget, Door
+from channels.adapter import CONNECTED, AdapterParts, Budget, Door, QueueFull
 from channels.backoff import Backoff
 from channels.leases import while_holding
 from channels.proxies import goes_direct
@@ -26,13 +26,13 @@ from channels.telegram import limits
 from channels.telegram.address import TelegramTarget, make_target, parse_target
 from channels.telegram.errors import REJECTED, delivery_error, seconds
 from channels.telegram.normalize import TelegramIdentity
-from channels.telegram.polling import Poller
+from channels.telegram.polling import PATIENCE, Patience, Poller
 from channels.telegram.render import TelegramChunk, render
 from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected, DeliveryError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +52,9 @@ class TelegramAdapter:
         api_base: str,
         positions: IntakeBus,
         leases: DeliveryBus,
+        clock: Clock,
         holder: str,
-        poll_s: int = limits.POLL_TIMEOUT_S,
+        patience: Patience = PATIENCE,
     ) -> None:
         """`api_base` is the Bot API's address without `/bot`; `holder` names this process in the lease."""
         _silence_the_sdk()
@@ -69,8 +70,9 @@ class TelegramAdapter:
         self._bot_id = token.partition(":")[0]
         self._positions = positions
         self._leases = leases
+        self._clock = clock
         self._holder = holder
-        self._poll_s = poll_s
+        self._patience = patience
         self._ready = asyncio.Event()
         self.state = "connecting"
 
@@ -84,7 +86,8 @@ class TelegramAdapter:
                 f"poller:telegram:{self._bot_id}",
                 self._holder,
                 lambda: self._connect_and_poll(door),
-                waiting=self._somebody_else_polls,
+                waiting=self._wait_for_lease,
+                ttl_s=self._patience.lease_ttl_s,
             )
         finally:
             await self._polls.shutdown()
@@ -138,10 +141,16 @@ class TelegramAdapter:
     def _refusal(self, error: TelegramError, address: ReplyAddress) -> DeliveryError:
         return delivery_error(error, lambda chat_id: _moved(address, chat_id))
 
-    def _somebody_else_polls(self) -> None:
-        self.state = "another process polls with this bot token"
+    def _wait_for_lease(self, obstacle: str) -> None:
+        self.state = obstacle
 
     async def _connect_and_poll(self, door: Door) -> None:
+        try:
+            await self._keep_polling(door)
+        finally:
+            self._ready.clear()
+
+    async def _keep_polling(self, door: Door) -> None:
         backoff = Backoff(limits.POLL_RETRY_FIRST_S, limits.POLL_RETRY_CAP_S)
         quarrel = Backoff(limits.CONFLICT_FIRST_S, limits.CONFLICT_CAP_S)
         poller: Poller | None = None
@@ -149,7 +158,7 @@ class TelegramAdapter:
             try:
                 poller = poller or await self._connect()
                 # After any trouble a poll that does not wait shows at once that all is well again.
-                await poller.next_batch(door, wait_s=self._poll_s if self.state == CONNECTED else 0)
+                await poller.next_batch(door, wait_s=self._patience.poll_s if self.state == CONNECTED else 0)
                 self.state = CONNECTED
                 backoff.reset()
                 quarrel.reset()
@@ -160,12 +169,12 @@ class TelegramAdapter:
                 self.state = "another process polls with this bot token, or a webhook is set"
                 poller = None
                 await asyncio.sleep(quarrel.next_s())
-            except TelegramError as error:
+            except (TelegramError, TimeoutError) as error:
                 self.state = f"Telegram does not answer ({type(error).__name__})"
                 log.warning("telegram: %s", self.state)
                 await asyncio.sleep(_wait_s(error, backoff))
             except BusUnavailable as error:
-                self.state = "waiting for the bus"
+                self.state = "the queue is full" if isinstance(error, QueueFull) else "waiting for the bus"
                 log.warning("telegram: updates stay with Telegram: %s", error)
                 await asyncio.sleep(backoff.next_s())
 
@@ -182,7 +191,8 @@ class TelegramAdapter:
             )
         self._ready.set()
         log.info("telegram: connected as @%s", user.username)
-        return Poller(self._bot, TelegramIdentity(user.id, user.username or ""), self._positions)
+        me = TelegramIdentity(user.id, user.username or "")
+        return Poller(self._bot, me, self._positions, self._clock, silence_s=self._patience.silence_s)
 
     async def _remove_webhook(self) -> None:
         """A webhook that somebody once set would end every poll with 409."""
@@ -223,7 +233,7 @@ def _moved(address: ReplyAddress, chat_id: int) -> ReplyAddress:
     return replace(address, target=make_target(target))
 
 
-def _wait_s(error: TelegramError, backoff: Backoff) -> float:
+def _wait_s(error: Exception, backoff: Backoff) -> float:
     asked_s = getattr(error, "retry_after", None)
     return seconds(asked_s) if asked_s is not None else backoff.next_s()
 
@@ -248,5 +258,6 @@ def open_adapter(settings: Settings, parts: AdapterParts) -> TelegramAdapter:
         api_base=chosen.api_base,
         positions=parts.positions,
         leases=parts.leases,
+        clock=parts.clock,
         holder=parts.holder,
     )

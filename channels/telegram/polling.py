@@ -7,59 +7,92 @@ the bus knows what it has. The raw JSON is read: an update that nobody can parse
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from telegram import Bot
 
-from channels.adapter import Door
-from channels.normalized import Ignored, Migrated
+from channels.adapter import Door, QueueFull
+from channels.normalized import Ignored, Incoming, Migrated
 from channels.telegram import limits
 from channels.telegram.normalize import TelegramIdentity, normalize
-from gateway.contracts.ports import IntakeBus
+from channels.telegram.offsets import Offset
+from gateway.contracts.ports import Clock, IntakeBus
+from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a poll waits for an update, when a poll that does not return counts as dead (`silence_s` after
+    that), and how long after our death somebody else polls."""
+
+    poll_s: int = limits.POLL_TIMEOUT_S
+    silence_s: float = limits.POLL_READ_MARGIN_S
+    lease_ttl_s: float = POLLER_LEASE_TTL_S
+
+
+PATIENCE: Final = Patience()
 
 
 class Poller:
     """The update stream of one bot."""
 
-    def __init__(self, bot: Bot, me: TelegramIdentity, positions: IntakeBus) -> None:
+    def __init__(self, bot: Bot, me: TelegramIdentity, positions: IntakeBus, clock: Clock, *, silence_s: float) -> None:
         self._bot = bot
         self._me = me
         self._positions = positions
+        self._clock = clock
+        self._silence_s = silence_s
         self._position = f"telegram:{me.bot_id}"
+        self._offset: Offset | None = None
         self.poisoned = 0
         """Updates that could not be understood, since the start."""
 
     async def next_batch(self, door: Door, *, wait_s: int) -> int:
         """One poll; everything in it goes through the door, then the offset moves. Returns its size.
 
-        Raises `BusUnavailable` or the SDK's `TelegramError`; the offset then stays.
+        Raises `BusUnavailable`, `TimeoutError` or the SDK's `TelegramError`; the offset then stays.
         """
-        offset = int(await self._positions.position(self._position) or 0)
-        updates = await self._get_updates(offset, wait_s)
+        if self._offset is None:
+            self._offset = Offset.parse(await self._positions.position(self._position))
+        updates = await self._get_updates(self._offset.valid_at(self._clock.now_ms()), wait_s)
+        refusals = _Refusals()
         for update in updates:
-            await self._hand_in(update, door)
-        newest = max((update_id for update in updates if (update_id := _update_id(update)) is not None), default=None)
-        if newest is not None:
-            await self._positions.set_position(self._position, str(newest + 1))
+            await self._hand_in(update, door, refusals)
+        known = [update_id for update in updates if (update_id := _update_id(update)) is not None]
+        if known and refusals.first is None:
+            await self._move_to(known[-1] + 1)
+        elif refusals.first is not None:
+            if refusals.first_id is not None:
+                await self._move_to(refusals.first_id)
+            raise refusals.first
         return len(updates)
 
+    async def _move_to(self, update_id: int) -> None:
+        """On record before it is used: the next poll makes Telegram forget what is below."""
+        offset = Offset(update_id, self._clock.now_ms())
+        await self._positions.set_position(self._position, offset.as_text())
+        self._offset = offset
+
     async def _get_updates(self, offset: int, wait_s: int) -> list[Any]:
-        answer = await self._bot.do_api_request(
-            "getUpdates",
-            api_kwargs={
-                "offset": offset,
-                "timeout": wait_s,
-                "limit": limits.POLL_BATCH_MAX,
-                "allowed_updates": list(limits.ALLOWED_UPDATES),
-            },
-            read_timeout=wait_s + limits.POLL_READ_MARGIN_S,
-        )
+        async with asyncio.timeout(wait_s + 2 * self._silence_s):  # a read timeout begins anew with each byte
+            answer = await self._bot.do_api_request(
+                "getUpdates",
+                api_kwargs={
+                    "offset": offset,
+                    "timeout": wait_s,
+                    "limit": limits.POLL_BATCH_MAX,
+                    "allowed_updates": list(limits.ALLOWED_UPDATES),
+                },
+                read_timeout=wait_s + self._silence_s,
+            )
         return answer if isinstance(answer, list) else []
 
-    async def _hand_in(self, update: Any, door: Door) -> None:
+    async def _hand_in(self, update: Any, door: Door, refusals: _Refusals) -> None:
         try:
             incoming = normalize(update, self._me)
         except Exception:  # named boundary, adapter callback: one poisonous update must not hold up the others
@@ -72,7 +105,33 @@ class Poller:
         if isinstance(incoming, Migrated):
             log.info("telegram: chat %s is %s now", incoming.old, incoming.new)
             return
-        await door.accept(incoming)
+        if refusals.holds_back(incoming):
+            return
+        try:
+            await door.accept(incoming)
+        except QueueFull as error:
+            refusals.add(incoming, _update_id(update), error)
+
+
+class _Refusals:
+    """Those for whom the queue had no room: what follows in the same place waits behind them, others go on."""
+
+    def __init__(self) -> None:
+        self._places: set[tuple[str, str]] = set()
+        self.first: QueueFull | None = None
+        self.first_id: int | None = None
+
+    def holds_back(self, incoming: Incoming) -> bool:
+        return self._lane(incoming) in self._places and not incoming.is_control
+
+    def add(self, incoming: Incoming, update_id: int | None, error: QueueFull) -> None:
+        self._places.add(self._lane(incoming))
+        if self.first is None:
+            self.first, self.first_id = error, update_id
+
+    @staticmethod
+    def _lane(incoming: Incoming) -> tuple[str, str]:
+        return incoming.user_id, incoming.address.lane
 
 
 def _update_id(update: Any) -> int | None:

@@ -14,7 +14,7 @@ from gateway.bus.outbound import reply_arguments
 from gateway.bus.pool import Pool
 from gateway.bus.scripts import script
 from gateway.contracts.envelope import decode
-from gateway.contracts.errors import BadEnvelope, BusUnavailable
+from gateway.contracts.errors import BadEnvelope, BusUnavailable, NewerEnvelope
 from gateway.contracts.messages import ControlRequest, Receipt, Reply
 
 AGENT_GROUP: Final = "agents"
@@ -92,6 +92,8 @@ class ControlLane:
             request = decode(entry.fields[b"e"])
             if not isinstance(request, ControlRequest):
                 raise BadEnvelope(f"expected a control request, found {type(request).__name__}")
+        except NewerEnvelope:  # it stays pending: when we have gone a newer worker adopts it
+            return None
         except BadEnvelope as error:
             await self._bury(reader, self._keys.control, entry, error)
             return None
@@ -107,6 +109,8 @@ class ControlLane:
             receipt = decode(entry.fields[b"e"])
             if not isinstance(receipt, Receipt):
                 raise BadEnvelope(f"expected a receipt, found {type(receipt).__name__}")
+        except NewerEnvelope:  # likewise
+            return None
         except BadEnvelope as error:
             await self._bury(reader, self._keys.receipts, entry, error)
             return None

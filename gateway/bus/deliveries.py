@@ -16,7 +16,7 @@ from gateway.bus.processes import ProcessName
 from gateway.bus.scripts import script
 from gateway.bus.wire import bounded
 from gateway.contracts.envelope import decode, decode_reply
-from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.errors import BadEnvelope, NewerEnvelope
 from gateway.contracts.messages import Activity, DeliveryRecord, Receipt, Reply
 from gateway.contracts.ports import PendingReply
 from gateway.limits import DELIVERY_TAKEOVER_S
@@ -148,6 +148,8 @@ class Deliveries:
         envelope = entry.fields[b"e"]
         try:
             return decode_reply(envelope)
+        except NewerEnvelope:  # it stays pending: our successor, of the newer release, finds it
+            return None
         except BadEnvelope as error:
             await self._line.run(
                 script("bury_entry"),

@@ -144,8 +144,9 @@ Effect = OpenSession | SetTitle
 class TurnCommit:
     """Everything one turn leaves behind, written in one transaction guarded by `fence`.
 
-    `entries` excludes the user entries that `begin_turn` already stored. `consumed` are the ids of
-    the inbound messages this turn answered. `effects` apply after the entries, in order.
+    `entries` excludes the user entries that `begin_turn` already stored; those of messages that joined on
+    the way stand where the model read them. `consumed` are the ids of the inbound messages this turn
+    answered. `effects` apply after the entries, in order.
     `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown).
     """
 

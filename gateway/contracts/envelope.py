@@ -1,7 +1,8 @@
 """The wire form of everything on the bus: one JSON object, `{"v": 1, "t": <type>, …}`.
 
 Golden files in `tests/golden/envelopes` pin it. A reader ignores fields it does not know, so that two
-versions can run side by side; it refuses a version it does not know, so that nothing is half understood.
+versions can run side by side; it refuses a version it does not know, so that nothing is half understood. What
+a newer release wrote is `NewerEnvelope`, which nobody buries.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from gateway.contracts.errors import BadEnvelope, BadSessionKey
+from gateway.contracts.errors import BadEnvelope, BadSessionKey, NewerEnvelope
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     Activity,
@@ -45,7 +46,10 @@ def decode(data: bytes) -> Wire:
     """The inverse of `encode`. Raises `BadEnvelope` for anything else."""
     try:
         body = json.loads(data)
-        if not isinstance(body, dict) or body.get("v") != VERSION:
+        version = body.get("v") if isinstance(body, dict) else None
+        if type(version) is int and version > VERSION:
+            raise NewerEnvelope(f"envelope of version {version}, this release reads {VERSION} ({len(data)} bytes)")
+        if version != VERSION or isinstance(version, bool):
             raise BadEnvelope(f"envelope of an unknown version ({len(data)} bytes)")
         return _DECODERS[body["t"]](body)
     except (ValueError, KeyError, TypeError, BadSessionKey) as error:

@@ -3,6 +3,7 @@
     TrivetError
     ├── ConfigError                 the operator has to change something; message = one sentence with the remedy
     ├── BadSessionKey, BadEnvelope  malformed text at a door
+    │   └── NewerEnvelope           of a later release: for those who can read it
     ├── BusError
     │   ├── BusUnavailable          retryable
     │   └── AlreadyRunning          another Trivet owns this data directory
@@ -54,6 +55,10 @@ class BadSessionKey(TrivetError):
 
 class BadEnvelope(TrivetError):
     """Bytes from the bus that are no envelope of a version we read."""
+
+
+class NewerEnvelope(BadEnvelope):
+    """An envelope of a later release than this one. Nothing is wrong with it: leave it where it is."""
 
 
 class BusError(TrivetError):

@@ -145,6 +145,26 @@ class Receipt:
     channel: str
 
 
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """How far one committed reply came, as SQL knows it.
+
+    While no receipt is written the state is PENDING and no chunk counts as sent; the ledger on the bus
+    knows more, for as long as it lives.
+    """
+
+    reply_id: str
+    turn_id: str
+    channel: str
+    created_at_ms: int
+    state: DeliveryState
+    chunks_sent: int = 0
+    chunks: int = 0
+    attempts: int = 0
+    reason: str = ""
+    updated_at_ms: int = 0
+
+
 class ControlKind(StrEnum):
     STOP = "stop"
     STATUS = "status"

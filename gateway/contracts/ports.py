@@ -28,6 +28,7 @@ from gateway.contracts.messages import (
     InboundMessage,
     Receipt,
     Reply,
+    Whereabouts,
 )
 
 # --- intake (channels role) -------------------------------------------------------------------------
@@ -183,7 +184,12 @@ class LaneBus(Protocol):
 
     async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
         """Lease up to `lanes_max` ready lanes. A message whose run failed `attempts_max` times goes to
-        the dead letters and is returned in `dead` (once), so that its author can be told."""
+        the dead letters and is returned in `dead`, so that its author can be told, until `finish_dead`."""
+        ...
+
+    async def finish_dead(self, message: InboundMessage) -> None:
+        """The author of a message that a claim found dead was told. Until then, should this worker die,
+        the claim of another one finds it again."""
         ...
 
     async def wait_for_work(self, *, timeout_s: float) -> None:
@@ -381,12 +387,38 @@ class Store(Protocol):
     ) -> TurnStart:
         """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
         the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
-        no user entries are stored: a command is not part of the conversation."""
+        no user entries are stored: a command is not part of the conversation.
+
+        The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that
+        is not among them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
+        ...
+
+    async def join_turn(
+        self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
+    ) -> Sequence[Entry]:
+        """Steer: store messages that join the running turn (raises `Fenced`). Returns their user entries;
+        one that was answered before has none. The commit moves them to where its `entries` hold them."""
         ...
 
     async def commit_turn(self, commit: TurnCommit) -> Session:
         """One transaction guarded by the fence (raises `Fenced`): transcript, consumed ids, usage, effects,
         outbox. Returns the key's current session afterwards."""
+        ...
+
+    async def turn_began(self, key: SessionKey) -> int | None:
+        """When the last run of the turn that this lane has not committed began; None when there is none."""
+        ...
+
+    async def fence_off(self, key: SessionKey, fence: int) -> Sequence[Reply]:
+        """From now on nobody writes in this lane under `fence` or an older one. Returns the replies that its
+        turn had committed before and whose delivery no receipt has ended."""
+        ...
+
+    async def give_up(
+        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, now_ms: int
+    ) -> bool:
+        """A message whose runs all failed: consumed, answered with `reply`, and followed by `note` where it
+        stands in a transcript. No run of it that still lives may commit. False: it was answered before."""
         ...
 
     async def view(self, session_id: str) -> Sequence[Entry]:
@@ -421,13 +453,16 @@ class Store(Protocol):
         """Newest first; of one key or of all."""
         ...
 
-    async def stale_outbox(self, *, before_ms: int, limit: int) -> Sequence[Reply]:
-        """Replies still `new` since before `before_ms`: the relay publishes them again."""
+    async def take_stale_outbox(self, *, after_ms: int, limit: int) -> Sequence[Reply]:
+        """Replies without a receipt that were committed `after_ms` ago, for the relay to publish again. Each
+        is given to one caller, and again only after it has waited for as long again as it had before."""
         ...
 
-    async def mark_published(self, reply_ids: Sequence[str]) -> None: ...
-
     async def record_receipts(self, receipts: Sequence[Receipt]) -> None: ...
+
+    async def recent_deliveries(self, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
+        """How far the newest replies of a key came (None: of all keys), newest first."""
+        ...
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""

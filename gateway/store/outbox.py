@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, Executable, bindparam, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, Executable, bindparam, or_, select, update
 
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import DeliveryState, Receipt, Reply
+from gateway.contracts.messages import DeliveryState, Receipt, Reply, Whereabouts
 from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.rows import from_receipt, from_reply, to_reply
+from gateway.store.rows import from_receipt, from_reply, to_reply, to_whereabouts
 from gateway.store.tables import deliveries, outbox
 
 NEW: Final = "new"
-"""Committed, not known to be on the bus."""
+"""Committed; no receipt says yet how its delivery ended."""
 
-PUBLISHED: Final = "published"
-"""On the bus, no receipt yet."""
+SWEEP_PAUSE_MAX_MS: Final = 600_000
+"""How long a reply without a receipt is left alone at most: a channel that is down costs little, and a
+reply that the bus lost is not lost for long."""
 
 _SENT: Final = DeliveryState.SENT.value
 
@@ -46,21 +47,33 @@ _UNSENT: Final = (
     .where(
         outbox.c.turn_id.in_(bindparam("turn_ids", expanding=True)),
         outbox.c.key == bindparam("k"),
-        outbox.c.state.in_((NEW, PUBLISHED)),
+        outbox.c.state == NEW,
     )
     .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
 )
-_STALE: Final = (
-    select(outbox)
-    .where(outbox.c.state == NEW, outbox.c.created_at_ms < bindparam("before_ms"))
-    .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
-    .limit(bindparam("page_limit"))
-)
-_PUBLISH: Final = (
+_SILENT_MS: Final[ColumnElement[int]] = bindparam("now_ms", type_=BigInteger) - outbox.c.updated_at_ms
+_TAKE_STALE: Final = (
     update(outbox)
-    .where(outbox.c.id.in_(bindparam("ids", expanding=True)), outbox.c.state == NEW)
-    .values(state=PUBLISHED, updated_at_ms=bindparam("now_ms"))
+    .where(
+        outbox.c.id.in_(
+            select(outbox.c.id)
+            .where(outbox.c.state == NEW, bindparam("after_ms") <= _SILENT_MS)
+            .where(or_(outbox.c.updated_at_ms - outbox.c.created_at_ms <= _SILENT_MS, _SILENT_MS >= SWEEP_PAUSE_MAX_MS))
+            .order_by(outbox.c.updated_at_ms)
+            .limit(bindparam("page_limit"))
+            .with_for_update(skip_locked=True)
+        )
+    )
+    .values(updated_at_ms=bindparam("now_ms"))
+    .returning(outbox)
 )
+_FAR: Final = select(
+    outbox, deliveries.c.platform_ids, deliveries.c.chunks, deliveries.c.attempts, deliveries.c.reason
+).outerjoin(deliveries, deliveries.c.reply_id == outbox.c.id)
+_RECENT: Final = _FAR.order_by(outbox.c.created_at_ms.desc(), outbox.c.turn_id.desc(), outbox.c.position.desc()).limit(
+    bindparam("page_limit")
+)
+_RECENT_OF_KEY: Final = _RECENT.where(outbox.c.key == bindparam("k"))
 _END: Final = (
     update(outbox)
     .where(outbox.c.id == bindparam("reply"), outbox.c.state != _SENT)
@@ -68,9 +81,9 @@ _END: Final = (
 )
 
 
-def put(connection: Connection, replies: Sequence[Reply], *, now_ms: int) -> None:
+def put(connection: Connection, replies: Sequence[Reply]) -> None:
     """Commit replies in their order; an id that is known keeps its row."""
-    rows = [from_reply(reply, position=index, state=NEW, now_ms=now_ms) for index, reply in enumerate(replies)]
+    rows = [from_reply(reply, position=index, state=NEW) for index, reply in enumerate(replies)]
     if rows:
         connection.execute(_put(connection), rows)
 
@@ -81,16 +94,20 @@ def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> 
     return tuple(to_reply(row) for row in rows)
 
 
-def stale(connection: Connection, *, before_ms: int, limit: int) -> list[Reply]:
-    """Oldest first: replies made before `before_ms` whose publisher did not live to say so."""
-    rows = connection.execute(_STALE, {"before_ms": before_ms, "page_limit": max(limit, 0)})
-    return [to_reply(row) for row in rows]
+def take_stale(connection: Connection, *, now_ms: int, after_ms: int, limit: int) -> list[Reply]:
+    """`Store.take_stale_outbox` in one transaction: oldest first, each reply for one caller."""
+    page = {"now_ms": now_ms, "after_ms": after_ms, "page_limit": max(limit, 0)}
+    rows = connection.execute(_TAKE_STALE, page).all()
+    return [to_reply(row) for row in sorted(rows, key=lambda row: (row.created_at_ms, row.turn_id, row.position))]
 
 
-def mark_published(connection: Connection, reply_ids: Sequence[str], *, now_ms: int) -> None:
-    """They are on the bus. A receipt that was faster stays."""
-    if reply_ids:
-        connection.execute(_PUBLISH, {"ids": list(reply_ids), "now_ms": now_ms})
+def recent(connection: Connection, *, key: SessionKey | None, limit: int) -> list[Whereabouts]:
+    """How far the newest replies came, newest first; of one key or of all."""
+    page = {"page_limit": max(limit, 0)}
+    rows = (
+        connection.execute(_RECENT, page) if key is None else connection.execute(_RECENT_OF_KEY, page | {"k": str(key)})
+    )
+    return [to_whereabouts(row) for row in rows]
 
 
 def record_receipts(connection: Connection, receipts: Sequence[Receipt], *, now_ms: int) -> None:

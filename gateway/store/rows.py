@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row
 
@@ -23,10 +23,13 @@ from gateway.contracts.entries import (
 )
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, Receipt, Reply, ReplyKind
+from gateway.contracts.messages import CleanText, DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
 
 Values = dict[str, Any]
 """Column values by name, as an INSERT takes them."""
+
+_ENDS: Final = {state.value: state for state in DeliveryState}
+"""What a receipt may say; before one is written, `outbox.state` has a word of its own."""
 
 
 def to_session(row: Row[Any], *, current_id: str | None) -> Session:
@@ -104,7 +107,7 @@ def from_usage(usage: Usage, *, session_id: str, turn_id: str, now_ms: int) -> V
     }
 
 
-def from_reply(reply: Reply, *, position: int, state: str, now_ms: int) -> Values:
+def from_reply(reply: Reply, *, position: int, state: str) -> Values:
     """A row of `outbox`."""
     return {
         "id": reply.id,
@@ -117,7 +120,7 @@ def from_reply(reply: Reply, *, position: int, state: str, now_ms: int) -> Value
         "title": reply.title,
         "state": state,
         "created_at_ms": reply.created_at_ms,
-        "updated_at_ms": now_ms,
+        "updated_at_ms": reply.created_at_ms,
     }
 
 
@@ -149,6 +152,22 @@ def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
         "reason": record.reason,
         "updated_at_ms": record.updated_at_ms or now_ms,
     }
+
+
+def to_whereabouts(row: Row[Any]) -> Whereabouts:
+    """A row of `outbox` joined with its receipt, which may be missing."""
+    return Whereabouts(
+        reply_id=row.id,
+        turn_id=row.turn_id,
+        channel=address_from_text(row.address).channel,
+        created_at_ms=row.created_at_ms,
+        state=_ENDS.get(row.state, DeliveryState.PENDING),
+        chunks_sent=len(json.loads(row.platform_ids)) if row.platform_ids else 0,
+        chunks=row.chunks or 0,
+        attempts=row.attempts or 0,
+        reason=row.reason or "",
+        updated_at_ms=row.updated_at_ms,
+    )
 
 
 def from_grant(grant: Grant) -> Values:

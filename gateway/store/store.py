@@ -8,10 +8,10 @@ from functools import partial
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Effect, Entry, Fact, Grant, Session, Todo, TurnCommit, TurnStart, Usage
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply
+from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, Whereabouts
 from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
-from gateway.store import grants, memory, outbox, schema, sessions, transcript, turns
+from gateway.store import endings, grants, memory, outbox, schema, sessions, transcript, turns
 from gateway.store.engine import Database, open_database
 
 
@@ -63,6 +63,31 @@ class SqlStore:
         new_ids = [self._clock.new_id() for _ in commit.effects]
         return await self._database.write(
             partial(turns.commit, done=commit, now_ms=self._clock.now_ms(), new_ids=new_ids)
+        )
+
+    async def join_turn(
+        self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
+    ) -> Sequence[Entry]:
+        """Store what joins a running turn; the entries it became. Raises `Fenced`."""
+        return await self._database.write(
+            partial(turns.join, turn_id=turn_id, key=key, fence=fence, messages=messages, now_ms=now_ms),
+            durable=False,  # as with `begin_turn`
+        )
+
+    async def turn_began(self, key: SessionKey) -> int | None:
+        """When the last run of the turn that is not committed began, in Unix milliseconds."""
+        return await self._database.read(partial(turns.began, key=key))
+
+    async def fence_off(self, key: SessionKey, fence: int) -> Sequence[Reply]:
+        """Nobody writes under `fence` any more; the replies its turn had committed and no receipt ended."""
+        return await self._database.write(partial(endings.fence_off, key=key, fence=fence))
+
+    async def give_up(
+        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, now_ms: int
+    ) -> bool:
+        """Answer a message that failed too often with `reply`, unless it was answered meanwhile."""
+        return await self._database.write(
+            partial(endings.give_up, turn_id=turn_id, message=message, reply=reply, note=note, now_ms=now_ms)
         )
 
     # --- transcripts
@@ -127,22 +152,22 @@ class SqlStore:
 
     # --- outbox
 
-    async def stale_outbox(self, *, before_ms: int, limit: int) -> Sequence[Reply]:
-        """Replies made before `before_ms` and still `new`, oldest first."""
-        return await self._database.read(partial(outbox.stale, before_ms=before_ms, limit=limit))
-
-    async def mark_published(self, reply_ids: Sequence[str]) -> None:
-        """The bus has these replies."""
-        work = partial(outbox.mark_published, reply_ids=reply_ids, now_ms=self._clock.now_ms())
-        await self._database.write(work, durable=False)  # else the relay publishes again, which is cut by id
+    async def take_stale_outbox(self, *, after_ms: int, limit: int) -> Sequence[Reply]:
+        """Replies without a receipt that nobody has looked at for `after_ms`, oldest first."""
+        work = partial(outbox.take_stale, now_ms=self._clock.now_ms(), after_ms=after_ms, limit=limit)
+        return await self._database.write(work, durable=False)  # else it is taken again, which is cut by id
 
     async def record_receipts(self, receipts: Sequence[Receipt]) -> None:
         """How deliveries ended."""
         await self._database.write(partial(outbox.record_receipts, receipts=receipts, now_ms=self._clock.now_ms()))
 
+    async def recent_deliveries(self, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
+        """How far the newest replies of a key came (None: of all keys), newest first."""
+        return await self._database.read(partial(outbox.recent, key=key, limit=limit))
+
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn; known ids are skipped."""
-        await self._database.write(partial(outbox.put, replies=replies, now_ms=self._clock.now_ms()))
+        await self._database.write(partial(outbox.put, replies=replies))
 
     # --- users
 

@@ -193,9 +193,9 @@ outbox: Final = Table(
     _column("text", AnyText, doc="the answer, CommonMark"),
     _column("kind", Text, doc="a ReplyKind"),
     _column("title", AnyText, doc="the session's title, if it is news to the channel", nullable=True),
-    _column("state", Text, doc="`new`, `published`, or the DeliveryState of its receipt"),
+    _column("state", Text, doc="`new`, or the DeliveryState of its receipt"),
     _column("created_at_ms", BigInteger, doc="when the answer was made"),
-    _column("updated_at_ms", BigInteger, doc="when `state` last changed"),
+    _column("updated_at_ms", BigInteger, doc="when `state` last changed, or the relay last looked at it"),
 )
 """Committed replies: the truth about what has to be sent."""
 

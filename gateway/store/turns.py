@@ -1,6 +1,6 @@
-"""The two transactions of a turn: what is known before the model is asked, and all it leaves behind.
+"""The transactions of a turn: what is known before the model is asked, what joins it, all it leaves behind.
 
-Both lock the lane's row first and compare its fence, so that of two workers which both believe they own
+Each locks the lane's row first and compares its fence, so that of two workers which both believe they own
 a lane only the newer one writes.
 """
 
@@ -10,18 +10,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Row, bindparam, delete, literal, select, union_all, update
+from sqlalchemy import Connection, Executable, Row, bindparam, select, update
 
 from gateway.contracts.entries import Entry, EntryKind, Role, Session, TurnCommit, TurnStart, TurnState
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.store import outbox, sessions, transcript
+from gateway.contracts.messages import InboundMessage
+from gateway.store import outbox, sessions, transcript, unanswered
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
-from gateway.store.tables import consumed, entries, lanes, turns
-from gateway.store.tables import sessions as sessions_table
+from gateway.store.tables import consumed, lanes, turns
 
 WORKER_LOST: Final = "worker_lost"
 """The error reference of a turn whose worker died and whose messages another turn answered."""
@@ -61,27 +60,12 @@ def _open_turn(insert: InsertInto) -> Executable:
     )
 
 
-_KNOWN: Final = union_all(
-    select(consumed.c.message_id, consumed.c.turn_id.label("answered_by"), literal("").label("session_id")).where(
-        consumed.c.message_id.in_(bindparam("ids", expanding=True))
-    ),
-    select(entries.c.message_id, literal("").label("answered_by"), entries.c.session_id).where(
-        entries.c.message_id.in_(bindparam("ids", expanding=True))
-    ),
-)
-_LOSE_TURN: Final = (
+LOSE_TURN: Final = (
     update(turns)
     .where(turns.c.id == bindparam("t"), turns.c.state == TurnState.RUNNING.value)
-    .values(state=TurnState.FAILED.value, error_reference=WORKER_LOST, finished_at_ms=bindparam("now_ms"))
+    .values(state=TurnState.FAILED.value, error_reference=bindparam("reference"), finished_at_ms=bindparam("now_ms"))
 )
-
-
-_WITHDRAW: Final = delete(entries).where(entries.c.message_id == bindparam("m"))
-_UNCOUNT: Final = (
-    update(sessions_table)
-    .where(sessions_table.c.id == bindparam("s"))
-    .values(message_count=sessions_table.c.message_count - 1)
-)
+"""Ends a turn that nobody will commit any more."""
 
 
 def begin(
@@ -96,23 +80,17 @@ def begin(
     is_said: bool,
 ) -> TurnStart:
     """`Store.begin_turn` in one transaction."""
-    session_id = _take(connection, turn_id, key, fence, now_ms=now_ms)
+    session_id, lost_turn_id = _take(connection, turn_id, key, fence, now_ms=now_ms)
     if session_id is None:
         sessions.open_next(connection, key, new_id=new_session_id, now_ms=now_ms)
         session_id = new_session_id
     by_id = {message.id: message for message in messages}
-    answered, homes = _known(connection, list(by_id))
+    answered, homes = unanswered.known(connection, list(by_id))
     fresh = [message for message in by_id.values() if message.id not in answered]
-    joining = [message for message in fresh if homes.get(message.id) != session_id] if is_said else []
-    _withdraw(connection, {message.id: homes[message.id] for message in joining if message.id in homes})
-
-    row = sessions.grow(connection, key, session_id, Growth(entries=len(joining), messages=len(joining)), now_ms=now_ms)
-    first_seq = row.last_seq - len(joining) + 1
-    transcript.append(
-        connection,
-        session_id,
-        [_user_entry(message, first_seq + index, turn_id, now_ms) for index, message in enumerate(joining)],
-    )
+    said = unanswered.user_entries(fresh if is_said else (), turn_id=turn_id, now_ms=now_ms)
+    left = unanswered.left_by(connection, lost_turn_id)
+    joining = unanswered.reconcile(connection, session_id, said, left=left, homes=homes)
+    row, _ = append(connection, key, session_id, joining, now_ms=now_ms)
     if fresh:
         connection.execute(_open_turn(connection), _turn_row(turn_id, session_id, key, fence, now_ms=now_ms))
     return TurnStart(
@@ -122,49 +100,29 @@ def begin(
     )
 
 
-def _take(connection: Connection, turn_id: str, key: SessionKey, fence: int, *, now_ms: int) -> str | None:
-    """Take the lane; the id of its current session, None if it never had one."""
+def _take(
+    connection: Connection, turn_id: str, key: SessionKey, fence: int, *, now_ms: int
+) -> tuple[str | None, str | None]:
+    """Take the lane: the id of its current session, None if it never had one, and of the turn that began
+    before this one and was not committed."""
     lane = connection.execute(
         _take_lane(connection), {"key": str(key), "owner": str(key.owner), "fence": fence, "turn_id": turn_id}
     ).one_or_none()
     if lane is None:
-        raise _fenced(key, fence)
+        raise fenced(key, fence)
     if lane.lost_turn_id not in (None, turn_id):
-        connection.execute(_LOSE_TURN, {"t": lane.lost_turn_id, "now_ms": now_ms})
-    session_id: str | None = lane.session_id
-    return session_id
+        connection.execute(LOSE_TURN, {"t": lane.lost_turn_id, "reference": WORKER_LOST, "now_ms": now_ms})
+    return lane.session_id, lane.lost_turn_id
 
 
-def _known(connection: Connection, ids: list[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Of these messages: the turn that answered each, and the session that holds each as an entry."""
-    answered: dict[str, str] = {}
-    homes: dict[str, str] = {}
-    for row in connection.execute(_KNOWN, {"ids": ids}) if ids else ():
-        if row.session_id:
-            homes[row.message_id] = row.session_id
-        else:
-            answered[row.message_id] = row.answered_by
-    return answered, homes
-
-
-def _withdraw(connection: Connection, homes: dict[str, str]) -> None:
-    """Take unanswered messages out of a session that was closed under them: they join the current one."""
-    if homes:
-        connection.execute(_WITHDRAW, [{"m": message_id} for message_id in homes])
-        connection.execute(_UNCOUNT, [{"s": session_id} for session_id in sorted(homes.values())])
-
-
-def _user_entry(message: InboundMessage, seq: int, turn_id: str, now_ms: int) -> Entry:
-    """In a shared place several people speak in one session, so each message carries its author's name."""
-    author = "" if message.key.user else f"{message.author_name or message.author_id}: "
-    return Entry(
-        role=Role.USER,
-        text=CleanText(author + message.text),
-        seq=seq,
-        message_id=message.id,
-        turn_id=turn_id,
-        created_at_ms=now_ms,
-    )
+def append(
+    connection: Connection, key: SessionKey, session_id: str, said: Sequence[Entry], *, now_ms: int
+) -> tuple[Row[Any], list[Entry]]:
+    """Add entries outside of a commit; the session's row and the entries with their numbers."""
+    row = sessions.grow(connection, key, session_id, Growth(len(said), len(said)), now_ms=now_ms)
+    numbered = numbered_to(row.last_seq, said)
+    transcript.append(connection, session_id, numbered)
+    return row, numbered
 
 
 def _turn_row(turn_id: str, session_id: str, key: SessionKey, fence: int, *, now_ms: int) -> Values:
@@ -179,6 +137,49 @@ def _turn_row(turn_id: str, session_id: str, key: SessionKey, fence: int, *, now
         "started_at_ms": now_ms,
         "finished_at_ms": None,
     }
+
+
+_BEGAN: Final = (
+    select(turns.c.started_at_ms)
+    .join(lanes, lanes.c.turn_id == turns.c.id)
+    .where(lanes.c.key == bindparam("k"), turns.c.state == TurnState.RUNNING.value)
+)
+
+
+def began(connection: Connection, key: SessionKey) -> int | None:
+    """`Store.turn_began`."""
+    return connection.execute(_BEGAN, {"k": str(key)}).scalar_one_or_none()
+
+
+# --- join
+
+_HELD: Final = (
+    update(lanes)
+    .where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f"), lanes.c.turn_id == bindparam("t"))
+    .values(fence=lanes.c.fence)
+    .returning(select(turns.c.session_id).where(turns.c.id == bindparam("t")).scalar_subquery())
+)
+
+
+def join(
+    connection: Connection,
+    *,
+    turn_id: str,
+    key: SessionKey,
+    fence: int,
+    messages: Sequence[InboundMessage],
+    now_ms: int,
+) -> list[Entry]:
+    """`Store.join_turn` in one transaction."""
+    session_id = connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none()
+    if session_id is None:
+        raise fenced(key, fence)
+    by_id = {message.id: message for message in messages}
+    answered, homes = unanswered.known(connection, list(by_id))
+    unanswered.withdraw(connection, homes)
+    fresh = [message for message in by_id.values() if message.id not in answered]
+    said = unanswered.user_entries(fresh, turn_id=turn_id, now_ms=now_ms)
+    return append(connection, key, session_id, said, now_ms=now_ms)[1]
 
 
 # --- commit
@@ -212,12 +213,19 @@ def _consume(insert: InsertInto) -> Executable:
     return insert(consumed).on_conflict_do_nothing(index_elements=[consumed.c.message_id])
 
 
+def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int) -> None:
+    """These messages are answered, for ever."""
+    rows = [{"message_id": id_, "turn_id": turn_id, "consumed_at_ms": now_ms} for id_ in dict.fromkeys(message_ids)]
+    if rows:
+        connection.execute(_consume(connection), rows)
+
+
 def commit(connection: Connection, done: TurnCommit, *, now_ms: int, new_ids: Sequence[str]) -> Session:
     """`Store.commit_turn` in one transaction; `new_ids` has an id for each effect."""
     finished_at_ms = done.finished_at_ms or now_ms
     lane = connection.execute(_LEAVE_LANE, {"k": str(done.key), "f": done.fence}).one_or_none()
     if lane is None:
-        raise _fenced(done.key, done.fence)
+        raise fenced(done.key, done.fence)
     turn = _turn_row(done.turn_id, done.session_id, done.key, done.fence, now_ms=finished_at_ms) | {
         "state": done.state.value,
         "error_reference": done.error_reference,
@@ -236,21 +244,18 @@ def commit(connection: Connection, done: TurnCommit, *, now_ms: int, new_ids: Se
 def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]:
     """Transcript, sums, consumed ids, usage, outbox."""
     tokens, cost_usd = sessions.spent(done.usage)
+    # What joined the turn on its way moves to where the model read it.
+    unanswered.withdraw(connection, {entry.message_id: done.session_id for entry in done.entries if entry.message_id})
     messages = sum(entry.kind is EntryKind.MESSAGE for entry in done.entries)
     growth = Growth(len(done.entries), messages, tokens, cost_usd)
     row = sessions.grow(connection, done.key, done.session_id, growth, now_ms=now_ms)
-    first_seq = row.last_seq - len(done.entries) + 1
+    numbered = numbered_to(row.last_seq, done.entries)
     transcript.append(
         connection,
         done.session_id,
         [
-            replace(
-                entry,
-                seq=first_seq + index,
-                turn_id=entry.turn_id or done.turn_id,
-                created_at_ms=entry.created_at_ms or now_ms,
-            )
-            for index, entry in enumerate(done.entries)
+            replace(entry, turn_id=entry.turn_id or done.turn_id, created_at_ms=entry.created_at_ms or now_ms)
+            for entry in numbered
         ],
     )
     if done.prompt_tokens:
@@ -258,19 +263,17 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
             connection,
             done.session_id,
             prompt_tokens=done.prompt_tokens,
-            prompt_seq=first_seq + _last_speech(done.entries) - 1,
+            prompt_seq=row.last_seq - len(numbered) + _last_speech(numbered),
         )
-    if done.consumed:
-        connection.execute(
-            _consume(connection),
-            [
-                {"message_id": id_, "turn_id": done.turn_id, "consumed_at_ms": now_ms}
-                for id_ in dict.fromkeys(done.consumed)
-            ],
-        )
+    consume(connection, done.consumed, turn_id=done.turn_id, now_ms=now_ms)
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
-    outbox.put(connection, done.outbox, now_ms=now_ms)
+    outbox.put(connection, done.outbox)
     return row
+
+
+def numbered_to(last_seq: int, new: Sequence[Entry]) -> list[Entry]:
+    """The entries with the sequence numbers that end with `last_seq`."""
+    return [replace(entry, seq=seq) for seq, entry in enumerate(new, last_seq - len(new) + 1)]
 
 
 def _last_speech(written: Sequence[Entry]) -> int:
@@ -285,5 +288,5 @@ def _current(connection: Connection, key: SessionKey) -> Session:
     return session
 
 
-def _fenced(key: SessionKey, fence: int) -> Fenced:
+def fenced(key: SessionKey, fence: int) -> Fenced:
     return Fenced(f"lane {key} has a newer owner than fence {fence}")

@@ -128,6 +128,11 @@ async def talk(store: SqlStore, key: SessionKey, text: str, *, number: int, fenc
     return await store.commit_turn(done)
 
 
+async def unsent(store: SqlStore) -> list[Reply]:
+    """Every reply without a receipt, oldest first; the relay would now leave them alone for a while."""
+    return list(await store.take_stale_outbox(after_ms=0, limit=99))
+
+
 def bare(entry: Entry) -> Entry:
     """An entry without what the store added."""
     return replace(entry, seq=0, turn_id="", created_at_ms=0, message_id="")

@@ -93,13 +93,13 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(data=st.data(), text=st.sampled_from(["one", "another", 'a "quote"']))
     def amend(self, data: st.DataObject, text: str) -> None:
-        edited = changed(data.draw(st.sampled_from(self.sent)), text)
+        edited = changed(self.some_message(data), text)
         assert self.runner.run(self.bus.intake.amend(edited)) is self.model.amend(edited)
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def withdraw(self, data: st.DataObject) -> None:
-        gone = data.draw(st.sampled_from(self.sent))
+        gone = self.some_message(data)
         expected = self.model.withdraw(gone.key, gone.id)
         assert self.runner.run(self.bus.intake.withdraw(gone.key, gone.id)) is expected
 
@@ -112,6 +112,11 @@ class Interleavings(RuleBasedStateMachine):
         assert (int(fields[b"dropped"]), int(fields[b"fence"])) == (dropped, fence)
         assert fields[b"running"] == (b"1" if is_running else b"0")
         self.redis.xdel("{q0}:control", entry)
+
+    @precondition(lambda self: self.model.owned())
+    @rule(data=st.data())
+    def stop_a_running_turn(self, data: st.DataObject) -> None:
+        self.stop(self.some_owned(data).key)
 
     # --- workers
 
@@ -129,6 +134,8 @@ class Interleavings(RuleBasedStateMachine):
             )
         )
         assert list(batch.dead) == dead
+        for item in batch.dead:
+            self.runner.run(self.bus.lanes.finish_dead(item))
         assert [claim.key for claim in batch.claims] == [lane.key for lane in leased]
         for lane, claim in zip(leased, batch.claims, strict=True):
             assert list(claim.messages) == lane.mailbox[: lane.in_work]
@@ -306,6 +313,11 @@ class Interleavings(RuleBasedStateMachine):
 
     def some_owned(self, data: st.DataObject) -> Lane:
         return data.draw(st.sampled_from(self.model.owned()), label="lane")
+
+    def some_message(self, data: st.DataObject) -> InboundMessage:
+        """One that lies in a lane, or any."""
+        lying = [item for lane in self.model.lanes.values() for item in lane.mailbox if item is not None]
+        return data.draw(st.sampled_from(lying or self.sent) | st.sampled_from(self.sent), label="message")
 
     def ends(self, lane: Lane) -> Claim:
         """The claim of a run that is about to end: from now on it is stale."""

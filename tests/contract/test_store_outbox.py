@@ -9,53 +9,80 @@ from sqlalchemy import select
 
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, DeliveryState, ReplyKind
-from gateway.store import SqlStore
+from gateway.store import SqlStore, open_store
 from gateway.store.tables import deliveries, outbox
-from tests.contract.store_samples import ANN, BOB, begin, ended, outcome, reply, rows, says
+from tests.contract.store_samples import ANN, BOB, ended, reply, rows, unsent
+from tests.doubles import ManualClock
 
 
 async def test_a_reply_comes_back_as_it_was_committed(store: SqlStore) -> None:
     address = ReplyAddress("slack.T1", "C1/17.2", '{"channel":"C1","thread_ts":"17.2"}')
     said = replace(reply(BOB, "**hé** 中\n", id_="r1"), address=address, kind=ReplyKind.ERROR, title=CleanText("Тема"))
     await store.put_outbox([said])
-    assert await store.stale_outbox(before_ms=2_001, limit=5) == [said]
+    assert await unsent(store) == [said]
 
 
-async def test_the_relay_sees_old_replies_only_oldest_first_and_few_at_a_time(store: SqlStore) -> None:
+async def test_the_relay_sees_old_replies_only_oldest_first_and_few_at_a_time(
+    database_url: str, store: SqlStore
+) -> None:
     for number, made in ((1, 4_000), (2, 1_000), (3, 3_000), (4, 2_000)):
         await store.put_outbox([reply(ANN, "x", id_=f"r{number}", created_at_ms=made)])
-    assert [row.id for row in await store.stale_outbox(before_ms=4_000, limit=9)] == ["r2", "r4", "r3"]
-    assert [row.id for row in await store.stale_outbox(before_ms=9_000, limit=2)] == ["r2", "r4"]
+    relay = open_store(database_url, ManualClock(14_000))
+    try:
+        taken = [await relay.take_stale_outbox(after_ms=11_000, limit=2) for _ in range(3)]
+    finally:
+        await relay.close()
+    assert [[row.id for row in page] for page in taken] == [["r2", "r4"], ["r3"], []]
+
+
+async def test_a_reply_without_a_receipt_is_looked_at_less_and_less_often(database_url: str, store: SqlStore) -> None:
+    """A channel that is down for an hour costs a few looks; a reply that the bus lost is still found."""
+    await store.put_outbox([reply(ANN, "x", id_="r1", created_at_ms=0)])
+    clock = ManualClock(0)
+    relay = open_store(database_url, clock)
+    looks = []
+    try:
+        for second in range(0, 3_600, 5):
+            clock.at_ms = second * 1_000
+            if await relay.take_stale_outbox(after_ms=10_000, limit=9):
+                looks.append(second)
+    finally:
+        await relay.close()
+    assert looks == [10, 20, 40, 80, 160, 320, 640, 1240, 1840, 2440, 3040]
+
+
+async def test_a_stale_reply_is_given_to_one_relay(database_url: str, store: SqlStore) -> None:
+    """Any number of processes sweep; none repeats what another one does."""
+    ids = [f"r{number:02}" for number in range(60)]
+    await store.put_outbox([reply(ANN, "x", id_=id_) for id_ in ids])
+    others = [open_store(database_url) for _ in range(3)]
+    try:
+        pages = await asyncio.gather(
+            *(relay.take_stale_outbox(after_ms=10_000, limit=20) for relay in others for _ in range(5))
+        )
+    finally:
+        for relay in others:
+            await relay.close()
+    assert sorted(row.id for page in pages for row in page) == ids
 
 
 async def test_replies_of_one_commit_keep_their_order(store: SqlStore) -> None:
     """Also past ten, where ids sort wrongly as text."""
     replies = [reply(ANN, str(number), id_=f"m1:{number}", turn_id="t1") for number in range(12)]
     await store.put_outbox(replies)
-    assert await store.stale_outbox(before_ms=9_000, limit=20) == replies
+    assert await unsent(store) == replies
 
 
 async def test_a_known_id_is_skipped(store: SqlStore) -> None:
     await store.put_outbox([reply(ANN, "first", id_="r1")])
     await store.put_outbox([reply(ANN, "second", id_="r1"), reply(ANN, "other", id_="r2")])
-    assert sorted(row.text for row in await store.stale_outbox(before_ms=9_000, limit=9)) == ["first", "other"]
+    assert sorted(row.text for row in await unsent(store)) == ["first", "other"]
 
 
-async def test_what_is_published_or_ended_is_not_stale(store: SqlStore) -> None:
+async def test_what_has_ended_is_not_stale(store: SqlStore) -> None:
     await store.put_outbox([reply(ANN, "x", id_=f"r{number}") for number in range(4)])
-    await store.mark_published(["r0", "unknown"])
     await store.record_receipts([ended("r1", DeliveryState.SENT), ended("r2", DeliveryState.FAILED)])
-    assert [row.id for row in await store.stale_outbox(before_ms=9_000, limit=9)] == ["r3"]
-
-
-async def test_a_receipt_that_overtakes_the_mark_stays(store: SqlStore) -> None:
-    """The channel may be faster than the worker that marks the reply as published."""
-    messages = [says(ANN, "hello", id_="m1")]
-    start = await begin(store, "t1", messages)
-    await store.commit_turn(outcome(start, "t1", messages))
-    await store.record_receipts([ended("t1:0", DeliveryState.SENT)])
-    await store.mark_published(["t1:0"])
-    assert (await begin(store, "t2", messages, fence=2)).unsent == ()
+    assert [row.id for row in await unsent(store)] == ["r0", "r3"]
 
 
 async def test_what_was_sent_stays_sent(store: SqlStore, database_url: str) -> None:
@@ -69,9 +96,8 @@ async def test_what_was_sent_stays_sent(store: SqlStore, database_url: str) -> N
 
 async def test_empty_lists_are_no_work(store: SqlStore) -> None:
     await store.put_outbox([])
-    await store.mark_published([])
     await store.record_receipts([])
-    assert await store.stale_outbox(before_ms=9_000, limit=9) == []
+    assert await unsent(store) == []
 
 
 async def test_a_receipt_for_a_notice_needs_no_outbox_row(store: SqlStore, database_url: str) -> None:
@@ -86,4 +112,19 @@ async def test_two_relays_may_write_the_same_receipts_at_once(store: SqlStore) -
     await store.put_outbox([reply(ANN, "x", id_=id_) for id_ in ids])
     receipts = [ended(id_, DeliveryState.SENT) for id_ in ids]
     await asyncio.gather(store.record_receipts(receipts), store.record_receipts(receipts[::-1]))
-    assert await store.stale_outbox(before_ms=9_000, limit=99) == []
+    assert await unsent(store) == []
+
+
+async def test_recent_deliveries_tell_how_far_each_reply_came_newest_first(store: SqlStore) -> None:
+    for number in range(4):
+        await store.put_outbox([reply(ANN, "x", id_=f"r{number}", turn_id=f"t{number}", created_at_ms=number)])
+    await store.put_outbox([reply(BOB, "y", id_="of bob", created_at_ms=99)])
+    await store.record_receipts([ended("r2", DeliveryState.SENT), ended("r3", DeliveryState.FAILED)])
+    recent = await store.recent_deliveries(ANN, limit=3)
+    told = [(row.reply_id, row.turn_id, row.state, row.chunks_sent, row.chunks, row.attempts) for row in recent]
+    assert told == [
+        ("r3", "t3", DeliveryState.FAILED, 1, 1, 1),
+        ("r2", "t2", DeliveryState.SENT, 1, 1, 1),
+        ("r1", "t1", DeliveryState.PENDING, 0, 0, 0),
+    ]
+    assert [row.reply_id for row in await store.recent_deliveries(None, limit=2)] == ["of bob", "r3"]

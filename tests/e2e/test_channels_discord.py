@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.discord.adapter import nonce_of
+from channels.discord.adapter import DiscordAdapter, nonce_of
+from channels.discord.connection import Endpoint
 from channels.discord.limits import NONCE_CHARS
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import PlaceKind
 from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent
 from tests.parts.incoming import NobodyHome
@@ -77,8 +79,8 @@ async def test_an_answer_pings_nobody(town: Town, bus: RedisBus, agent: EchoAgen
 
 
 async def test_a_wrong_token_ends_the_line_with_a_sentence(town: Town, bus: RedisBus) -> None:
-    adapter = town.adapter(bus)
-    adapter._token = "wrong"  # type: ignore[attr-defined]
+    endpoint = Endpoint("wrong", f"{town.api_base}/api/v10", f"{town.api_base}/gateway".replace("http", "ws"))
+    adapter = DiscordAdapter(endpoint, positions=bus.intake, leases=bus.deliveries, clock=SystemClock(), holder="test")
     with pytest.raises(CredentialsRejected, match=r"channels\.discord\.token"):
         await adapter.run(NobodyHome())
 

@@ -8,9 +8,13 @@ import pytest
 
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import PlaceKind
+from channels.slack.adapter import SlackAdapter
+from channels.slack.connection import Endpoint
 from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent
+from tests.parts.emulated_slack import BOT_TOKEN
 from tests.parts.incoming import NobodyHome
 from tests.parts.towns import Town, slack_town
 from tests.parts.waiting import until
@@ -97,8 +101,13 @@ async def test_variables_of_the_sdk_change_nothing(
 
 async def test_a_wrong_app_token_ends_the_line_with_a_sentence(town: Town, bus: RedisBus) -> None:
     """The SDK by itself would try it for ever."""
-    adapter = town.adapter(bus)
-    adapter._app_token = "xapp-wrong"  # type: ignore[attr-defined]
+    adapter = SlackAdapter(
+        Endpoint(BOT_TOKEN, "xapp-wrong", f"{town.api_base}/api/"),
+        positions=bus.intake,
+        leases=bus.deliveries,
+        clock=SystemClock(),
+        holder="test",
+    )
     with pytest.raises(CredentialsRejected, match=r"channels\.slack\.app_token"):
         await adapter.run(NobodyHome())
 

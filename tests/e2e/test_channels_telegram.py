@@ -9,6 +9,7 @@ import pytest
 
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
+from channels.leases import SOMEBODY_ELSE
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent
 from tests.parts.platforms import TELEGRAM_TOKEN
@@ -110,7 +111,7 @@ async def test_two_processes_never_poll_at_once(
     """The second waits for the lease, says so, and takes over when the first is gone."""
     assert await bus.deliveries.hold("poller:telegram:4242001", "elsewhere", ttl_s=60)
     async with town.starting(bus) as line:
-        await until(lambda: line.state.startswith("another process polls"))
+        await until(lambda: line.state == SOMEBODY_ELSE)
         await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
         await bus.deliveries.release("poller:telegram:4242001", "elsewhere")
         assert await town.until_answers(1) == ["echo: hello"]

@@ -37,7 +37,8 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, Scrubber
+from gateway.contracts.ports import Admission, Amendment, Scrubber
+from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
 
@@ -66,6 +67,7 @@ def message(text: str, key: str = "telegram:1", *, message_id: str = "", lane: s
 class AgentProcess:
     """One worker with everything around it, and the hand that writes to it."""
 
+    worker_id: str
     worker: Worker
     bus: RedisBus
     store: SqlStore
@@ -74,25 +76,51 @@ class AgentProcess:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     replies: list[Reply] = field(default_factory=list)
 
-    async def say(self, text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "") -> Admission:
+    async def say(
+        self, text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "", interrupts: bool = False
+    ) -> Admission:
         """Write as the user of `key`."""
-        return await self.bus.intake.enqueue(message(text, key, message_id=message_id, lane=lane))
+        said = message(text, key, message_id=message_id, lane=lane)
+        return await self.bus.intake.enqueue(said, interrupts=interrupts)
+
+    async def edit(self, message_id: str, text: str, key: str = "telegram:1") -> Amendment:
+        """Change what was said."""
+        return await self.bus.intake.amend(message(text, key, message_id=message_id))
+
+    async def delete(self, message_id: str, key: str = "telegram:1") -> Amendment:
+        """Take back what was said."""
+        return await self.bus.intake.withdraw(SessionKey.parse(key), message_id)
+
+    async def transcript(self, key: str = "telegram:1") -> list[str]:
+        """Everything said in the current conversation, by anybody."""
+        session = await self.store.current_session(SessionKey.parse(key))
+        return [] if session is None else [entry.text for entry in await self.store.transcript(session.id)]
 
     async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
-        """Send /stop or /status past the queue."""
+        """Send /stop, /status or /where past the queue."""
         return await self.bus.intake.request_control(ControlRequest(kind, message(f"/{kind.value}", key)))
+
+    async def reap(self) -> None:
+        """Let the bus forget the worker, as it would after a long pause; the next beat tells it."""
+        await self.bus.lanes.drain(self.worker_id, ())
 
     async def heard(self, replies: int, channel: str = "telegram") -> list[Reply]:
         """Deliver until `replies` have arrived on `channel`, as a channel would; all of them in order."""
         async with asyncio.timeout(ANSWER_WITHIN_S):
             while sum(reply.address.channel == channel for reply in self.replies) < replies:
-                for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
-                    record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
-                    await self.bus.deliveries.finish(
-                        channel, pending.entry_id, Receipt(record, pending.reply.key, channel)
-                    )
-                    self.replies.append(pending.reply)
+                await self._deliver(channel)
         return [reply for reply in self.replies if reply.address.channel == channel]
+
+    async def hear(self, channel: str = "telegram") -> None:
+        """Deliver until cancelled."""
+        while True:
+            await self._deliver(channel)
+
+    async def _deliver(self, channel: str) -> None:
+        for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
+            record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
+            await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))
+            self.replies.append(pending.reply)
 
     async def ask(self, text: str, key: str = "telegram:1") -> CleanText:
         """Say something and hear the next answer."""
@@ -112,6 +140,8 @@ async def running_agent(
     model: str = "demo/scripted",
     context_window: int = 0,
     concurrency: int = 64,
+    is_steered: bool = False,
+    grace_s: float = SHUTDOWN_GRACE_S,
     scrubber: Scrubber | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
@@ -125,6 +155,7 @@ async def running_agent(
     worker = Worker(
         worker_id=worker_id,
         bus=bus.lanes,
+        lanes=bus.operator,
         pulse=partial(bus.heartbeat, worker_id),
         store=store,
         turns=TurnTaker(
@@ -141,8 +172,10 @@ async def running_agent(
         scrubber=scrubber,
         clock=clock,
         concurrency=concurrency,
+        is_steered=is_steered,
+        grace_s=grace_s,
     )
-    process = AgentProcess(worker, bus, store, models, clock)
+    process = AgentProcess(worker_id, worker, bus, store, models, clock)
     if tweak is not None:
         tweak(process)
     beside = [

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
 from channels.admission import AccessPolicy, StrangerRule
+from channels.discord import connection as discord_connection
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import serve
@@ -22,6 +23,7 @@ from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Person, Place, PlaceKind, Said, StageEvent
 from channels.emulators.telegram import TelegramEmulator
 from channels.line import Line, Rooms, Rules
+from channels.slack import connection as slack_connection
 from channels.slack.adapter import SlackAdapter
 from channels.telegram.adapter import TelegramAdapter
 from gateway.bus.bus import RedisBus
@@ -42,6 +44,12 @@ BotHome: TypeAlias = TelegramEmulator | DiscordEmulator | SlackEmulator
 """A stage to which other bots may be added."""
 
 
+class AdapterMaker(Protocol):
+    def __call__(self, bus: RedisBus, holder: str = "test") -> ChannelAdapter:
+        """Our adapter in front of the platform; `holder` names the machine it runs on."""
+        ...
+
+
 @dataclass
 class Town:
     """One platform with Ann, Ben, a group and a thread in it. `letters_max` is the platform's limit of one message."""
@@ -50,7 +58,7 @@ class Town:
     stage: BotHome
     api_base: str
     letters_max: int
-    adapter: Callable[[RedisBus], ChannelAdapter]
+    adapter: AdapterMaker
     ann: Person
     ben: Person
     group: Place
@@ -136,13 +144,14 @@ async def telegram_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus) -> ChannelAdapter:
+        def adapter(bus: RedisBus, holder: str = "test") -> ChannelAdapter:
             return TelegramAdapter(
                 token=TELEGRAM_TOKEN,
                 api_base=address,
                 positions=bus.intake,
                 leases=bus.deliveries,
-                holder="test",
+                clock=SystemClock(),
+                holder=holder,
             )
 
         yield _settled("telegram", stage, address, 4096, adapter)
@@ -154,13 +163,15 @@ async def discord_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus) -> ChannelAdapter:
+        def adapter(bus: RedisBus, holder: str = "test") -> ChannelAdapter:
             return DiscordAdapter(
-                token=DISCORD_TOKEN,
-                api_base=f"{address}/api/v10",
-                gateway_url=f"{address}/gateway".replace("http", "ws"),
+                discord_connection.Endpoint(
+                    DISCORD_TOKEN, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws")
+                ),
                 positions=bus.intake,
+                leases=bus.deliveries,
                 clock=SystemClock(),
+                holder=holder,
             )
 
         yield _settled("discord", stage, address, 2000, adapter)
@@ -172,14 +183,14 @@ async def slack_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus) -> ChannelAdapter:
+        def adapter(bus: RedisBus, holder: str = "test") -> ChannelAdapter:
             return SlackAdapter(
-                bot_token=SLACK_BOT_TOKEN,
-                app_token=SLACK_APP_TOKEN,
-                api_base=f"{address}/api/",
+                slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/"),
                 positions=bus.intake,
+                leases=bus.deliveries,
                 clock=SystemClock(),
-                ping_every_s=0.5,
+                holder=holder,
+                patience=slack_connection.Patience(ping_every_s=0.5),
             )
 
         yield _settled("slack", stage, address, 4000, adapter)
@@ -195,9 +206,7 @@ async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
         yield built
 
 
-def _settled(
-    platform: str, stage: BotHome, api_base: str, letters_max: int, adapter: Callable[[RedisBus], ChannelAdapter]
-) -> Town:
+def _settled(platform: str, stage: BotHome, api_base: str, letters_max: int, adapter: AdapterMaker) -> Town:
     ann, ben = stage.add_person("Ann"), stage.add_person("Ben")
     group = stage.add_place(PlaceKind.GROUP, "kitchen")
     thread = stage.add_place(PlaceKind.THREAD, "recipes", parent_id=group.id)

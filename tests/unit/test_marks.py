@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from channels.adapter import Outcome
+from channels.discord.snowflakes import ORDER
 from channels.listening import Heard, Listener
 from channels.marks import Marks
 from channels.normalized import Incoming
@@ -19,7 +20,10 @@ NAME = "discord:1:marks"
 class LiveOnly:
     """A source without history that understands everything."""
 
-    async def missed(self) -> AsyncIterator[Heard[str]]:
+    async def rooms(self) -> Sequence[str]:
+        return ()
+
+    async def missed(self, room: str) -> AsyncIterator[Heard[str]]:
         nothing: tuple[Heard[str], ...] = ()
         for heard in nothing:
             yield heard
@@ -39,7 +43,7 @@ class WatchfulDoor:
         self.on_record: list[tuple[str, ...]] = []
 
     async def accept(self, incoming: Incoming) -> Outcome:
-        marks = Marks(self._bus, NAME, int)
+        marks = Marks(self._bus, NAME, ORDER)
         await marks.load()
         self.on_record.append(marks.places)
         return Outcome.QUEUED
@@ -48,8 +52,8 @@ class WatchfulDoor:
 async def test_the_first_start_is_on_record_at_once() -> None:
     """Who is killed right afterwards still knows from where to read back."""
     bus = MemoryBus()
-    await Marks(bus, NAME, int).begin("100")
-    again = Marks(bus, NAME, int)
+    await Marks(bus, NAME, ORDER).begin("100")
+    again = Marks(bus, NAME, ORDER)
     assert await again.load()
     assert again.of("any place") == "100"
 
@@ -57,7 +61,7 @@ async def test_the_first_start_is_on_record_at_once() -> None:
 async def test_a_new_place_is_on_record_before_its_first_message_is_taken() -> None:
     """A direct chat that nobody can list would be forgotten with the process."""
     bus = MemoryBus()
-    marks, door = Marks(bus, NAME, int), WatchfulDoor(bus)
+    marks, door = Marks(bus, NAME, ORDER), WatchfulDoor(bus)
     await marks.begin("100")
     listener = Listener("discord", door, marks, LiveOnly())
     running = asyncio.create_task(listener.run())

@@ -1,13 +1,15 @@
--- Give a lane back after a failed run: the whole lane waits, so that its order holds.
+-- Give a lane back after a run that came to nothing: the whole lane waits, so that its order holds.
 -- Answers 1, or 0 when fenced.
-local handle, lease_worker, lease_fence, delay_ms, failure = unpack(ARGV, 7)
+local handle, lease_worker, lease_fence, delay_ms, is_failure, failure = unpack(ARGV, 7)
 
 local lane = lane_of(handle)
 if not is_owner(lane, lease_worker, lease_fence) then
   return 0
 end
 if end_run(lane, handle, lease_worker) then
-  count_failure(lane, failure)
+  if is_failure == '1' then
+    count_failure(lane, failure)
+  end
   call('ZADD', delay, now_ms() + tonumber(delay_ms), handle)
   free_place(user_of(handle))
 end

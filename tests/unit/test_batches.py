@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.worker import first_run, turn_id_of
+from agent.batches import first_batch, turn_id_of
 from tests.parts.agents import message
 
 
@@ -20,13 +20,13 @@ from tests.parts.agents import message
 )
 def test_a_command_is_alone_and_talk_is_collected(texts: list[str], taken: int) -> None:
     messages = [message(text) for text in texts]
-    assert first_run(messages) == tuple(messages[:taken])
+    assert first_batch(messages) == tuple(messages[:taken])
 
 
 def test_a_turn_never_answers_two_places_at_once() -> None:
     """With scope `user` one lane holds what a person says in several places."""
     here, there = message("a", lane="here"), message("b", lane="there")
-    assert first_run([here, there]) == (here,)
+    assert first_batch([here, there]) == (here,)
 
 
 def test_a_turn_is_named_after_its_first_message() -> None:

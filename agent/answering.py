@@ -1,0 +1,164 @@
+"""From a claimed lane to a committed answer.
+
+    begin (fence, user entries) -> take the turn -> commit in SQL -> commit on the bus
+
+A crash between any two arrows repeats a step and never a reply: what is consumed is known by id, the
+outbox row has an id of its own, and the bus publishes an id once. A run that is still alive never leaves
+its lane half done either: while bus or store are away it insists, and whatever else goes wrong, it gives
+the lane back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from agent.background import Background
+from agent.batches import first_batch, turn_id_of
+from agent.insisting import insist
+from agent.runs import Run
+from agent.steps import StepsTaken
+from agent.titler import Titler
+from agent.turn import Batch, TurnTaker
+from gateway.contracts.entries import Session, TurnCommit, TurnStart, Usage
+from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
+from gateway.contracts.messages import Reply
+from gateway.contracts.ports import CancelKind, Clock, LaneBus, LaneDepth, Scrubber, Store
+from gateway.limits import RETRY_DELAYS_S
+
+_log = structlog.get_logger(__name__)
+_PUT_OFF_S: Final = 1.0  # before a lane that could not even be begun is tried again
+
+
+class Answering:
+    """Answers claims, one run at a time each; any number of them side by side."""
+
+    def __init__(
+        self,
+        *,
+        bus: LaneBus,
+        lanes: LaneDepth,
+        store: Store,
+        turns: TurnTaker,
+        titler: Titler,
+        scrubber: Scrubber,
+        clock: Clock,
+        background: Background,
+    ) -> None:
+        self._bus = bus
+        self._lanes = lanes
+        self._store = store
+        self._turns = turns
+        self._titler = titler
+        self._scrubber = scrubber
+        self._clock = clock
+        self._background = background
+
+    async def run(self, run: Run) -> None:
+        """The worker's boundary: whatever goes wrong in a turn ends here, recorded and decided.
+
+        Cancelled only when the lane is not ours any more, or is handed over by the one who cancels.
+        """
+        lane = str(run.claim.key)
+        try:
+            await self._answer(run)
+        except (Fenced, StoreUnavailable) as error:
+            _log.warning("turn.put_off", lane=lane, reason=str(error))
+            await self._put_off(run)
+        except asyncio.CancelledError:
+            run.lose()
+            _log.info("turn.given_up", lane=lane)
+        except Exception as error:  # noqa: BLE001 - the worker boundary: the lane goes back, with an attempt counted
+            _log.exception("turn.crashed", lane=lane, attempts=run.claim.attempts)
+            await self._give_back(run, error)
+
+    async def _answer(self, run: Run) -> None:
+        claim = run.claim
+        messages = first_batch(claim.messages)
+        batch = Batch(turn_id_of(messages[0]), claim.key, claim.lease.fence, messages)
+        with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
+            start = await insist(lambda: self._begin(batch))
+            fresh = tuple(message for message in messages if message.id in start.fresh_ids)
+            if messages[0] not in fresh:
+                await self._publish_again(run, start, batch)
+                return
+            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh), claim.messages[len(messages) :])
+            await self._take(run, start)
+
+    async def _begin(self, batch: Batch) -> TurnStart:
+        return await self._store.begin_turn(
+            turn_id=batch.turn_id,
+            key=batch.key,
+            fence=batch.fence,
+            messages=batch.messages,
+            now_ms=self._clock.now_ms(),
+            is_said=not batch.is_command,
+        )
+
+    async def _publish_again(self, run: Run, start: TurnStart, batch: Batch) -> None:
+        """An earlier run committed and died before it could say so: publish, take its messages off the lane."""
+        handled = 0
+        while handled < len(batch.messages) and batch.messages[handled].id not in start.fresh_ids:
+            handled += 1
+        run.settle()
+        await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=start.unsent))
+
+    async def _take(self, run: Run, start: TurnStart) -> None:
+        batch, session, taken = run.batch, start.session, StepsTaken()
+        assert batch is not None
+        commit: TurnCommit | None = None
+        if run.cancelled is None:
+            self._title(run, batch, session)
+            commit = await run.decide(self._turns.take_turn(batch, session, taken, run))
+        if run.is_lost:
+            _log.info("turn.given_up")
+        elif run.cancelled is CancelKind.RESTART:
+            await self._restart(run, session, taken.usage)
+        elif commit is None:
+            run.settle()
+            await self._commit(run, self._turns.stopped(batch, session, taken), handled=run.covered)
+        else:
+            await self._commit(run, commit, handled=run.taken, earlier=start.unsent)
+
+    async def _commit(self, run: Run, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()) -> None:
+        """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
+        await insist(lambda: self._store.commit_turn(commit))
+        replies = (*earlier, *commit.outbox)
+        is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
+        _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
+
+    async def _restart(self, run: Run, session: Session, usage: Sequence[Usage]) -> None:
+        """Newer words came: nothing of this run stays but what it cost."""
+        _log.info("turn.restarted")
+        await insist(lambda: self._bus.restart(run.claim))
+        if usage:
+            try:
+                await self._store.record_usage(usage, session_id=session.id)
+            except StoreError as error:
+                _log.warning("turn.cost_not_recorded", reason=str(error))
+
+    def _title(self, run: Run, batch: Batch, session: Session) -> None:
+        if not batch.is_command:
+            title = self._titler.title(session, batch.messages[0].text, permit=run.permit)
+            run.beside(self._background.start(title))
+
+    async def _put_off(self, run: Run) -> None:
+        """The store would not have it. If the lane is still ours it is tried again, without counting an attempt:
+        neither an outage nor a fence that is ahead of the bus is the message's fault."""
+        run.lose()
+        if await insist(lambda: self._lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
+            await asyncio.sleep(_PUT_OFF_S)
+            await insist(lambda: self._bus.restart(run.claim))
+
+    async def _give_back(self, run: Run, error: Exception) -> None:
+        run.lose()
+        attempts = run.claim.attempts
+        delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
+        reason = self._scrubber.scrub(str(error) if isinstance(error, TrivetError) else type(error).__name__)
+        try:
+            await insist(lambda: self._bus.retry_later(run.claim, delay_s=delay_s, error=reason))
+        except BusError as bus_error:
+            _log.error("turn.not_given_back", reason=str(bus_error))

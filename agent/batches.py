@@ -1,0 +1,35 @@
+"""Which messages of a lane make one turn, and what that turn is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from agent.commands import parse_command
+from gateway.contracts.messages import InboundMessage
+
+
+def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
+    """The messages one turn may take: a command alone, else all up to the next command or other place."""
+    first = messages[0]
+    if parse_command(first.text) is not None:
+        return (first,)
+    return (first, *those_that_join(first, messages[1:]))
+
+
+def those_that_join(first: InboundMessage, behind: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
+    """Of the messages behind a turn that `first` began, in order, those that may be part of it."""
+    count = 0
+    while count < len(behind) and _belongs(behind[count], first):
+        count += 1
+    return tuple(behind[:count])
+
+
+def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
+    is_same_place = (message.address.channel, message.address.lane) == (first.address.channel, first.address.lane)
+    return is_same_place and parse_command(message.text) is None
+
+
+def turn_id_of(message: InboundMessage) -> str:
+    """The same for every attempt: named after the first message it answers."""
+    return "t_" + blake2b(message.id.encode(), digest_size=10).hexdigest()

@@ -1,0 +1,46 @@
+"""A message that was given up still gets an answer, and its conversation a note."""
+
+from __future__ import annotations
+
+import structlog
+
+from agent.batches import turn_id_of
+from agent.insisting import insist
+from agent.sentences import DEAD_NOTE, dead_sentence
+from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
+from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
+
+_log = structlog.get_logger(__name__)
+
+
+class DeadLetters:
+    """Tells the authors of dead letters. Their messages have left the lane: nobody waits for this."""
+
+    def __init__(self, bus: LaneBus, store: Store, scrubber: Scrubber, clock: Clock) -> None:
+        self._bus = bus
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def tell(self, message: InboundMessage) -> None:
+        """Answer `message` with an apology, unless its last run had answered it after all."""
+        reference = self._clock.code(6)
+        _log.error("message.dead", message_id=message.id, reference=reference)
+        turn_id = turn_id_of(message)
+        reply = Reply(
+            id=f"{turn_id}:dead",
+            turn_id=turn_id,
+            key=message.key,
+            address=message.address,
+            text=self._scrubber.scrub(dead_sentence(reference)),
+            kind=ReplyKind.ERROR,
+            created_at_ms=self._clock.now_ms(),
+        )
+        is_given_up = await insist(
+            lambda: self._store.give_up(
+                turn_id=turn_id, message=message, reply=reply, note=DEAD_NOTE, now_ms=reply.created_at_ms
+            )
+        )
+        if is_given_up:
+            await insist(lambda: self._bus.republish([reply]))
+        await insist(lambda: self._bus.finish_dead(message))

@@ -1,0 +1,227 @@
+"""One bot's presence at Discord's gateway, under supervision: lease, sessions, marks, what was missed.
+
+The SDK gives up in many ways (a first connect that is refused, an event it cannot parse), and waits long
+in others; so each session is one client, watched from outside, and the next one is built from nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import discord
+
+from channels.adapter import CONNECTED, Door
+from channels.backoff import Backoff
+from channels.discord import limits
+from channels.discord.client import GatewayClient, point_at
+from channels.discord.errors import INTENT_MISSING, REJECTED
+from channels.discord.history import History, direct_place
+from channels.discord.left_session import left_session, unheard_direct_words
+from channels.discord.normalize import DiscordIdentity, DiscordMessage
+from channels.discord.snowflakes import ORDER, snowflake_at
+from channels.discord.source import DiscordSource, heard_of
+from channels.leases import while_holding
+from channels.listening import Listener
+from channels.marks import Marks
+from channels.threads import Threads
+from channels.together import first_to_end
+from gateway.contracts.errors import BusUnavailable, CredentialsRejected
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.limits import POLLER_LEASE_TTL_S
+
+log = logging.getLogger(__name__)
+
+_CLOSE_WRONG_TOKEN = 4004
+
+
+class GatewayLost(Exception):
+    """The gateway is gone and the SDK takes too long to come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Which bot, at which Discord. An empty `gateway_url` means the one that the API names."""
+
+    token: str
+    api_base: str
+    gateway_url: str
+
+    @property
+    def lease(self) -> str:
+        """The name of the right to listen: one per token, which it does not give away."""
+        return f"gateway:discord:{hashlib.blake2s(self.token.encode(), digest_size=8).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When a connection counts as dead. `silence_s` without a single frame, heartbeats among them;
+    `lost_s` without a connection; `lease_ttl_s` after our death somebody else connects."""
+
+    silence_s: float = limits.SILENT_AFTER_S
+    lost_s: float = limits.LOST_AFTER_S
+    lease_ttl_s: float = POLLER_LEASE_TTL_S
+
+
+PATIENCE: Final = Patience()
+
+
+class Connection:
+    """One bot. `client` is there while it is connected; `ended` is told whenever it is not any more."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        positions: IntakeBus,
+        leases: DeliveryBus,
+        clock: Clock,
+        *,
+        holder: str,
+        patience: Patience,
+        ended: Callable[[], None],
+    ) -> None:
+        logging.getLogger("discord").setLevel(logging.CRITICAL)
+        self._endpoint = endpoint
+        self._positions = positions
+        self._leases = leases
+        self._clock = clock
+        self._holder = holder
+        self._patience = patience
+        self._ended = ended
+        self._ready = asyncio.Event()
+        self.client: GatewayClient | None = None
+        self.state = "connecting"
+
+    async def until_ready(self) -> None:
+        """Wait until there is a client to send with."""
+        await self._ready.wait()
+
+    async def run(self, door: Door) -> None:
+        """Listen, whenever nobody else does, until cancelled. Raises `CredentialsRejected`."""
+        await while_holding(
+            self._leases,
+            self._endpoint.lease,
+            self._holder,
+            lambda: self._stay_connected(door),
+            waiting=self._wait_for_lease,
+            ttl_s=self._patience.lease_ttl_s,
+        )
+
+    def _wait_for_lease(self, obstacle: str) -> None:
+        self.state = obstacle
+
+    async def _stay_connected(self, door: Door) -> None:
+        backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            try:
+                await point_at(self._endpoint.api_base, self._endpoint.gateway_url)
+                await self._one_session(door)
+                self.state = "not connected"
+            except discord.LoginFailure as error:
+                raise CredentialsRejected(REJECTED) from error
+            except discord.PrivilegedIntentsRequired as error:
+                raise CredentialsRejected(INTENT_MISSING) from error
+            except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
+                if isinstance(error, discord.ConnectionClosed) and error.code == _CLOSE_WRONG_TOKEN:
+                    raise CredentialsRejected(REJECTED) from error
+                self.state = f"not connected ({type(error).__name__})"
+                log.warning("discord: %s", self.state, exc_info=log.isEnabledFor(logging.DEBUG))
+            if loop.time() - began_s > limits.HEALTHY_AFTER_S:
+                backoff.reset()
+            await asyncio.sleep(backoff.next_s())
+
+    async def _one_session(self, door: Door) -> None:
+        """One client, from its login to its end."""
+        events = _Events()
+        client = GatewayClient(heard=events.heard, began=events.began, silence_s=self._patience.silence_s)
+        async with client:
+            await client.login(self._endpoint.token)
+            if client.user is None:
+                raise GatewayLost
+            me = DiscordIdentity(str(client.user.id))
+            marks = await self._marks(me)
+            threads = Threads(self._positions, f"discord:{me.user_id}")
+            source = DiscordSource(me, History(client, marks, self._clock), threads)
+            listener = events.listener = Listener("discord", door, marks, source)
+            self.client = client
+            self._ready.set()
+            try:
+                await first_to_end(
+                    client.connect(), self._watch(client), listener.run(), self._keep_session_on_record(client, me)
+                )
+            finally:
+                self._ready.clear()
+                self.client = None
+                self._ended()
+
+    async def _marks(self, me: DiscordIdentity) -> Marks:
+        """How far we came, with the direct chats that an earlier session heard of after we were gone."""
+        marks = Marks(self._positions, f"discord:{me.user_id}:marks", ORDER)
+        if not await marks.load():
+            await marks.begin(str(snowflake_at(self._clock.now_ms())))
+        left = left_session(await self._positions.position(_record_of(me)))
+        if left is not None:
+            for word in await unheard_direct_words(left, self._endpoint.token):
+                marks.meet(direct_place(word.channel_id), word.message_id)
+            await marks.save()
+        return marks
+
+    async def _keep_session_on_record(self, client: GatewayClient, me: DiscordIdentity) -> None:
+        """Whoever comes after us may take it up. It moves with each event."""
+        known = ""
+        try:
+            while True:
+                await asyncio.sleep(limits.SESSION_RECORD_EVERY_S)
+                known = await self._record(client, me, known)
+        finally:
+            await self._record(client, me, known)
+
+    async def _record(self, client: GatewayClient, me: DiscordIdentity, known: str) -> str:
+        record = client.session.as_text() if client.session else known
+        if record != known:
+            with contextlib.suppress(BusUnavailable):
+                await self._positions.set_position(_record_of(me), record)
+                return record
+        return known
+
+    async def _watch(self, client: GatewayClient) -> None:
+        """Raise `GatewayLost` when the gateway stays away, or never tells that a session has begun."""
+        began_s = asyncio.get_running_loop().time()
+        while client.lost_for_s < self._patience.lost_s:
+            await asyncio.sleep(limits.WATCH_EVERY_S)
+            if client.is_ready():
+                if self.state != CONNECTED and not client.lost_for_s:
+                    log.info("discord: connected as %s", client.user)
+                self.state = "the gateway is being found again" if client.lost_for_s else CONNECTED
+            elif asyncio.get_running_loop().time() - began_s > limits.READY_TIMEOUT_S:
+                break
+        raise GatewayLost
+
+
+class _Events:
+    """Passes the events of a client to its listener, which exists only after the login."""
+
+    def __init__(self) -> None:
+        self.listener: Listener[DiscordMessage] | None = None
+        self._has_begun = False
+
+    def heard(self, message: discord.Message) -> None:
+        if self.listener is not None:
+            self.listener.hear(heard_of(message))
+
+    def began(self) -> None:
+        """A further session that is no resume: what was said in between is in the history only."""
+        if self.listener is not None and self._has_begun:
+            self.listener.lost_touch()
+        self._has_begun = True
+
+
+def _record_of(me: DiscordIdentity) -> str:
+    return f"discord:{me.user_id}:session"
