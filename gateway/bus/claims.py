@@ -34,7 +34,6 @@ class Claims:
         self._outages = outages
         self._promising: set[int] = set()  # shards whose token we took
         self._late: set[asyncio.Task[None]] = set()
-        self._late_dead: list[InboundMessage] = []
 
     async def wait(self, timeout_s: float) -> None:
         """Return when we took the token of a shard, as one server's BLPOP does, at the latest after `timeout_s`.
@@ -62,7 +61,7 @@ class Claims:
         self._promising.clear()
         claims: list[Claim] = []
         due_s: list[float] = []
-        dead, self._late_dead = self._late_dead, []
+        dead: list[InboundMessage] = []
         while hungry and len(claims) < lanes_max:
             wanted = lanes_max - len(claims)
             asked, hungry = hungry[:wanted], hungry[wanted:]
@@ -125,7 +124,6 @@ class Claims:
         batch = await claiming
         if batch is None:
             return
-        self._late_dead += batch.dead
         for claim in batch.claims:
             try:
                 await self._shards[shard].lanes.restart(claim)

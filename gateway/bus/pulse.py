@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from redis import Redis
 
@@ -19,8 +19,6 @@ from gateway.bus.server import Server
 from gateway.bus.shard import Shard
 from gateway.contracts.errors import BusError
 from gateway.contracts.ports import Cancel, CancelKind
-
-_NEVER: Final = float("inf")
 
 
 class SpreadPulse:
@@ -55,9 +53,13 @@ class SpreadPulse:
 
     @property
     def lease_end_s(self) -> float:
-        """As that of `Heartbeat`, for the lanes the worker holds: a shard in which it has none does not count."""
-        held = [shard for shard in self._shards if shard.lanes.held(self._worker)]
-        return min((shard.lanes.leases.end_s(self._worker) for shard in held), default=_NEVER)
+        """As that of `Heartbeat`, for the lanes the worker holds: a shard in which it has none does not count.
+
+        Without any lane it is the longest lease.
+        """
+        ends_s = [shard.lanes.leases.end_s(self._worker) for shard in self._shards]
+        held = [end_s for end_s, shard in zip(ends_s, self._shards, strict=True) if shard.lanes.held(self._worker)]
+        return min(held, default=max(ends_s))
 
     async def __aenter__(self) -> Self:
         for beat in self._beats:

@@ -188,15 +188,17 @@ async def test_a_lease_is_known_from_its_registration_to_its_loss(bus: RedisBus,
 
 
 async def test_the_pulse_moves_the_end_of_the_lease_while_the_loop_is_busy(bus: RedisBus, valkey_url: str) -> None:
-    """The loop is blocked until the end has moved by three times the lease's length."""
-    await bus.lanes.register("w1", lease_ttl_s=0.1)
-    async with Worker().pulse(bus, lease_ttl_s=0.1) as pulse:
-        began_s = pulse.lease_end_s
-        while pulse.lease_end_s < began_s + 0.3:
-            pass
+    """The loop is blocked until the end has moved three times: the thread alone can do that."""
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    async with Worker().pulse(bus) as pulse:
+        ends_s = {pulse.lease_end_s}
+        while len(ends_s) < 4:
+            ends_s.add(pulse.lease_end_s)
 
 
-async def test_after_an_outage_the_others_get_time_to_say_that_they_live(bus: RedisBus, raw_redis: Any) -> None:
+async def test_after_an_outage_the_others_get_time_to_say_that_they_live(
+    bus: RedisBus, valkey_url: str, raw_redis: Any
+) -> None:
     """When Redis was away every lease ran out. Whoever is back first must not take everybody's lanes: it
     knows by its own lease that it was not the others' fault."""
     for worker in ("w1", "w2"):

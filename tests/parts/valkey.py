@@ -88,7 +88,7 @@ def valkey_url(bus_servers: BusServers) -> Iterator[str]:
     yield bus_servers.url
     leaks = [leak for client in bus_servers.clients for leak in unaccounted_keys(client)]
     assert not leaks, f"keys nobody declared, or of another type or lifetime than declared: {leaks}"
-    broken = [finding for client in bus_servers.clients for finding in contradictions(client)]
+    broken = [found for client in bus_servers.clients for found in contradictions(client)]
     assert not broken, f"keys of lanes that contradict each other: {broken}"
 
 
