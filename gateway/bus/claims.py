@@ -1,4 +1,4 @@
-"""Claims over many shards: where work may be is asked first, from a random one on, so that none starves."""
+"""Claims over many shards: where work may be is asked first, then whoever was asked longest ago, so that none starves."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class Claims:
         self._bell = bell
         self._outages = outages
         self._promising: set[int] = set()  # shards whose token we took
+        self._turns = list(range(len(shards)))  # whoever was asked longest ago comes first
+        random.shuffle(self._turns)
         self._late: set[asyncio.Task[None]] = set()
 
     async def wait(self, timeout_s: float) -> None:
@@ -55,10 +57,9 @@ class Claims:
         A round asks as many shards at once as lanes are wanted, each for its share; who gave all it was
         asked for is asked again.
         """
-        hungry = self._outages.present(set(range(len(self._shards))))
-        random.shuffle(hungry)
+        present = set(self._outages.present(set(self._turns)))
+        hungry = [shard for shard in self._turns if shard in present]
         hungry.sort(key=lambda shard: shard not in self._promising)
-        self._promising.clear()
         claims: list[Claim] = []
         due_s: list[float] = []
         dead: list[InboundMessage] = []
@@ -66,6 +67,8 @@ class Claims:
             wanted = lanes_max - len(claims)
             asked, hungry = hungry[:wanted], hungry[wanted:]
             share = wanted // len(asked)
+            self._promising.difference_update(asked)
+            self._turns = [shard for shard in self._turns if shard not in asked] + asked
             for shard, batch in (await self._ask(asked, wish, share)).items():
                 claims += batch.claims
                 dead += batch.dead
