@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 import uvloop
 
+from agent.aside import run_aside
 from agent.commands import CommandTable
 from agent.compactor import Compactor
 from agent.control import ControlLane
@@ -67,11 +68,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) ->
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         await store.check_schema()
-        bus = await open_bus(
-            settings.redis.url or embedded_url(settings.data_dir),
-            user_turns_max=settings.queue.user_turns_max,
-            turns_max=settings.queue.turns_max,
-        )
+        bus = await _open_bus(settings)
         stack.push_async_callback(bus.close)
         await bus.access.project_grants(await store.grants())
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
@@ -79,11 +76,29 @@ async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) ->
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
-                group.create_task(ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()),
+                group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
             await worker.run(stopping)
             for task in beside:
                 task.cancel()
+
+
+async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber, clock: Clock) -> None:
+    """The control lane, with connections of its own: a busy or stuck event loop of the worker must not hold it up."""
+    async with contextlib.AsyncExitStack() as stack:
+        store = open_store(database_url(settings), clock)
+        stack.push_async_callback(store.close)
+        bus = await _open_bus(settings)
+        stack.push_async_callback(bus.close)
+        await ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()
+
+
+async def _open_bus(settings: Settings) -> RedisBus:
+    return await open_bus(
+        settings.redis.url or embedded_url(settings.data_dir),
+        user_turns_max=settings.queue.user_turns_max,
+        turns_max=settings.queue.turns_max,
+    )
 
 
 def _worker(

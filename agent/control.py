@@ -15,7 +15,7 @@ import structlog
 from agent.insisting import insist
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
 from agent.sentences import status_text, stopped_sentence, where_text
-from gateway.contracts.errors import BusError
+from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber, Store
@@ -49,14 +49,21 @@ class ControlLane:
                 try:
                     async for receipt, request in self._bus.control_requests(self._id):
                         await self._slots.acquire()
-                        answering = group.create_task(self._answer(receipt, request))
+                        answering = group.create_task(self._serve(receipt, request))
                         answering.add_done_callback(lambda _: self._slots.release())
                 except BusError as error:
                     _log.warning("control.unheard", reason=str(error))
                 await asyncio.sleep(_RETRY_S)
 
+    async def _serve(self, receipt: str, request: ControlRequest) -> None:
+        """One command. One that cannot be answered is left to another process, and harms no other."""
+        try:
+            await self._answer(receipt, request)
+        except TrivetError as error:
+            _log.error("control.failed", message_id=request.message.id, reason=str(error))
+
     async def _answer(self, receipt: str, request: ControlRequest) -> None:
-        """One command; whatever of it is repeated, it is answered once."""
+        """Whatever of this is repeated, the command is answered once."""
         message = request.message
         if request.stopped_fence:
             await self._end_turn(message.key, request.stopped_fence)

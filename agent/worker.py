@@ -59,8 +59,10 @@ class Worker:
         clock: Clock,
         concurrency: int,
         is_steered: bool,
+        grace_s: float = SHUTDOWN_GRACE_S,
     ) -> None:
-        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
+        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds. `grace_s` is
+        what running turns get to finish when the process stops."""
         self._id = worker_id
         self._bus = bus
         self._lanes = lanes
@@ -69,6 +71,7 @@ class Worker:
         self._clock = clock
         self._concurrency = concurrency
         self._is_steered = is_steered
+        self._grace_s = grace_s
         self._background = Background()
         self._dead_letters = DeadLetters(bus, store, scrubber, clock)
         self._answering = Answering(
@@ -196,7 +199,7 @@ class Worker:
     async def _finish(self) -> None:
         """Let turns finish within the grace time, then hand the rest to other workers, no attempt counted."""
         if tasks := _tasks(self._runs.values()):
-            await asyncio.wait(tasks, timeout=SHUTDOWN_GRACE_S)
+            await asyncio.wait(tasks, timeout=self._grace_s)
         left = list(self._runs.values())
         if tasks := _end_runs(left):
             _log.info("worker.hands_over", runs=len(tasks))

@@ -21,7 +21,8 @@ REPLY_ENVELOPE_BYTES_MAX: Final = 1024 * 1024  # REPLY_CHARS_MAX likewise
 DEDUPE_WINDOW_H: Final = 25  # Telegram keeps updates for 24 h
 DEAD_LETTERS_MAX: Final = 10_000
 CLAIM_LANES_MAX: Final = 128
-SHUTDOWN_GRACE_S: Final = 30.0
+SHUTDOWN_GRACE_S: Final = 30.0  # what turns get to finish when their process is told to stop
+HAND_OVER_S: Final = 8.0  # then: cancel the rest, give lanes back, hang up, also from a server that hangs
 SETTLE_MAX_S: Final = 3.0  # a stream of fragments may hold a lane back for so long, not longer
 
 # --- bus connection

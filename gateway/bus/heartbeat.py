@@ -55,6 +55,7 @@ class Heartbeat:
         self._loop_dead_after_s = loop_dead_after_s
         self._stop = threading.Event()
         self._ticked_at = 0.0
+        self._reap_from_s = 0.0
         self._ticker: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
 
@@ -113,10 +114,15 @@ class Heartbeat:
             client.close()
 
     def _beat(self, client: Redis) -> Any:
-        end_s = time.monotonic() + self._lease_ttl_s
+        now_s = time.monotonic()
+        if 0 < self._leases.end_s(self._worker) < now_s:
+            # Redis was away, and not only for us: the others get the time of a lease to say that they live.
+            self._reap_from_s = now_s + self._lease_ttl_s
+        end_s = now_s + self._lease_ttl_s
         answer = _evaluate(client, self._leases.beat_call(self._worker, lease_ttl_s=self._lease_ttl_s))
         self._leases.renewed(self._worker, answer, end_s=end_s)
-        _evaluate(client, self._leases.reap_call())
+        if now_s >= self._reap_from_s:
+            _evaluate(client, self._leases.reap_call())
         return answer
 
     def _tell(self, answer: Any) -> None:

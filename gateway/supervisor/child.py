@@ -16,10 +16,10 @@ import sys
 import threading
 import time
 
-from gateway.limits import SHUTDOWN_GRACE_S
+from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
 
 _STDIN = 0
-_MERCY_S = SHUTDOWN_GRACE_S + 5.0
+_MERCY_S = SHUTDOWN_GRACE_S + HAND_OVER_S
 
 
 def end_with_parent() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.config import Settings
-from gateway.limits import SHUTDOWN_GRACE_S
+from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
 from gateway.supervisor.environment import for_admin, for_agent, for_channels
 
 CHANNELS_GRACE_S: Final = 10.0  # intake stops at once; a send in flight has time to come back
@@ -62,7 +62,7 @@ def plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str
                 python_module("agent"),
                 for_agent(environ, given, channels=channels),
                 processes=settings.agent.processes,
-                grace_s=SHUTDOWN_GRACE_S + _SLACK_S,
+                grace_s=SHUTDOWN_GRACE_S + HAND_OVER_S,
             ),
             Role("admin", python_module("gateway.admin"), admin_environment),
         ),

@@ -119,7 +119,8 @@ class Watch:
     async def _pause(self, delay_s: float) -> None:
         """Sleep, but not past the end."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ending.wait(), delay_s)
+            async with asyncio.timeout(delay_s):
+                await self._ending.wait()
 
     async def _stop(self, role: Role) -> None:
         """Ask every process of a role to stop, wait its grace, then insist."""
@@ -161,7 +162,8 @@ async def _end(process: Process, grace_s: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
-        await asyncio.wait_for(process.wait(), grace_s)
+        async with asyncio.timeout(grace_s):
+            await process.wait()
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

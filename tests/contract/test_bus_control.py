@@ -129,3 +129,110 @@ async def test_an_unfinished_command_is_handed_out_again_to_a_worker_that_asks_a
     await bus.intake.request_control(control(1))
     first = await next_request(bus.lanes.control_requests("w1"))
     assert await next_request(bus.lanes.control_requests("w1")) == first
+
+
+# --- a stopped turn never runs again
+
+
+async def take_over(bus: RedisBus, how: str, claim: Claim) -> None:
+    """The lane of `claim` leaves worker w1 without its doing."""
+    if how == "reaped":
+        await bus.lanes.beat("w1", lease_ttl_s=-1)
+        assert await bus.lanes.reap() == 1
+    elif how == "started again":
+        await bus.lanes.register("w1", lease_ttl_s=60)
+    elif how == "drained":
+        await bus.lanes.drain("w1", [claim])
+    else:
+        assert await bus.lanes.revoke(claim.key, claim.lease.fence)
+
+
+@pytest.mark.parametrize("how", ["reaped", "started again", "drained", "revoked"])
+async def test_whoever_takes_a_stopped_turn_over_is_told_not_to_run_it(bus: RedisBus, how: str) -> None:
+    """What was said after the stop is another turn, which runs."""
+    for number in range(2):
+        await bus.intake.enqueue(message(number))
+    claim = await claim_one(bus, "w1")
+    await bus.intake.request_control(control(1))
+    await bus.intake.enqueue(message("later"))
+    await take_over(bus, how, claim)
+    stopped = await claim_one(bus, "w2")
+    assert (stopped.messages, stopped.is_stopped) == (claim.messages, True)
+    assert not await bus.lanes.commit(claim, handled=2), "the old owner is fenced"
+    assert await bus.lanes.extend(stopped, messages_max=10) == (), "nothing joins a stopped turn"
+    assert await bus.lanes.commit(stopped, handled=2)
+    following = await claim_one(bus, "w2")
+    assert (following.messages, following.is_stopped) == ((message("later"),), False)
+
+
+async def test_a_stop_of_a_worker_that_is_dead_but_not_reaped_yet_counts(bus: RedisBus) -> None:
+    """Nobody hears the cancel; the mark in the lane does its work."""
+    await bus.intake.enqueue(message(1))
+    claim = await claim_one(bus, "w1")
+    await bus.lanes.beat("w1", lease_ttl_s=-1)
+    await bus.intake.request_control(control(1))
+    assert await bus.lanes.reap() == 1
+    stopped = await claim_one(bus, "w2")
+    assert (stopped.messages, stopped.is_stopped) == (claim.messages, True)
+
+
+async def test_everything_that_was_claimed_is_stopped_even_what_its_turn_left_over(bus: RedisBus) -> None:
+    """A turn may take less than its claim; the rest was said before the stop, too."""
+    for number in range(3):
+        await bus.intake.enqueue(message(number))
+    claim = await claim_one(bus)
+    await bus.intake.request_control(control(1))
+    await bus.lanes.commit(claim, handled=1)
+    rest = await claim_one(bus)
+    assert (rest.messages, rest.is_stopped) == ((message(1), message(2)), True)
+
+
+async def test_a_second_stop_leaves_the_stopped_turn_to_its_new_worker(bus: RedisBus) -> None:
+    """It was begun, so it has to be ended in the books; what waits behind it is dropped again."""
+    await bus.intake.enqueue(message(1))
+    claim = await claim_one(bus)
+    await bus.intake.request_control(control(1))
+    await bus.lanes.revoke(claim.key, claim.lease.fence)
+    await bus.intake.enqueue(message(2))
+    await bus.intake.request_control(control(2))
+    stopped = await claim_one(bus)
+    assert (stopped.messages, stopped.is_stopped) == ((message(1),), True)
+    await bus.lanes.commit(stopped, handled=1)
+    assert await bus.operator.lane_depth(ANNA) == (0, False)
+
+
+async def test_a_revoke_hits_only_the_turn_it_means(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    claim = await claim_one(bus)
+    assert not await bus.lanes.revoke(ANNA, claim.lease.fence - 1)
+    assert not await bus.lanes.revoke(BORIS, claim.lease.fence)
+    assert await bus.operator.is_in_work(ANNA, claim.lease.fence)
+    assert not await bus.operator.is_in_work(ANNA, claim.lease.fence - 1)
+    await bus.lanes.commit(claim, handled=1)
+    assert not await bus.operator.is_in_work(ANNA, claim.lease.fence)
+
+
+async def test_the_next_message_after_a_stop_is_always_processed(bus: RedisBus) -> None:
+    """Stopped while running, while the run gives back, while nobody runs: the mark never outlives its turn."""
+    for number in range(3):
+        await bus.intake.enqueue(message(number))
+        claim = await claim_one(bus)
+        await bus.intake.request_control(control(number))
+        await bus.lanes.restart(claim)
+        stopped = await claim_one(bus)
+        assert stopped.is_stopped
+        await bus.lanes.retry_later(stopped, delay_s=0, error="the database was away")
+        stopped = await claim_one(bus)
+        assert (stopped.is_stopped, stopped.attempts) == (True, 1)
+        await bus.lanes.commit(stopped, handled=1)
+    await bus.intake.enqueue(message("next"))
+    following = await claim_one(bus)
+    assert (following.is_stopped, following.attempts) == (False, 0)
+
+
+async def test_asking_where_a_message_is_leaves_the_lane_alone(bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(1))
+    await bus.intake.request_control(control(1, kind=ControlKind.WHERE))
+    _, request = await next_request(bus.lanes.control_requests("w1"))
+    assert (request.kind, request.stopped_fence) == (ControlKind.WHERE, 0)
+    assert await bus.operator.lane_depth(ANNA) == (1, False)

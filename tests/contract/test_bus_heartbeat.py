@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
+import time
 from typing import Any
 
 from gateway.bus.bus import RedisBus
@@ -23,6 +25,24 @@ async def main():
         await bus.lanes.claim("doomed", lanes_max=10, messages_max=20, attempts_max=4)
         print("claimed", flush=True)
         await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+CLAIM_AND_COMMIT_WHEN_TOLD = """
+import asyncio, sys, time
+from gateway.bus.bus import open_bus
+
+async def main():
+    bus = await open_bus(sys.argv[1])
+    await bus.lanes.register("paused", lease_ttl_s=1)
+    async with bus.heartbeat("paused", on_cancel=print, on_lost=lambda: None) as pulse:
+        (claim,) = (await bus.lanes.claim("paused", lanes_max=10, messages_max=20, attempts_max=4)).claims
+        print(pulse.lease_end_s > time.monotonic(), flush=True)
+        sys.stdin.readline()
+        print(pulse.lease_end_s > time.monotonic(), flush=True)
+        print(await bus.lanes.commit(claim, handled=1), flush=True)
 
 asyncio.run(main())
 """
@@ -129,3 +149,73 @@ async def test_the_lanes_of_a_killed_worker_go_to_a_living_one(bus: RedisBus, va
             await bus.lanes.wait_for_work(timeout_s=0.1)
     assert sorted(str(claim.key) for claim in taken) == ["telegram:0", "telegram:1", "telegram:2"]
     assert {claim.attempts for claim in taken} == {1}
+
+
+async def test_a_worker_that_was_paused_beyond_its_lease_can_commit_nothing(bus: RedisBus, valkey_url: str) -> None:
+    """SIGSTOP until somebody else has the lane, then SIGCONT: it sees for itself that its lease is over,
+    and the bus refuses what it does all the same."""
+    await bus.intake.enqueue(message(1))
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", CLAIM_AND_COMMIT_WHEN_TOLD, valkey_url),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    assert child.stdin is not None
+    assert await child.stdout.readline() == b"True\n"
+    child.send_signal(signal.SIGSTOP)
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    async with Worker().pulse(bus, valkey_url):
+        while not (claims := (await bus.lanes.claim("w1", lanes_max=1, messages_max=20, attempts_max=4)).claims):
+            await bus.lanes.wait_for_work(timeout_s=0.1)
+    child.send_signal(signal.SIGCONT)
+    child.stdin.write(b"go on\n")
+    assert await child.stdout.readline() == b"False\n"
+    assert await child.stdout.readline() == b"False\n"
+    assert await child.wait() == 0
+    assert await bus.lanes.commit(claims[0], handled=1)
+
+
+async def test_a_lease_is_known_from_its_registration_to_its_loss(bus: RedisBus, valkey_url: str) -> None:
+    """Never longer than it lasts: what counts is when the beat was sent."""
+    pulse = Worker().pulse(bus, valkey_url)
+    assert pulse.lease_end_s == 0
+    before_s = time.monotonic()
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    assert before_s + 60 <= pulse.lease_end_s <= time.monotonic() + 60
+    await bus.lanes.beat("w1", lease_ttl_s=90)
+    assert before_s + 90 <= pulse.lease_end_s <= time.monotonic() + 90
+    await bus.lanes.beat("w1", lease_ttl_s=-1)
+    assert pulse.lease_end_s < time.monotonic()
+    await bus.lanes.reap()
+    await bus.lanes.beat("w1", lease_ttl_s=60)
+    assert pulse.lease_end_s == 0
+
+
+async def test_the_pulse_moves_the_end_of_the_lease_while_the_loop_is_busy(bus: RedisBus, valkey_url: str) -> None:
+    """The loop is blocked until the end has moved three times: the thread alone can do that."""
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    async with Worker().pulse(bus, valkey_url) as pulse:
+        ends_s = {pulse.lease_end_s}
+        while len(ends_s) < 4:
+            ends_s.add(pulse.lease_end_s)
+
+
+async def test_after_an_outage_the_others_get_time_to_say_that_they_live(
+    bus: RedisBus, valkey_url: str, raw_redis: Any
+) -> None:
+    """When Redis was away every lease ran out. Whoever is back first must not take everybody's lanes: it
+    knows by its own lease that it was not the others' fault."""
+    for worker in ("w1", "w2"):
+        await bus.lanes.register(worker, lease_ttl_s=60)
+    await bus.intake.enqueue(message(1))
+    (claim,) = (await bus.lanes.claim("w2", lanes_max=1, messages_max=1, attempts_max=4)).claims
+    for worker in ("w1", "w2"):
+        await bus.lanes.beat(worker, lease_ttl_s=-1)
+    ends = set()
+    async with Worker().pulse(bus, valkey_url):
+        while len(ends) < 4:  # the first beat, and three more with a valid lease
+            ends.add(raw_redis.zscore("{q0}:wk", "w1"))
+            await asyncio.sleep(0)
+    assert await bus.lanes.beat("w2", lease_ttl_s=60) == ()
+    assert await bus.lanes.commit(claim, handled=1)

@@ -25,9 +25,7 @@ from gateway.contracts.ports import Claim, Verdict
 from tests.parts.bus_samples import control, message, reply
 from tests.parts.lane_model import Bounds, Lane, LaneModel, State, changed
 
-USERS = [SessionKey("telegram", user, place) for user in "12" for place in ((), ("-1",), ("-2",), ("-3",))]
-SHARED = [SessionKey("telegram", "", (place,)) for place in ("-8", "-9")]
-KEYS = [*USERS, *SHARED]
+KEYS = [SessionKey.parse(key) for key in ("telegram:1", "telegram:1/-1", "telegram:1/-2", "telegram:2")]
 WORKERS = ["w1", "w2", "w3"]
 LEASE_TTL_S = 600.0
 FAR_MS = 3_600_000
@@ -97,13 +95,13 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(data=st.data(), text=st.sampled_from(["one", "another", 'a "quote"']))
     def amend(self, data: st.DataObject, text: str) -> None:
-        edited = changed(data.draw(st.sampled_from(self.sent)), text)
+        edited = changed(self.some_message(data), text)
         assert self.runner.run(self.bus.intake.amend(edited)) is self.model.amend(edited)
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
     def withdraw(self, data: st.DataObject) -> None:
-        gone = data.draw(st.sampled_from(self.sent))
+        gone = self.some_message(data)
         expected = self.model.withdraw(gone.key, gone.id)
         assert self.runner.run(self.bus.intake.withdraw(gone.key, gone.id)) is expected
 
@@ -116,6 +114,11 @@ class Interleavings(RuleBasedStateMachine):
         assert (int(fields[b"dropped"]), int(fields[b"fence"])) == (dropped, fence)
         assert fields[b"running"] == (b"1" if is_running else b"0")
         self.redis.xdel("{q0}:control", entry)
+
+    @precondition(lambda self: self.model.owned())
+    @rule(data=st.data())
+    def stop_a_running_turn(self, data: st.DataObject) -> None:
+        self.stop(self.some_owned(data).key)
 
     # --- workers
 
@@ -311,6 +314,11 @@ class Interleavings(RuleBasedStateMachine):
     def some_owned(self, data: st.DataObject) -> Lane:
         return data.draw(st.sampled_from(self.model.owned()), label="lane")
 
+    def some_message(self, data: st.DataObject) -> InboundMessage:
+        """One that lies in a lane, or any."""
+        lying = [item for lane in self.model.lanes.values() for item in lane.mailbox if item is not None]
+        return data.draw(st.sampled_from(lying or self.sent) | st.sampled_from(self.sent), label="message")
+
     def ends(self, lane: Lane) -> Claim:
         """The claim of a run that is about to end: from now on it is stale."""
         assert lane.claim is not None
@@ -335,5 +343,5 @@ def test_no_interleaving_breaks_a_promise(valkey_url: str, turns_max: int) -> No
 
     run_state_machine_as_test(
         OnServer,
-        settings=settings(max_examples=30, stateful_step_count=60, deadline=None, suppress_health_check=SLOW),
+        settings=settings(max_examples=40, stateful_step_count=80, deadline=None, suppress_health_check=SLOW),
     )

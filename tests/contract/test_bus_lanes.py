@@ -213,6 +213,18 @@ async def test_extend_takes_new_messages_into_the_running_turn_once(bus: RedisBu
     assert (await bus.operator.figures()).queued == 0
 
 
+async def test_extend_takes_no_more_than_it_is_asked_for(bus: RedisBus) -> None:
+    for number in range(5):
+        await bus.intake.enqueue(message(number))
+    batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
+    (claim,) = batch.claims
+    assert ids(await bus.lanes.extend(claim, messages_max=2)) == ["1", "2"]
+    assert await bus.lanes.extend(claim, messages_max=0) == ()
+    assert await bus.operator.lane_depth(ANNA) == (2, True)
+    assert await bus.lanes.commit(claim, handled=3)
+    assert ids((await claim_one(bus)).messages) == ["3", "4"]
+
+
 async def test_a_failed_lane_waits_and_keeps_its_order(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1))
     assert await bus.lanes.retry_later(await claim_one(bus), delay_s=30, error="the model was away")
@@ -241,6 +253,59 @@ async def test_a_message_that_keeps_failing_dies_once_and_the_rest_goes_on(bus: 
     assert (letter[b"attempts"], letter[b"error"]) == (b"4", b"it broke again")
     await bus.lanes.commit(batch.claims[0], handled=1)
     assert (await bus.operator.figures()).queued == 0
+
+
+async def kill_by_attempts(bus: RedisBus, poison: InboundMessage) -> None:
+    """Let a message fail as often as it may."""
+    await bus.intake.enqueue(poison)
+    for _ in range(4):
+        await bus.lanes.retry_later(await claim_one(bus), delay_s=0, error="it broke")
+    assert await claim_all(bus) == []
+
+
+async def test_dead_letters_are_listed_the_newest_first(bus: RedisBus, raw_redis: Any) -> None:
+    await kill_by_attempts(bus, message(1))
+    await kill_by_attempts(bus, message(2))
+    raw_redis.xadd("{q0}:dlq", {"e": b"?", "reason": "unreadable", "attempts": 0, "error": "malformed"})
+    unreadable, second, first = await bus.operator.dead_letters(10)
+    assert (first.message, second.message, unreadable.message) == (message(1), message(2), None)
+    assert (first.reason, first.attempts, first.error) == ("attempts", 4, "it broke")
+    assert first.died_at_ms <= second.died_at_ms <= unreadable.died_at_ms
+    assert await bus.operator.dead_letters(1) == [unreadable]
+
+
+async def test_a_dead_message_is_tried_again_once_from_the_beginning(bus: RedisBus) -> None:
+    await kill_by_attempts(bus, message(1))
+    (letter,) = await bus.operator.dead_letters(10)
+    await bus.intake.enqueue(message(2))
+    assert await bus.operator.retry_dead(letter.entry_id)
+    assert not await bus.operator.retry_dead(letter.entry_id)
+    claim = await claim_one(bus)
+    assert (ids(claim.messages), claim.attempts) == (["2", "1"], 0)
+    assert await bus.operator.dead_letters(10) == []
+
+
+async def test_a_dead_letter_can_be_forgotten(bus: RedisBus) -> None:
+    await kill_by_attempts(bus, message(1))
+    (letter,) = await bus.operator.dead_letters(10)
+    assert await bus.operator.drop_dead(letter.entry_id)
+    assert not await bus.operator.drop_dead(letter.entry_id)
+    assert await bus.operator.dead_letters(10) == []
+
+
+@pytest.mark.parametrize("entry_id", ["", "nonsense", "-", "+", "1", "0-0", "99-1", "1-1; FLUSHALL"])
+async def test_no_other_word_is_a_dead_letter(bus: RedisBus, entry_id: str) -> None:
+    await kill_by_attempts(bus, message(1))
+    assert not await bus.operator.retry_dead(entry_id)
+    assert not await bus.operator.drop_dead(entry_id)
+    assert len(await bus.operator.dead_letters(10)) == 1
+
+
+async def test_what_nobody_can_read_cannot_be_tried_again(bus: RedisBus, raw_redis: Any) -> None:
+    fields = {"e": b"?", "reason": "unreadable", "attempts": 0, "error": "malformed"}
+    entry_id = raw_redis.xadd("{q0}:dlq", fields).decode()
+    assert not await bus.operator.retry_dead(entry_id)
+    assert await bus.operator.drop_dead(entry_id)
 
 
 async def test_a_dead_workers_lane_counts_a_failed_run_and_comes_first(bus: RedisBus) -> None:

@@ -38,6 +38,7 @@ from gateway.contracts.messages import (
     Reply,
 )
 from gateway.contracts.ports import Admission, Amendment, Scrubber
+from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
 
@@ -66,6 +67,7 @@ def message(text: str, key: str = "telegram:1", *, message_id: str = "", lane: s
 class AgentProcess:
     """One worker with everything around it, and the hand that writes to it."""
 
+    worker_id: str
     worker: Worker
     bus: RedisBus
     store: SqlStore
@@ -98,17 +100,27 @@ class AgentProcess:
         """Send /stop, /status or /where past the queue."""
         return await self.bus.intake.request_control(ControlRequest(kind, message(f"/{kind.value}", key)))
 
+    async def reap(self) -> None:
+        """Let the bus forget the worker, as it would after a long pause; the next beat tells it."""
+        await self.bus.lanes.drain(self.worker_id, ())
+
     async def heard(self, replies: int, channel: str = "telegram") -> list[Reply]:
         """Deliver until `replies` have arrived on `channel`, as a channel would; all of them in order."""
         async with asyncio.timeout(ANSWER_WITHIN_S):
             while sum(reply.address.channel == channel for reply in self.replies) < replies:
-                for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
-                    record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
-                    await self.bus.deliveries.finish(
-                        channel, pending.entry_id, Receipt(record, pending.reply.key, channel)
-                    )
-                    self.replies.append(pending.reply)
+                await self._deliver(channel)
         return [reply for reply in self.replies if reply.address.channel == channel]
+
+    async def hear(self, channel: str = "telegram") -> None:
+        """Deliver until cancelled."""
+        while True:
+            await self._deliver(channel)
+
+    async def _deliver(self, channel: str) -> None:
+        for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
+            record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
+            await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))
+            self.replies.append(pending.reply)
 
     async def ask(self, text: str, key: str = "telegram:1") -> CleanText:
         """Say something and hear the next answer."""
@@ -129,6 +141,7 @@ async def running_agent(
     context_window: int = 0,
     concurrency: int = 64,
     is_steered: bool = False,
+    grace_s: float = SHUTDOWN_GRACE_S,
     scrubber: Scrubber | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
@@ -160,8 +173,9 @@ async def running_agent(
         clock=clock,
         concurrency=concurrency,
         is_steered=is_steered,
+        grace_s=grace_s,
     )
-    process = AgentProcess(worker, bus, store, models, clock)
+    process = AgentProcess(worker_id, worker, bus, store, models, clock)
     if tweak is not None:
         tweak(process)
     beside = [

@@ -11,7 +11,7 @@ from redis import Redis
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.bus.keys import Lifetime, kind_of
+from tests.parts.lane_audit import contradictions, unaccounted_keys
 
 
 @pytest.fixture(scope="session")
@@ -33,11 +33,14 @@ def raw_redis(valkey_server: EmbeddedValkey) -> Iterator[Any]:
 
 @pytest.fixture
 def valkey_url(valkey_server: EmbeddedValkey, raw_redis: Any) -> Iterator[str]:
-    """An empty server's URL. A test that leaves keys which `gateway.bus.keys` does not account for fails."""
+    """An empty server's URL. A test fails that leaves keys which `gateway.bus.keys` does not account for
+    (undeclared, of another type, with or without a TTL against the declaration), or that no lane explains."""
     raw_redis.flushall()
     yield valkey_server.url
     leaks = unaccounted_keys(raw_redis)
     assert not leaks, f"keys nobody declared, or of another type or lifetime than declared: {leaks}"
+    broken = contradictions(raw_redis)
+    assert not broken, f"keys of lanes that contradict each other: {broken}"
 
 
 @pytest.fixture
@@ -46,23 +49,3 @@ async def bus(valkey_url: str) -> AsyncIterator[RedisBus]:
     opened = await open_bus(valkey_url)
     yield opened
     await opened.close()
-
-
-def unaccounted_keys(client: Any) -> list[str]:
-    """Every key in the server that breaks what `gateway.bus.keys.DECLARED` promises of it."""
-    leaks: list[str] = []
-    for raw in client.scan_iter(count=1000):
-        key = raw.decode()
-        kind = kind_of(key)
-        if kind is None:
-            leaks.append(f"{key} (undeclared)")
-            continue
-        kept_for_ms = client.pttl(key)
-        if kept_for_ms == -2:  # expired since the scan
-            continue
-        actual = client.type(key).decode()
-        if actual != kind.type:
-            leaks.append(f"{key} (a {actual}, declared a {kind.type})")
-        if (kept_for_ms >= 0) != (kind.lifetime is Lifetime.EXPIRES):
-            leaks.append(f"{key} (ttl {kept_for_ms} ms, declared {kind.lifetime.value})")
-    return leaks

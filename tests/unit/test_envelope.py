@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.contracts.envelope import (
     Wire,
@@ -15,6 +18,7 @@ from gateway.contracts.envelope import (
     decode_inbound,
     decode_reply,
     encode,
+    inbound_prefix,
 )
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -119,3 +123,16 @@ def test_an_address_fits_into_a_column() -> None:
     assert address_from_text(address_to_text(ADDRESS)) == ADDRESS
     with pytest.raises(BadEnvelope):
         address_from_text("{}")
+
+
+IDS: Final = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+QUOTES: Final = st.sampled_from(['"', "\\", '","', '","key":"', '{"v":1,"t":"inbound","id":"a"', "\x00", "\u2028"])
+
+
+@given(IDS | QUOTES, IDS | QUOTES, IDS | QUOTES)
+def test_an_inbound_envelope_begins_with_its_own_id_and_no_other(this: str, other: str, text: str) -> None:
+    """So that a message is found in its mailbox without reading what a person wrote."""
+    said = replace(INBOUND, id=this, text=type(INBOUND.text)(text), author_id=other)
+    assert encode(said).startswith(inbound_prefix(this))
+    assert encode(said).startswith(inbound_prefix(other)) == (this == other)
+    assert not encode(REPLY).startswith(inbound_prefix(REPLY.id))

@@ -1,0 +1,264 @@
+"""What people notice when a process is told to leave, loses its lease, or finds bus or database away: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.model.client import ModelEvent, ModelRequest
+from agent.model.retrying import RetryingClient
+from agent.model.scripted import ScriptedClient
+from agent.relay import Relay
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.contracts.entries import Session, TurnCommit, TurnStart, UsagePurpose
+from gateway.contracts.errors import BusUnavailable, StoreUnavailable
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
+from gateway.contracts.ports import Claim
+from gateway.limits import TURN_ATTEMPTS_MAX
+from gateway.store.store import SqlStore, open_store
+from tests.doubles import ManualClock
+from tests.parts.agents import AgentProcess, message, running_agent
+from tests.parts.minds import Mind
+from tests.parts.waiting import until
+
+ANNA = "telegram:1"
+
+
+@pytest.fixture
+def mind() -> Mind:
+    return Mind()
+
+
+@pytest.fixture
+async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
+    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as process:
+        yield process
+
+
+# --- leaving
+
+
+async def test_a_process_that_leaves_hands_its_turns_over_without_counting_an_attempt(
+    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind
+) -> None:
+    """Every place is taken by turns that take too long, and more is waiting: it leaves after its grace all the same."""
+    mind.hold()
+    async with running_agent(bus, store, RetryingClient(mind), tmp_path, concurrency=2, grace_s=0.1) as agent:
+        for user in range(1, 5):
+            await agent.say("think for ever", f"telegram:{user}")
+        await mind.until_asked(2)
+    await bus.lanes.register("heir", lease_ttl_s=60)
+    found = await bus.lanes.claim("heir", lanes_max=9, messages_max=9, attempts_max=4)
+    assert sorted(str(claim.key) for claim in found.claims) == [f"telegram:{user}" for user in range(1, 5)]
+    assert {claim.attempts for claim in found.claims} == {0}
+
+
+async def test_a_turn_in_its_last_seconds_may_finish(
+    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind
+) -> None:
+    gate = mind.hold()
+    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as agent:
+        await agent.say("hello")
+        await mind.until_asked(1)
+        agent.stopping.set()
+        await agent.say("too late for this process", "telegram:2")
+        gate.set()
+        (reply,) = await agent.heard(1)
+    assert reply.text.startswith("You said: hello")
+    assert len(mind.asked) == 1
+
+
+# --- the lease
+
+
+async def test_a_lost_lease_ends_every_run_without_a_trace(agent: AgentProcess, mind: Mind) -> None:
+    """Somebody else has the lanes; this process begins anew, and may even get them back."""
+    gate = mind.hold()
+    for user in (1, 2):
+        await agent.say("hello", f"telegram:{user}")
+    await mind.until_asked(2)
+    await agent.reap()
+    await mind.until_asked(4)
+    gate.set()
+    replies = await agent.heard(2)
+    assert [reply.text.split("\n")[0] for reply in replies] == ["You said: hello"] * 2
+    assert len(mind.asked) == 4
+    assert "You said: next" in await agent.ask("next")
+    assert len(agent.replies) == 3
+
+
+# --- bus and database away
+
+
+async def test_an_outage_of_the_database_costs_neither_an_answer_nor_an_attempt(
+    agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes away before the turn, in it, and at its commit: the model is asked once per prompt it really got."""
+    begin, view, commit = agent.store.begin_turn, agent.store.view, agent.store.commit_turn
+    failed: list[str] = []
+
+    def fail(name: str, times: int) -> None:
+        if failed.count(name) < times:
+            failed.append(name)
+            raise StoreUnavailable("the test took the database away")
+
+    async def begin_turn(
+        *, turn_id: str, key: SessionKey, fence: int, messages: list[InboundMessage], now_ms: int, is_said: bool = True
+    ) -> TurnStart:
+        fail("begin", 2)
+        return await begin(turn_id=turn_id, key=key, fence=fence, messages=messages, now_ms=now_ms, is_said=is_said)
+
+    async def broken_view(session_id: str) -> object:
+        fail("view", 1)
+        return await view(session_id)
+
+    async def commit_turn(done: TurnCommit) -> Session:
+        fail("commit", TURN_ATTEMPTS_MAX + 1)
+        return await commit(done)
+
+    monkeypatch.setattr(agent.store, "begin_turn", begin_turn)
+    monkeypatch.setattr(agent.store, "view", broken_view)
+    monkeypatch.setattr(agent.store, "commit_turn", commit_turn)
+    assert "You said: hello" in await agent.ask("hello")
+    assert len(mind.asked) == 1
+    assert (failed.count("begin"), failed.count("view"), failed.count("commit")) == (2, 1, TURN_ATTEMPTS_MAX + 1)
+
+
+async def test_an_outage_of_the_bus_in_mid_commit_publishes_once(
+    agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer was lost, not the commit: insisting changes nothing, and the lane goes on."""
+    commit = agent.bus.lanes.commit
+    tries = 0
+
+    async def unheard(claim: Claim, *, handled: int, replies: tuple[Reply, ...] = ()) -> bool:
+        nonlocal tries
+        tries += 1
+        is_ours = await commit(claim, handled=handled, replies=replies)
+        if tries < 3:
+            raise BusUnavailable("the test lost the answer")
+        return is_ours
+
+    monkeypatch.setattr(agent.bus.lanes, "commit", unheard)
+    assert "You said: hello" in await agent.ask("hello")
+    assert "You said: next" in await agent.ask("next")
+    assert (len(agent.replies), len(mind.asked)) == (2, 2)
+
+
+async def test_a_turn_waits_for_a_bus_that_is_away(
+    agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can say whether the lane is still ours: no model is called before somebody can."""
+    is_in_work = agent.bus.operator.is_in_work
+    asked = 0
+
+    async def silent(key: SessionKey, fence: int) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked <= 3:
+            raise BusUnavailable("the test took the bus away")
+        assert mind.calls == 0
+        return await is_in_work(key, fence)
+
+    monkeypatch.setattr(agent.bus.operator, "is_in_work", silent)
+    await agent.say("hello")
+    await until(lambda: asked > 3)
+    monkeypatch.undo()
+    assert "You said: hello" in (await agent.heard(1))[0].text
+
+
+# --- dead letters
+
+
+async def test_a_message_that_cannot_be_answered_is_given_up_and_its_author_told(
+    bus: RedisBus, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The conversation goes on without asking for it again."""
+    monkeypatch.setattr("agent.answering.RETRY_DELAYS_S", (0.0,))
+    runs = 0
+
+    class Poisoned(ScriptedClient):
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            nonlocal runs
+            if request.purpose is UsagePurpose.TURN and request.messages[-1].text.endswith("poison"):
+                runs += 1
+                raise RuntimeError("the test's poison")
+            async for event in super().stream(request):
+                yield event
+
+    async with running_agent(bus, store, RetryingClient(Poisoned()), tmp_path) as agent:
+        sorry = await agent.ask("poison")
+        assert "could not answer" in sorry
+        assert runs == TURN_ATTEMPTS_MAX
+        assert "You said: hello" in await agent.ask("hello")
+        assert (await agent.transcript())[:3] == [
+            "poison",
+            "(This message could not be answered, after several tries.)",
+            "hello",
+        ]
+    assert len(agent.replies) == 2
+
+
+# --- the relay
+
+
+async def test_the_relay_publishes_what_was_lost_and_only_that(bus: RedisBus, database_url: str) -> None:
+    """One reply never reached the bus, one waits there, one is on its way, one has arrived and nobody wrote it down."""
+    clock = ManualClock(SystemClock().now_ms())
+    store = open_store(database_url, clock)
+    lost, waiting, going, arrived = replies = [_reply(number, clock.now_ms()) for number in range(4)]
+    await store.put_outbox(replies)
+    await bus.lanes.republish([waiting, going, arrived])
+    taken = {p.reply.id: p for p in await bus.deliveries.replies("telegram", "c1", count=9, wait_s=0.1)}
+    await bus.deliveries.record(DeliveryRecord(going.id, DeliveryState.SENDING, attempt=1))
+    sent = DeliveryRecord(arrived.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
+    await bus.deliveries.finish("telegram", taken[arrived.id].entry_id, Receipt(sent, arrived.key, "telegram"))
+    clock.at_ms += 60_000
+    relay = Relay("relay-1", bus.lanes, store, clock)
+    assert await relay.write_receipts() == 1
+    assert await relay.sweep() == 3
+    again = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=0.1)
+    assert [pending.reply.id for pending in again] == [lost.id]
+    assert waiting.id in taken
+    await store.close()
+
+
+async def test_a_receipt_that_sql_did_not_take_is_written_later(
+    bus: RedisBus, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bus gives it to one relay, once: that relay keeps it."""
+    reply = _reply(1, 1_000)
+    await store.put_outbox([reply])
+    await bus.lanes.republish([reply])
+    (pending,) = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=1)
+    record = DeliveryRecord(reply.id, DeliveryState.SENT, attempt=1)
+    await bus.deliveries.finish("telegram", pending.entry_id, Receipt(record, reply.key, "telegram"))
+    relay = Relay("relay-1", bus.lanes, store, SystemClock())
+
+    async def away(_receipts: object) -> None:
+        raise StoreUnavailable("the test took the database away")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(store, "record_receipts", away)
+        with pytest.raises(StoreUnavailable):
+            await relay.write_receipts()
+    assert await relay.write_receipts() == 1
+    (known,) = await store.recent_deliveries(reply.key, limit=5)
+    assert known.state is DeliveryState.SENT
+
+
+def _reply(number: int, created_at_ms: int) -> Reply:
+    said = message("hello", ANNA)
+    return Reply(
+        id=f"t{number}:1",
+        turn_id=f"t{number}",
+        key=said.key,
+        address=said.address,
+        text=said.text,
+        kind=ReplyKind.ANSWER,
+        created_at_ms=created_at_ms,
+    )
