@@ -16,7 +16,7 @@ from tests.parts.ledger import Verdict
 from tests.parts.tracing import trace_of
 
 SEED = 1
-SHORT = 6
+SHORT = 4
 WORKER = points_of("agent.worker")
 
 
