@@ -43,3 +43,4 @@ class DeadLetters:
         )
         if is_given_up:
             await insist(lambda: self._bus.republish([reply]))
+        await insist(lambda: self._bus.finish_dead(message))

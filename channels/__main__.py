@@ -19,7 +19,7 @@ from channels.registry import chosen, open_channel
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import Settings, load
+from gateway.config import QueueMode, Settings, load
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.contracts.ports import Scrubber
 from gateway.exits import run_to_exit
@@ -111,7 +111,8 @@ class Lines:
 def rules_of(settings: Settings) -> Rules:
     """What the configuration says about access and lanes."""
     policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
-    return Rules(policy, settings.session.scope, settings.queue.settle_ms)
+    interrupts = settings.queue.mode is QueueMode.INTERRUPT
+    return Rules(policy, settings.session.scope, settings.queue.settle_ms, interrupts)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from channels.normalized import Incoming
+from channels.normalized import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
@@ -29,6 +29,7 @@ class Outcome(StrEnum):
     """What became of a message at the door. After any of these the platform may be told "received"."""
 
     QUEUED = "queued"
+    AMENDED = "amended"
     CONTROL = "control"
     DUPLICATE = "duplicate"
     TURNED_AWAY = "turned_away"
@@ -40,7 +41,12 @@ class Door(Protocol):
     """Where an adapter hands in what it heard."""
 
     async def accept(self, incoming: Incoming) -> Outcome:
-        """Return only after the bus has the message. Raises `BusUnavailable` (then do not acknowledge)."""
+        """Return only after the bus has the message, or the edit of one. Raises `BusUnavailable` (then do not
+        acknowledge)."""
+        ...
+
+    async def retract(self, retraction: Retraction) -> Outcome:
+        """A message was deleted: it is not answered, unless it is too late for that. Raises `BusUnavailable`."""
         ...
 
 

@@ -15,7 +15,8 @@ from channels import notices
 from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, admit
 from channels.bounding import fit
-from channels.normalized import Addressing, FileReference, Incoming
+from channels.normalized import Addressing, FileReference, Incoming, Retraction
+from channels.recollection import Recollection
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import (
     Attachment,
@@ -28,7 +29,7 @@ from gateway.contracts.messages import (
     ReplyKind,
     clipped,
 )
-from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, Scrubber, Verdict
+from gateway.contracts.ports import AccessBus, Amendment, Clock, DeliveryBus, IntakeBus, Scrubber, Verdict
 from gateway.limits import AUTHOR_NAME_CHARS_MAX, PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S
 from gateway.scrub import removed_secrets
 
@@ -54,9 +55,11 @@ class Intake:
         *,
         scope: SessionScope,
         settle_ms: int = 0,
+        interrupts: bool = False,
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
     ) -> None:
-        """`accepted` is told of each message that waits for a turn now."""
+        """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
+        running turn of its lane."""
         self._bus = bus
         self._access = access
         self._outbound = outbound
@@ -65,7 +68,9 @@ class Intake:
         self._policy = policy
         self._scope = scope
         self._settle_ms = settle_ms
+        self._interrupts = interrupts
         self._accepted = accepted
+        self._recollection = Recollection()
         self._is_closed = False
 
     def close(self) -> None:
@@ -73,32 +78,67 @@ class Intake:
         self._is_closed = True
 
     async def accept(self, incoming: Incoming) -> Outcome:
-        """Bring a message to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not acknowledge then."""
-        if not incoming.is_addressed or incoming.is_edit:
+        """Bring a message, or the edit of one, to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not
+        acknowledge then."""
+        if not incoming.is_addressed and not self._is_on_a_lane(incoming):
             return Outcome.IGNORED
-        if self._is_closed:
-            raise QueueFull("Trivet is stopping")
+        self._check_open()
         owner = SessionKey(incoming.channel, incoming.user_id)
         admittance = admit(owner, await self._access.role_of(owner), self._policy)
         if admittance is not Admittance.ADMITTED:
-            await self._turn_away(incoming, owner, admittance)
+            if not incoming.is_edit:
+                await self._turn_away(incoming, owner, admittance)
             return Outcome.REFUSED
+        if incoming.is_edit:
+            return await self._amend(incoming)
         message = self._message(incoming)
         kind = incoming.command.control if incoming.command else None
         return await (self._enqueue(message, incoming) if kind is None else self._control(message, kind))
 
+    async def retract(self, retraction: Retraction) -> Outcome:
+        """Take a deleted message off its lane. Raises `BusUnavailable`."""
+        self._check_open()
+        key = retraction.key(self._scope) or self._recollection.key_of(retraction.id)
+        if key is None or await self._bus.withdraw(key, retraction.id) is Amendment.TOO_LATE:
+            return Outcome.IGNORED
+        return Outcome.AMENDED
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise QueueFull("Trivet is stopping")
+
+    def _is_on_a_lane(self, incoming: Incoming) -> bool:
+        """An edit that takes the bot's name away is still one of a message that we have."""
+        return incoming.is_edit and self._recollection.key_of(incoming.id) is not None
+
+    async def _amend(self, incoming: Incoming) -> Outcome:
+        """Change what waits, or is being answered. Of a message that is neither, an edit makes nothing new: not
+        by calling the bot belatedly, and not by being a control command."""
+        is_control = incoming.command is not None and incoming.command.control is not None
+        if is_control or self._recollection.says_the_same(incoming):
+            return Outcome.IGNORED
+        message = self._message(incoming)
+        if await self._bus.amend(message) is Amendment.TOO_LATE:
+            return Outcome.IGNORED
+        self._recollection.keep(incoming, message.key)
+        return Outcome.AMENDED
+
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
-        admission = await self._bus.enqueue(message, settle_ms=max(self._settle_ms, settle_ms(incoming)))
+        settle = max(self._settle_ms, settle_ms(incoming))
+        admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts)
         match admission.verdict:
             case Verdict.ACCEPTED:
+                self._recollection.keep(incoming, message.key)
                 self._accepted(message.address)
                 return Outcome.QUEUED
             case Verdict.DUPLICATE:
+                self._recollection.keep(incoming, message.key)
                 return Outcome.DUPLICATE
             case Verdict.LANE_FULL:
                 await self._tell(incoming, message.key, "lane-full", notices.LANE_FULL)
                 return Outcome.TURNED_AWAY
             case Verdict.QUEUE_FULL:
+                await self._tell(incoming, message.key, "queue-full", notices.QUEUE_FULL)
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
 
     async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
@@ -154,7 +194,7 @@ class Intake:
             author_name=clipped(self._scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX),
             is_private=incoming.is_private,
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
-            received_at_ms=self._clock.now_ms(),
+            received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one
             attachments=tuple(self._attachment(found) for found in incoming.attachments),
             removed=self._removed(incoming.text, text),
         )

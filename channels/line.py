@@ -52,6 +52,7 @@ class Rules:
     access: AccessPolicy
     scope: SessionScope
     settle_ms: int = 0
+    interrupts: bool = False
 
 
 class Line:
@@ -72,6 +73,7 @@ class Line:
             rules.access,
             scope=rules.scope,
             settle_ms=rules.settle_ms,
+            interrupts=rules.interrupts,
             accepted=self._indicators.accepted,
         )
         courier = Courier(adapter, rooms.deliveries, rooms.clock, answering=self._indicators.answering)

@@ -20,7 +20,7 @@ from channels.adapter import Door, Outcome, QueueFull
 from channels.backoff import Backoff
 from channels.behind import Behind, room_of
 from channels.marks import Marks
-from channels.normalized import Incoming
+from channels.normalized import Incoming, Retraction
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable
 
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 WAITING_MAX: Final = 1_000
 SAVE_EVERY_S: Final = 2.0
+LAST_WORD_S: Final = 0.5  # somebody else may begin soon after: a bus that does not answer must not hold us up
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 30.0
 READ_TRIES_MAX: Final = 16  # some four minutes; a room that cannot be read for longer must not stay shut
@@ -68,8 +69,9 @@ class Source(Protocol[RawT]):
         """What was said in a room since its marks, oldest first. May raise `HistoryUnavailable`."""
         ...
 
-    async def understand(self, heard: Heard[RawT]) -> Incoming | None:
-        """The message if it is ours to answer. Raises `BusUnavailable`; anything else marks it as poisonous."""
+    async def understand(self, heard: Heard[RawT]) -> Incoming | Retraction | None:
+        """The message if it is ours to answer, or that one was deleted. Raises `BusUnavailable`; anything else
+        marks it as poisonous."""
         ...
 
     async def taken(self, incoming: Incoming) -> None:
@@ -136,7 +138,9 @@ class Listener(Generic[RawT]):
             await first_to_end(self._take_live(), self._catch_up(), self._keep_marks())
         finally:
             self.lost_touch()
-            await self._save()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORD_S):
+                    await self._save()
 
     # --- live messages
 
@@ -179,7 +183,7 @@ class Listener(Generic[RawT]):
     async def _let_control_through(self, waiting: _Waiting[RawT]) -> None:
         """It does not wait for the room's history. The mark stays: others of the room have not been taken yet."""
         incoming = await self._understood(waiting.heard)
-        if incoming is not None and incoming.is_control:
+        if isinstance(incoming, Incoming) and incoming.is_control:
             await self._accept(waiting.heard, incoming)
             _done(waiting)
 
@@ -275,7 +279,7 @@ class Listener(Generic[RawT]):
 
     # --- one message
 
-    async def _understood(self, heard: Heard[RawT]) -> Incoming | None:
+    async def _understood(self, heard: Heard[RawT]) -> Incoming | Retraction | None:
         try:
             return await self._source.understand(heard)
         except BusUnavailable:
@@ -285,9 +289,11 @@ class Listener(Generic[RawT]):
             log.exception("%s: message %s is skipped: it cannot be understood", self._name, heard.message_id)
             return None
 
-    async def _accept(self, heard: Heard[RawT], incoming: Incoming | None) -> Outcome | None:
+    async def _accept(self, heard: Heard[RawT], incoming: Incoming | Retraction | None) -> Outcome | None:
         if incoming is None:
             return None
+        if isinstance(incoming, Retraction):
+            return await self._door.retract(incoming)
         if heard.message_id:
             self._marks.meet(heard.place, heard.message_id)
         if self._marks.has_unrecorded_place:

@@ -42,7 +42,6 @@ class IgnoreReason(StrEnum):
     OTHER_BOT = "other_bot"
     AUTOMATIC_FORWARD = "automatic_forward"
     NOT_AN_EDIT = "not_an_edit"
-    DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +129,20 @@ class Incoming:
     def key(self, scope: SessionScope) -> SessionKey:
         """The lane of this message under the configured scope."""
         return SessionKey.scoped(self.channel, self.user_id, self.place, scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Retraction:
+    """A message was deleted. `id` is the one its `Incoming` had; some platforms do not say whose it was."""
+
+    id: str
+    channel: str
+    place: tuple[str, ...]
+    user_id: str = ""
+
+    def key(self, scope: SessionScope) -> SessionKey | None:
+        """The lane it was said in, None if nobody knows the author."""
+        return SessionKey.scoped(self.channel, self.user_id, self.place, scope) if self.user_id else None
 
 
 def find_command(text: str) -> Command | None:

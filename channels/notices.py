@@ -10,6 +10,10 @@ LANE_FULL: Final = (
     f"You have {LANE_MESSAGES_MAX} messages waiting for an answer, so I did not take this one. "
     "Please send it again when I have caught up, or say /stop to drop what waits."
 )
+QUEUE_FULL: Final = (
+    "I have more to answer than I can take in at the moment. Your message is not lost: I take it up as soon as "
+    "there is room, so there is no need to send it again."
+)
 STRANGER_IN_GROUP: Final = (
     "I do not know you yet. Write me a direct message, and I will tell you how an admin can let you in."
 )

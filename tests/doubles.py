@@ -68,6 +68,7 @@ class MemoryBus:
     queued: list[InboundMessage] = field(default_factory=list)
     controls: list[ControlRequest] = field(default_factory=list)
     settled_ms: list[int] = field(default_factory=list)
+    interrupted: list[str] = field(default_factory=list)
     positions: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     codes: dict[str, str] = field(default_factory=dict)
@@ -94,6 +95,8 @@ class MemoryBus:
                 return Admission(Verdict.DUPLICATE)
             self.queued.append(message)
             self.settled_ms.append(settle_ms)
+            if interrupts:
+                self.interrupted.append(message.id)
         return Admission(self.verdict, len(self.queued))
 
     async def amend(self, message: InboundMessage) -> Amendment:

@@ -18,7 +18,9 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from channels.discord import limits
+from channels.discord.hearing import DiscordEvent, heard_deletion, heard_edit_of, heard_of
 from channels.discord.left_session import LeftSession
+from channels.listening import Heard
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +45,15 @@ async def _named_gateway(api_base: str) -> str:
 
 
 class GatewayClient(discord.Client):
-    """One session with the gateway. `heard` gets each message, `began` is told of each session that is not a
+    """One session with the gateway. `heard` gets each event, `began` is told of each session that is not a
     resume, before any message of it is heard."""
 
     def __init__(
-        self, *, heard: Callable[[discord.Message], None], began: Callable[[], None], silence_s: float
+        self,
+        *,
+        heard: Callable[[Heard[DiscordEvent]], object],
+        began: Callable[[], None],
+        silence_s: float,
     ) -> None:
         """After `silence_s` without a frame the SDK takes the link for dead and resumes on a new one."""
         super().__init__(
@@ -97,7 +103,19 @@ class GatewayClient(discord.Client):
 
     async def on_message(self, message: discord.Message) -> None:
         """Nothing is awaited here: the SDK makes a task of each event, and their order is the order of messages."""
-        self._heard(message)
+        self._heard(heard_of(message))
+
+    async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
+        edit = heard_edit_of(payload.message)
+        if edit is not None:
+            self._heard(edit)
+
+    async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:
+        self._heard(heard_deletion(payload.channel_id, payload.message_id, is_direct=payload.guild_id is None))
+
+    async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
+        for message_id in sorted(payload.message_ids):
+            self._heard(heard_deletion(payload.channel_id, message_id, is_direct=payload.guild_id is None))
 
     async def on_connect(self) -> None:
         """READY. The SDK calls itself ready only a second later, and has handed out messages by then."""

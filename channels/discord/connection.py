@@ -21,13 +21,14 @@ from channels.backoff import Backoff
 from channels.discord import limits
 from channels.discord.client import GatewayClient, point_at
 from channels.discord.errors import INTENT_MISSING, REJECTED
-from channels.discord.history import History, direct_place
+from channels.discord.hearing import DiscordEvent, direct_place
+from channels.discord.history import History
 from channels.discord.left_session import left_session, unheard_direct_words
-from channels.discord.normalize import DiscordIdentity, DiscordMessage
+from channels.discord.normalize import DiscordIdentity
 from channels.discord.snowflakes import ORDER, snowflake_at
-from channels.discord.source import DiscordSource, heard_of
+from channels.discord.source import DiscordSource
 from channels.leases import while_holding
-from channels.listening import Listener
+from channels.listening import LAST_WORD_S, Heard, Listener
 from channels.marks import Marks
 from channels.threads import Threads
 from channels.together import first_to_end
@@ -181,7 +182,9 @@ class Connection:
                 await asyncio.sleep(limits.SESSION_RECORD_EVERY_S)
                 known = await self._record(client, me, known)
         finally:
-            await self._record(client, me, known)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORD_S):
+                    await self._record(client, me, known)
 
     async def _record(self, client: GatewayClient, me: DiscordIdentity, known: str) -> str:
         record = client.session.as_text() if client.session else known
@@ -209,12 +212,12 @@ class _Events:
     """Passes the events of a client to its listener, which exists only after the login."""
 
     def __init__(self) -> None:
-        self.listener: Listener[DiscordMessage] | None = None
+        self.listener: Listener[DiscordEvent] | None = None
         self._has_begun = False
 
-    def heard(self, message: discord.Message) -> None:
+    def heard(self, event: Heard[DiscordEvent]) -> None:
         if self.listener is not None:
-            self.listener.hear(heard_of(message))
+            self.listener.hear(event)
 
     def began(self) -> None:
         """A further session that is no resume: what was said in between is in the history only."""

@@ -15,19 +15,13 @@ import discord
 
 from channels.discord import limits
 from channels.discord.client import GatewayClient
+from channels.discord.hearing import DIRECT
 from channels.discord.snowflakes import snowflake_at
 from channels.listening import HistoryUnavailable
 from channels.marks import Marks
 from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
-
-_DIRECT = "@"
-
-
-def direct_place(channel_id: int) -> str:
-    """The place of a direct chat, as marks name it."""
-    return f"{_DIRECT}{channel_id}"
 
 
 class History:
@@ -65,8 +59,8 @@ class History:
             raise HistoryUnavailable(type(error).__name__) from error
 
     async def _channel(self, room: str) -> discord.abc.Messageable | None:
-        if room.startswith(_DIRECT):
-            return self._client.get_partial_messageable(int(room.removeprefix(_DIRECT)))
+        if room.startswith(DIRECT):
+            return self._client.get_partial_messageable(int(room.removeprefix(DIRECT)))
         channel = self._client.get_channel(int(room)) or await self._client.fetch_channel(int(room))
         return channel if isinstance(channel, discord.abc.Messageable) else None
 
@@ -92,7 +86,7 @@ class History:
     def _unlisted(self) -> list[str]:
         """Places of our marks that no guild lists, the most recent first: direct chats, archived threads."""
         places = reversed(self._marks.places)
-        return [place for place in places if place.startswith(_DIRECT) or self._client.get_channel(int(place)) is None]
+        return [place for place in places if place.startswith(DIRECT) or self._client.get_channel(int(place)) is None]
 
     def _mark(self, place: str) -> int:
         oldest = snowflake_at(self._clock.now_ms() - limits.HISTORY_AGE_MAX_S * 1000)

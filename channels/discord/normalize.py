@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from channels.discord.address import DiscordTarget, make_target
-from channels.normalized import Addressing, FileReference, Ignored, IgnoreReason, Incoming, find_command, without
+from channels.normalized import (
+    Addressing,
+    FileReference,
+    Ignored,
+    IgnoreReason,
+    Incoming,
+    Retraction,
+    find_command,
+    without,
+)
 from channels.raw import canonical
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind
@@ -78,6 +87,19 @@ class DiscordMessage:
     user_names: Mapping[str, str] = field(default_factory=dict)
     role_names: Mapping[str, str] = field(default_factory=dict)
     channel_names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordDeletion:
+    """What MESSAGE_DELETE says: not who wrote the message, nor who deleted it."""
+
+    channel_id: str
+    message_id: str
+
+
+def retraction_of(deletion: DiscordDeletion, me: DiscordIdentity) -> Retraction:
+    """Whose message it was is for intake to remember."""
+    return Retraction(f"{me.channel}:{me.user_id}:{deletion.channel_id}:{deletion.message_id}", me.channel, ())
 
 
 def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignored:

@@ -6,24 +6,14 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-import discord
-
-from channels.discord.history import History, direct_place
-from channels.discord.lifting import lift
-from channels.discord.normalize import DiscordIdentity, DiscordMessage, normalize
+from channels.discord.hearing import DiscordEvent, heard_of
+from channels.discord.history import History
+from channels.discord.normalize import DiscordDeletion, DiscordIdentity, DiscordMessage, normalize, retraction_of
 from channels.listening import Heard
-from channels.normalized import Ignored, Incoming
+from channels.normalized import Ignored, Incoming, Retraction
 from channels.threads import Threads
 
 log = logging.getLogger(__name__)
-
-
-def heard_of(message: discord.Message) -> Heard[DiscordMessage]:
-    """A live message, or one of the history."""
-    role = message.guild.self_role if message.guild else None
-    lifted = lift(message, str(role.id) if role else None)
-    place = lifted.channel_id if lifted.guild_id else direct_place(message.channel.id)
-    return Heard(place, lifted.id, lifted)
 
 
 class DiscordSource:
@@ -37,11 +27,13 @@ class DiscordSource:
     async def rooms(self) -> Sequence[str]:
         return await self._history.rooms()
 
-    async def missed(self, room: str) -> AsyncIterator[Heard[DiscordMessage]]:
+    async def missed(self, room: str) -> AsyncIterator[Heard[DiscordEvent]]:
         for message in await self._history.missed(room):
             yield heard_of(message)
 
-    async def understand(self, heard: Heard[DiscordMessage]) -> Incoming | None:
+    async def understand(self, heard: Heard[DiscordEvent]) -> Incoming | Retraction | None:
+        if isinstance(heard.raw, DiscordDeletion):
+            return retraction_of(heard.raw, self._me)
         understood = normalize(await self._with_ownership(heard.raw), self._me)
         if isinstance(understood, Ignored):
             log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)

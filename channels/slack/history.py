@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
@@ -19,16 +18,13 @@ from channels.listening import Heard, HistoryUnavailable
 from channels.marks import Marks, Order
 from channels.raw import Raw
 from channels.slack import limits
-from channels.slack.errors import api_word, delivery_error
-from gateway.contracts.errors import RateLimited
+from channels.slack.errors import delivery_error
+from gateway.contracts.errors import OutcomeUnknown, RateLimited, SendFailed
 from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
 
 _TYPES: Final = "im,mpim,public_channel,private_channel"
-_SKIPPED: Final = frozenset({"channel_not_found", "not_in_channel", "thread_not_found", "is_archived", "missing_scope"})
-"""Answers that concern one place, or a permission we were not given: the others are read all the same."""
-
 Json = dict[str, Any]
 
 
@@ -114,21 +110,32 @@ class History:
             if not page.get("has_more") or not messages or len(news) < len(messages):
                 break
             latest = messages[-1]["ts"]
+        else:
+            log.warning("slack: of what was missed in %s only the newest %d are read", channel_id, len(fresh))
         for thread_ts in sorted(moved, key=ts_order)[-limits.HISTORY_THREADS_MAX :]:
             fresh += await self._replies(channel_id, thread_ts)
         return _unique(fresh)
 
     async def _replies(self, channel_id: str, thread_ts: str) -> list[Json]:
         mark = self._mark(f"{channel_id}/{thread_ts}")
-        page = await self._call(
-            self._client.conversations_replies,
-            channel=channel_id,
-            ts=thread_ts,
-            oldest=_text(mark),
-            limit=limits.HISTORY_PAGE,
-        )
-        messages: Iterable[Json] = page.get("messages", ())
-        return [message for message in messages if message["ts"] != thread_ts and ts_order(message["ts"]) > mark]
+        fresh: list[Json] = []
+        cursor = ""
+        for _ in range(limits.HISTORY_PAGES_MAX):
+            page = await self._call(
+                self._client.conversations_replies,
+                channel=channel_id,
+                ts=thread_ts,
+                oldest=_text(mark),
+                limit=limits.HISTORY_PAGE,
+                cursor=cursor or None,
+            )
+            messages: Iterable[Json] = page.get("messages", ())
+            fresh += [each for each in messages if each["ts"] != thread_ts and ts_order(each["ts"]) > mark]
+            cursor = _next_cursor(page)
+            if not cursor:
+                return fresh
+        log.warning("slack: of what was missed in thread %s only the oldest %d are read", thread_ts, len(fresh))
+        return fresh
 
     def _threads_heard(self, channel_id: str) -> Iterable[str]:
         for place in self._marks.places:
@@ -147,18 +154,18 @@ class History:
         return self._clock.now_ms() // 1000 - limits.HISTORY_AGE_MAX_S, 0
 
     async def _call(self, call: Callable[..., Awaitable[AsyncSlackResponse]], **arguments: Any) -> Json:
-        """The answer's fields; nothing for a place that cannot be read."""
+        """The answer's fields; nothing where the answer is no, to one place or for want of a permission."""
         for _ in range(limits.HISTORY_RATE_LIMITS_MAX):
             try:
                 answer = await call(**arguments)
                 return answer.data if isinstance(answer.data, dict) else {}
             except Exception as error:
-                if isinstance(error, SlackApiError) and api_word(error) in _SKIPPED:
-                    log.warning("slack: a place is not read back: %s", api_word(error))
-                    return {}
                 refusal = delivery_error(error)
-                if not isinstance(refusal, RateLimited):
+                if isinstance(refusal, SendFailed | OutcomeUnknown):
                     raise HistoryUnavailable(str(refusal)) from error
+                if not isinstance(refusal, RateLimited):
+                    log.warning("slack: a place is not read back: %s", refusal)
+                    return {}
                 await asyncio.sleep(refusal.retry_after_s)
         raise HistoryUnavailable("rate limited again and again")
 

@@ -16,13 +16,12 @@ CONNECT_TIMEOUT_S: Final = 20.0
 PING_EVERY_S: Final = 5.0
 WATCH_EVERY_S: Final = 1.0
 DEAD_AFTER_S: Final = 12.0  # the SDK looks every ping; what it has not mended by then we build anew
-HELLO_WITHIN_S: Final = 10.0
 RETRY_FIRST_S: Final = 1.0
 RETRY_CAP_S: Final = 60.0
 
 HISTORY_PAGE: Final = 100
 HISTORY_PAGES_MAX: Final = 5
-HISTORY_PLACES_MAX: Final = 40  # Tier 3 allows some 50 calls a minute, and live messages wait meanwhile
+HISTORY_PLACES_MAX: Final = 1_000  # Tier 3 allows some 50 calls a minute; what is not behind goes on meanwhile
 HISTORY_THREADS_MAX: Final = 20  # in one channel
 HISTORY_RATE_LIMITS_MAX: Final = 3
 HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over

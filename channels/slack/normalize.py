@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from channels.normalized import Addressing, FileReference, Ignored, IgnoreReason, Incoming, find_command, without
+from channels.normalized import (
+    Addressing,
+    FileReference,
+    Ignored,
+    IgnoreReason,
+    Incoming,
+    Retraction,
+    find_command,
+    without,
+)
 from channels.raw import Raw, canonical, integer, mapping, mappings, text
 from channels.slack.address import SlackTarget, make_target
 from gateway.contracts.ids import ReplyAddress
@@ -50,7 +59,7 @@ class SlackIdentity:
 
 def normalize(
     raw: object, me: SlackIdentity, *, takes_part: TakesPart, names: Mapping[str, str] | None = None
-) -> Incoming | Ignored:
+) -> Incoming | Retraction | Ignored:
     """Read one `event_callback` payload (the outer object that holds `event`).
 
     `names` are the display names known for user ids; unknown users appear by id.
@@ -60,7 +69,7 @@ def normalize(
     if event.get("type") not in ("message", "app_mention"):
         return Ignored(IgnoreReason.UNSUPPORTED)
     if event.get("subtype") == "message_deleted":
-        return Ignored(IgnoreReason.DELETED)
+        return _deletion(event, payload, me)
     if event.get("subtype") == "message_changed":
         return _edit(event, payload, me, takes_part, names or {})
     return _message(event, payload, me, takes_part, names or {})
@@ -108,10 +117,30 @@ def _edit(
     text that differs."""
     message, previous = mapping(event.get("message")), mapping(event.get("previous_message"))
     edited_at_ms = _ms(text(mapping(message.get("edited")).get("ts")))
-    if edited_at_ms is None or message.get("text") == previous.get("text"):
+    by_author = text(mapping(message.get("edited")).get("user")) in ("", text(message.get("user")))
+    if edited_at_ms is None or not by_author or message.get("text") == previous.get("text"):
         return Ignored(IgnoreReason.NOT_AN_EDIT)
     inner = {**message, "channel": event.get("channel"), "channel_type": event.get("channel_type")}
     return _message(inner, payload, me, takes_part, names, edited_at_ms=edited_at_ms)
+
+
+def _deletion(event: Raw, payload: Raw, me: SlackIdentity) -> Retraction | Ignored:
+    """`deleted_ts` is the message; what it was stands in `previous_message`."""
+    previous = mapping(event.get("previous_message"))
+    reason = _reason_to_ignore(previous, me)
+    if reason:
+        return Ignored(reason)
+    channel, ts = text(event.get("channel")), text(event.get("deleted_ts"))
+    user = text(previous.get("user"))
+    if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or _ms(ts) is None:
+        return Ignored(IgnoreReason.MALFORMED)
+    is_private = event.get("channel_type") == "im" or channel.startswith("D")
+    return Retraction(
+        id=f"{me.channel}:{me.account}:{channel}:{ts}",
+        channel=me.channel,
+        place=_place(channel, _thread(previous), is_private=is_private),
+        user_id=_person(previous, payload, me),
+    )
 
 
 def _message(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from channels.listening import Heard, Listener
-from channels.normalized import Ignored, Incoming
+from channels.normalized import Ignored, Incoming, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
 from channels.slack.history import History, place_of
@@ -18,6 +18,7 @@ from channels.threads import Threads
 log = logging.getLogger(__name__)
 
 _MESSAGES: Final = frozenset({"message", "app_mention"})
+_CHANGES: Final = frozenset({"message_changed", "message_deleted"})
 
 
 class SlackSource:
@@ -45,7 +46,7 @@ class SlackSource:
         for heard in await self._history.missed(room):
             yield heard
 
-    async def understand(self, heard: Heard[Raw]) -> Incoming | None:
+    async def understand(self, heard: Heard[Raw]) -> Incoming | Retraction | None:
         understood = await self._normalized(heard.raw)
         if isinstance(understood, Ignored):
             log.debug("slack: message %s ignored: %s", heard.message_id, understood.reason)
@@ -58,11 +59,11 @@ class SlackSource:
         if target.thread_ts and not incoming.is_private:
             await self._threads.join(target.channel, target.thread_ts)
 
-    async def _normalized(self, payload: Raw) -> Incoming | Ignored:
+    async def _normalized(self, payload: Raw) -> Incoming | Retraction | Ignored:
         if "command" in payload:
             return normalize_slash(payload, self._me)
         event = mapping(payload.get("event"))
-        thread_ts = text(event.get("thread_ts"))
+        thread_ts = text(_spoken(event).get("thread_ts"))
         takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
         return normalize(payload, self._me, takes_part=lambda channel, thread: takes_part)
 
@@ -74,4 +75,11 @@ def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:
     ts, channel_id = text(event.get("ts")), text(event.get("channel"))
     if event.get("type") not in _MESSAGES or not ts or not channel_id:
         return None
+    if event.get("subtype") in _CHANGES:  # they have a time of their own and stand in no history
+        return Heard(place_of(channel_id, _spoken(event)), "", body)
     return Heard(place_of(channel_id, event), ts, body)
+
+
+def _spoken(event: Raw) -> Raw:
+    """The message that an event is about."""
+    return mapping(event.get("message")) or mapping(event.get("previous_message")) or event

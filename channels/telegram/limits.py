@@ -26,5 +26,5 @@ CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 64
 
-ALLOWED_UPDATES: Final = ("message",)
+ALLOWED_UPDATES: Final = ("message", "edited_message")
 """Always sent: the server remembers the list of whoever asked last."""

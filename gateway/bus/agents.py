@@ -28,7 +28,7 @@ class AgentBus:
         self._pool = pool
         self._keys = keys
         self._holdings = Holdings()
-        self._lanes = Lanes(scripts, pool, keys, self._holdings, turns_max=turns_max)
+        self._lanes = Lanes(line, pool, keys, scripts, self._holdings, turns_max=turns_max)
         self._control = ControlLane(line, pool, keys)
         self._publisher = Publisher(line, keys)
         self.leases = Leases(line, keys, scripts, self._holdings)
@@ -50,6 +50,9 @@ class AgentBus:
         return await self._lanes.claim(
             worker, lanes_max=lanes_max, messages_max=messages_max, attempts_max=attempts_max
         )
+
+    async def finish_dead(self, message: InboundMessage) -> None:
+        await self._lanes.finish_dead(message)
 
     async def wait_for_work(self, *, timeout_s: float) -> None:
         await self._lanes.wait_for_work(timeout_s=timeout_s)

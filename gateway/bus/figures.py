@@ -80,7 +80,7 @@ class Operator:
         if message is None:
             return False
         arguments = (entry_id, lane_handle(message.key), encode(message))
-        return bool(await self._scripts.run("retry_dead", (self._keys.dead_letters,), arguments))
+        return bool(await self._scripts.run("retry_dead", (self._keys.dead_letters, self._keys.untold), arguments))
 
     async def drop_dead(self, entry_id: str) -> bool:
         """Forget a dead letter. False: there is none with this id."""

@@ -86,6 +86,10 @@ class ShardKeys:
     def dead_letters(self) -> str:
         return self._named("dlq")
 
+    @property
+    def untold(self) -> str:
+        return self._named("untold")
+
     def seen(self, bucket: str) -> str:
         return self._named(f"dd:{bucket}")
 
@@ -205,6 +209,7 @@ DECLARED: Final = (
     KeyKind("fence", "string", _PERMANENT, "lanes", "the last fencing token; only grows"),
     KeyKind("wake", "list", _DRAINS, "lanes", "at most one token that wakes one idle worker"),
     KeyKind("dlq", "stream", _PERMANENT, "lanes", "dead letters with reason, newest DEAD_LETTERS_MAX"),
+    KeyKind("untold", "zset", _DRAINS, "lanes", "dead letters whose authors do not know yet, by time in ms"),
     KeyKind(r"dd:\d+", "set", _EXPIRES, "intake", "digests of accepted message ids, per DEDUPE_BUCKET_H"),
     KeyKind("wk", "zset", _DRAINS, "leases", "worker -> end of its lease in ms"),
     KeyKind("wl:.+", "zset", _DRAINS, "leases", "handles of the lanes a worker owns, by fence"),

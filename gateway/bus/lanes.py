@@ -14,7 +14,7 @@ from typing import Any, Final
 from gateway.bus.holdings import Holdings
 from gateway.bus.keys import HANDLE_SEPARATOR, ShardKeys, lane_handle
 from gateway.bus.lanescripts import LaneScripts
-from gateway.bus.line import Word
+from gateway.bus.line import Line, Word
 from gateway.bus.outbound import reply_arguments
 from gateway.bus.pool import Pool
 from gateway.contracts.envelope import decode_inbound
@@ -32,8 +32,9 @@ class Lanes:
     """Claim, commit and what lies between. `turns_max`: turns at a time over all workers, 0 for any number."""
 
     def __init__(
-        self, scripts: LaneScripts, pool: Pool, keys: ShardKeys, holdings: Holdings, *, turns_max: int
+        self, line: Line, pool: Pool, keys: ShardKeys, scripts: LaneScripts, holdings: Holdings, *, turns_max: int
     ) -> None:
+        self._line = line
         self._scripts = scripts
         self._pool = pool
         self._keys = keys
@@ -41,12 +42,14 @@ class Lanes:
         self._turns_max = turns_max
         self._claiming = asyncio.Lock()
         self._unsettled: list[Claim] = []
+        self._dead_entries: dict[str, bytes] = {}
 
     async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
         """Lease up to `lanes_max` ready lanes; an empty batch when nothing is ready or the lease is lost.
 
         A lane that failed runs again whole; on its last try its head runs alone. A message that failed
-        `attempts_max` times is in `dead`, once, and in the dead letters; the rest of its lane goes on.
+        `attempts_max` times is in `dead` and in the dead letters, and the rest of its lane goes on; until
+        `finish_dead` it is in the `dead` of another claim every DEAD_TOLD_WITHIN_S.
         """
         keys = self._keys
         # One at a time: what a claim may give again depends on what the one before was answered.
@@ -54,7 +57,7 @@ class Lanes:
             await self._settle(worker)
             answer = await self._scripts.run(
                 "claim",
-                (keys.workers, keys.fence, keys.dead_letters),
+                (keys.workers, keys.fence, keys.dead_letters, keys.untold),
                 (
                     *(worker, self._holdings.known_fence(worker)),
                     *(lanes_max, messages_max, attempts_max, self._turns_max),
@@ -70,8 +73,14 @@ class Lanes:
         return ClaimBatch(
             claims=tuple(claims),
             next_due_s=None if next_due_ms < 0 else next_due_ms / 1000,
-            dead=tuple(message for envelope in dead if (message := _decoded(envelope)) is not None),
+            dead=tuple([message for row in dead if (message := await self._dead(row)) is not None]),
         )
+
+    async def finish_dead(self, message: InboundMessage) -> None:
+        """The author of a message that a claim found dead was told; before, others are asked to do it."""
+        entry = self._dead_entries.pop(message.id, None)
+        if entry is not None:
+            await self._line.call("ZREM", self._keys.untold, entry)
 
     async def wait_for_work(self, *, timeout_s: float) -> None:
         """Return when a lane may be ready, at the latest after `timeout_s` or BUS_WAIT_MAX_S."""
@@ -126,6 +135,16 @@ class Lanes:
             messages.append(message)
         self._holdings.grow(lease.worker, lane, lease.fence, len(messages))
         return tuple(messages)
+
+    async def _dead(self, row: Sequence[bytes]) -> InboundMessage | None:
+        """A message whose author is to be told, None for what has no author that we can read."""
+        entry, envelope = row
+        message = _decoded(envelope)
+        if message is None:
+            await self._line.call("ZREM", self._keys.untold, entry)
+            return None
+        self._dead_entries[message.id] = entry
+        return message
 
     async def _readable(self, worker: str, row: Sequence[Any]) -> Claim | None:
         """The claim up to the first message that we cannot read, or None if that is the first of all: then the

@@ -17,6 +17,7 @@ from gateway.bus.keys import DEDUPE_BUCKETS
 from gateway.limits import (
     CONTROL_REQUESTS_MAX,
     DEAD_LETTERS_MAX,
+    DEAD_TOLD_WITHIN_S,
     DEDUPE_BUCKET_H,
     LEDGER_TTL_S,
     RECEIPTS_MAX,
@@ -32,6 +33,7 @@ _PAUSE_MEMORY_S: Final = 60  # a bucket that was paused must not come back full 
 _NUMBERS: Final = {
     "CONTROL_REQUESTS_MAX": CONTROL_REQUESTS_MAX,
     "DEAD_LETTERS_MAX": DEAD_LETTERS_MAX,
+    "DEAD_TOLD_WITHIN_MS": int(DEAD_TOLD_WITHIN_S * 1000),
     "DEDUPE_BUCKETS": DEDUPE_BUCKETS,
     "DEDUPE_BUCKET_MS": DEDUPE_BUCKET_H * _HOUR_MS,
     "DUE_LANES_MAX": _DUE_LANES_MAX,

@@ -184,7 +184,12 @@ class LaneBus(Protocol):
 
     async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
         """Lease up to `lanes_max` ready lanes. A message whose run failed `attempts_max` times goes to
-        the dead letters and is returned in `dead` (once), so that its author can be told."""
+        the dead letters and is returned in `dead`, so that its author can be told, until `finish_dead`."""
+        ...
+
+    async def finish_dead(self, message: InboundMessage) -> None:
+        """The author of a message that a claim found dead was told. Until then, should this worker die,
+        the claim of another one finds it again."""
         ...
 
     async def wait_for_work(self, *, timeout_s: float) -> None:

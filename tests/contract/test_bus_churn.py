@@ -58,6 +58,8 @@ class Churn:
         """Claim, and let chance end each run; how many there were."""
         self._make_due()
         batch = await self._bus.lanes.claim(worker, lanes_max=8, messages_max=3, attempts_max=3)
+        for item in batch.dead:
+            await self._bus.lanes.finish_dead(item)
         for claim in batch.claims:
             self.turns += 1
             await self._end(claim)

@@ -212,7 +212,7 @@ async def test_after_an_outage_the_others_get_time_to_say_that_they_live(
     (claim,) = (await bus.lanes.claim("w2", lanes_max=1, messages_max=1, attempts_max=4)).claims
     for worker in ("w1", "w2"):
         await bus.lanes.beat(worker, lease_ttl_s=-1)
-    ends = set()
+    ends: set[float] = set()
     async with Worker().pulse(bus, valkey_url):
         while len(ends) < 4:  # the first beat, and three more with a valid lease
             ends.add(raw_redis.zscore("{q0}:wk", "w1"))

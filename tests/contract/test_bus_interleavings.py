@@ -136,6 +136,8 @@ class Interleavings(RuleBasedStateMachine):
             )
         )
         assert list(batch.dead) == dead
+        for item in batch.dead:
+            self.runner.run(self.bus.lanes.finish_dead(item))
         assert [claim.key for claim in batch.claims] == [lane.key for lane in leased]
         for lane, claim in zip(leased, batch.claims, strict=True):
             assert list(claim.messages) == lane.mailbox[: lane.in_work]

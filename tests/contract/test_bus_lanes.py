@@ -263,6 +263,37 @@ async def kill_by_attempts(bus: RedisBus, poison: InboundMessage) -> None:
     assert await claim_all(bus) == []
 
 
+async def test_the_author_of_a_dead_message_is_told_even_if_the_first_to_hear_of_it_dies(
+    bus: RedisBus, raw_redis: Any
+) -> None:
+    """After a while the claim of another worker finds it again, once per while, until somebody has told him."""
+
+    async def dead(worker: str, *, is_later: bool) -> tuple[InboundMessage, ...]:
+        if is_later and (untold := raw_redis.zrange("{q0}:untold", 0, -1)):
+            raw_redis.zadd("{q0}:untold", dict.fromkeys(untold, 1))
+        return (await bus.lanes.claim(worker, lanes_max=10, messages_max=20, attempts_max=4)).dead
+
+    await kill_by_attempts(bus, message(1))
+    assert await dead("w2", is_later=False) == ()
+    assert await dead("w2", is_later=True) == (message(1),)
+    assert await dead("w1", is_later=False) == ()
+    await bus.lanes.finish_dead(message(1))
+    assert await dead("w1", is_later=True) == ()
+    assert len(await bus.operator.dead_letters(10)) == 1
+
+
+async def test_a_dead_letter_that_was_dropped_or_retried_is_told_to_nobody(bus: RedisBus, raw_redis: Any) -> None:
+    for number in (1, 2):
+        await kill_by_attempts(bus, message(number))
+    second, first = await bus.operator.dead_letters(10)
+    assert await bus.operator.drop_dead(first.entry_id)
+    assert await bus.operator.retry_dead(second.entry_id)
+    raw_redis.zadd("{q0}:untold", {first.entry_id: 1})
+    batch = await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)
+    assert batch.dead == ()
+    assert not raw_redis.exists("{q0}:untold")
+
+
 async def test_dead_letters_are_listed_the_newest_first(bus: RedisBus, raw_redis: Any) -> None:
     await kill_by_attempts(bus, message(1))
     await kill_by_attempts(bus, message(2))

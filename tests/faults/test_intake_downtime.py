@@ -5,10 +5,12 @@ On the emulated platforms, with the real client libraries and a real server that
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import Person, Place
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, until_delivered
 from tests.parts.towns import Town, discord_town, town
 from tests.parts.waiting import until
 
@@ -100,3 +102,62 @@ async def test_a_failed_resume_loses_no_group_that_goes_on_talking(bus: RedisBus
         await until(lambda: stage.gateway.identified > identified)
         await stage.say(town.ann.id, town.group.id, "three", mention_bot=True)
         assert await town.until_answers(3, town.group) == ["echo: one", "echo: two", "echo: three"]
+
+
+async def test_strangers_who_speak_while_nobody_listens_are_answered(town: Town, bus: RedisBus) -> None:
+    """Discord cannot be asked for its direct chats; its gateway remembers for some minutes who wrote in one."""
+    async with EchoAgent(bus).at_work():
+        async with town.line(bus):
+            await town.stage.say(town.ann.id, town.dm(town.ann).id, "before")
+            await town.until_answers(1)
+            await until_delivered(bus, town.platform)
+        people = strangers(town, "Cleo", "Dan")
+        await say_hello(town, people)
+        async with town.line(bus):
+            await until_greeted(town, people)
+            await town.stays_silent(3)
+
+
+async def test_a_full_queue_keeps_every_message_and_says_so(town: Town, valkey_url: str) -> None:
+    """Who comes when there is no room is told that he waits, and is answered when there is."""
+    bus = await open_bus(valkey_url, queue_messages_max=1)
+    try:
+        agent, thought = EchoAgent(bus), asyncio.Event()
+        agent.think_until(thought)
+        people = [(town.ann, town.dm(town.ann)), (town.ben, town.dm(town.ben)), *strangers(town, "Cleo")]
+        async with agent.at_work(), town.line(bus):
+            await say_hello(town, people[:1])
+            await until(lambda: bool(agent.heard))
+            await say_hello(town, people[1:])
+            for _, dm in people[1:]:
+                await until(lambda dm=dm: any("not lost" in text for text in town.texts(dm)))  # type: ignore[misc]
+            thought.set()
+            for person, dm in people:
+                await until(lambda dm=dm, person=person: f"echo: hello from {person.name}" in town.texts(dm))  # type: ignore[misc]
+            told = [text for _, dm in people for text in town.texts(dm) if "not lost" in text]
+            answered = [text for _, dm in people for text in town.texts(dm) if text.startswith("echo")]
+            assert (len(told), len(answered)) == (2, 3)
+    finally:
+        await bus.close()
+
+
+async def test_an_emptied_server_brings_back_no_old_talk(town: Town, bus: RedisBus, raw_redis: Any) -> None:
+    """Marks and offsets are gone. Telegram still has what nobody confirmed; the others begin anew."""
+    dm = town.dm(town.ann)
+    async with EchoAgent(bus).at_work() as agent:
+        async with town.line(bus):
+            for text in ("one", "two"):
+                await town.stage.say(town.ann.id, dm.id, text)
+            await town.until_answers(2, dm)
+            await until_delivered(bus, town.platform)
+        raw_redis.flushall()
+        await bus.lanes.register(agent.worker, lease_ttl_s=60.0)
+        await town.stage.say(town.ann.id, dm.id, "while it was emptied")
+        async with town.line(bus):
+            await town.stage.say(town.ann.id, dm.id, "after")
+            await until(lambda: "echo: after" in town.texts(dm))
+            heard = [str(message.text) for message in agent.heard]
+            assert heard.count("one") == 1
+            assert heard[-1] == "after"
+            if town.platform == "telegram":
+                assert "while it was emptied" in heard

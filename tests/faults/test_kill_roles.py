@@ -14,10 +14,9 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import Emulator
 from tests.parts.product import PLATFORMS, VALKEY, Chat, Product, running_product
-from tests.parts.waiting import PATIENCE_S, until
+from tests.parts.waiting import PATIENCE_S
 
 MID_TURN = 3  # of six chats: a platform that is still reconnecting after the test before may come later
 pytestmark = [
@@ -26,13 +25,6 @@ pytestmark = [
 ]  # processes start slowly on a busy machine
 THINKING = {"TRIVET_AGENT__MODEL": "demo/scripted@800ms"}
 _words = (f"word{number}z" for number in itertools.count())
-
-
-async def until_discord_hears(product: Product) -> None:
-    """A bot cannot list its direct chats: the very first word of a stranger, said while it is away, is lost."""
-    discord = product.stages["discord"]
-    assert isinstance(discord, DiscordEmulator)
-    await until(lambda: discord.gateway.is_connected)
 
 
 class Talk:
@@ -73,28 +65,9 @@ def talk(product: Product) -> Talk:
     return Talk([product.chat(platform, name) for platform in PLATFORMS for name in ("Ann", "Ben")])
 
 
-async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answers(product: Product, talk: Talk) -> None:
-    """All children end with their parent, and a new Trivet on the same directory takes up what was left."""
-    await until_discord_hears(product)
-    await talk.go_on()
-    await talk.until_answered()  # every chat is known from here on
-    await talk.go_on()
-    await product.until_running(MID_TURN)
-    orphans = await product.kill_supervisor()
-    assert len(orphans) == 4
-    _, alive = await asyncio.to_thread(psutil.wait_procs, orphans, timeout=PATIENCE_S)
-    assert alive == []
-    await talk.go_on()
-    await product.start()
-    await talk.until_answered()
-    await product.until_settled()
-    talk.assert_answered_once_and_in_order()
-
-
 @pytest.mark.parametrize("role", ["agent", "channels", VALKEY])
 async def test_a_killed_process_costs_no_message_and_doubles_no_answer(product: Product, talk: Talk, role: str) -> None:
     """Killed in the middle of turns, written to while it is away."""
-    await until_discord_hears(product)
     await talk.go_on()
     await product.until_running(MID_TURN)
     await talk.go_on()
@@ -106,6 +79,26 @@ async def test_a_killed_process_costs_no_message_and_doubles_no_answer(product: 
     await talk.until_answered()
     await product.until_settled()
     talk.assert_answered_once_and_in_order()
+
+
+async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answers(product: Product, talk: Talk) -> None:
+    """All children end with their parent, and a new Trivet on the same directory takes up what was left: strangers
+    among them, who spoke for the first time while nobody was there."""
+    await talk.go_on()
+    await product.until_running(MID_TURN)
+    orphans = await product.kill_supervisor()
+    assert len(orphans) == 4
+    _, alive = await asyncio.to_thread(psutil.wait_procs, orphans, timeout=PATIENCE_S)
+    assert alive == []
+    await talk.go_on()
+    strangers = Talk([product.chat(platform, "Eve") for platform in PLATFORMS])
+    await strangers.go_on()
+    await product.start()
+    for each in (talk, strangers):
+        await each.until_answered()
+    await product.until_settled()
+    for each in (talk, strangers):
+        each.assert_answered_once_and_in_order()
 
 
 @pytest.mark.parametrize("platform", ["discord", "slack"])

@@ -22,7 +22,7 @@ class EchoAgent:
     def __init__(self, bus: RedisBus, answer: Callable[[str], str] | None = None) -> None:
         self._bus = bus
         self._clock = SystemClock()
-        self._worker = f"echo-{self._clock.new_id()}"
+        self.worker = f"echo-{self._clock.new_id()}"
         self._thinking: asyncio.Event | None = None
         self.answer = answer or (lambda text: f"echo: {text}")
         self.heard: list[InboundMessage] = []
@@ -34,7 +34,7 @@ class EchoAgent:
     @contextlib.asynccontextmanager
     async def at_work(self) -> AsyncIterator[EchoAgent]:
         """Claims and answers inside the context."""
-        await self._bus.lanes.register(self._worker, lease_ttl_s=LEASE_S)
+        await self._bus.lanes.register(self.worker, lease_ttl_s=LEASE_S)
         working = asyncio.create_task(self._work())
         try:
             yield self
@@ -47,7 +47,7 @@ class EchoAgent:
     async def _work(self) -> None:
         while True:
             try:
-                batch = await self._bus.lanes.claim(self._worker, lanes_max=16, messages_max=1, attempts_max=4)
+                batch = await self._bus.lanes.claim(self.worker, lanes_max=16, messages_max=1, attempts_max=4)
                 for claim in batch.claims:
                     await self._turn(claim)
                 if not batch.claims:

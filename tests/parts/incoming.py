@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from channels.adapter import Outcome
-from channels.normalized import Addressing, FileReference, Incoming, find_command
+from channels.normalized import Addressing, FileReference, Incoming, Retraction, find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind
 
@@ -33,3 +33,6 @@ class NobodyHome:
 
     async def accept(self, incoming: Incoming) -> Outcome:
         raise AssertionError(incoming)
+
+    async def retract(self, retraction: Retraction) -> Outcome:
+        raise AssertionError(retraction)

@@ -25,10 +25,12 @@ from channels.emulators.telegram import TelegramEmulator
 from channels.line import Line, Rooms, Rules
 from channels.slack import connection as slack_connection
 from channels.slack.adapter import SlackAdapter
+from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
+from gateway.limits import POLLER_LEASE_TTL_S
 from gateway.scrub import Scrubber
 from tests.parts.emulated_discord import TOKEN as DISCORD_TOKEN
 from tests.parts.emulated_slack import APP_TOKEN as SLACK_APP_TOKEN
@@ -45,7 +47,7 @@ BotHome: TypeAlias = TelegramEmulator | DiscordEmulator | SlackEmulator
 
 
 class AdapterMaker(Protocol):
-    def __call__(self, bus: RedisBus, holder: str = "test") -> ChannelAdapter:
+    def __call__(self, bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
         """Our adapter in front of the platform; `holder` names the machine it runs on."""
         ...
 
@@ -144,7 +146,7 @@ async def telegram_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test") -> ChannelAdapter:
+        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
             return TelegramAdapter(
                 token=TELEGRAM_TOKEN,
                 api_base=address,
@@ -152,6 +154,7 @@ async def telegram_town() -> AsyncIterator[Town]:
                 leases=bus.deliveries,
                 clock=SystemClock(),
                 holder=holder,
+                patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
             )
 
         yield _settled("telegram", stage, address, 4096, adapter)
@@ -163,7 +166,7 @@ async def discord_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test") -> ChannelAdapter:
+        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
             return DiscordAdapter(
                 discord_connection.Endpoint(
                     DISCORD_TOKEN, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws")
@@ -172,6 +175,7 @@ async def discord_town() -> AsyncIterator[Town]:
                 leases=bus.deliveries,
                 clock=SystemClock(),
                 holder=holder,
+                patience=discord_connection.Patience(lease_ttl_s=lease_ttl_s),
             )
 
         yield _settled("discord", stage, address, 2000, adapter)
@@ -183,14 +187,14 @@ async def slack_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test") -> ChannelAdapter:
+        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
             return SlackAdapter(
                 slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/"),
                 positions=bus.intake,
                 leases=bus.deliveries,
                 clock=SystemClock(),
                 holder=holder,
-                patience=slack_connection.Patience(ping_every_s=0.5),
+                patience=slack_connection.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),
             )
 
         yield _settled("slack", stage, address, 4000, adapter)

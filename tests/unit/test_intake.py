@@ -12,7 +12,7 @@ from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, StrangerRule, admit
 from channels.bounding import TEXT_BYTES_MAX, fit
 from channels.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
-from channels.normalized import Addressing, Incoming
+from channels.normalized import Addressing, Incoming, Retraction
 from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey, SessionScope
@@ -63,8 +63,10 @@ class TestAMessage:
         assert await door(bus).accept(overheard) is Outcome.IGNORED
 
     async def test_that_was_edited_is_not_a_new_one(self) -> None:
+        """Not even when the edit is what calls us: else every edit of an old message were answered."""
         bus = MemoryBus()
         assert await door(bus).accept(replace(private_message(), edited_at_ms=1)) is Outcome.IGNORED
+        assert bus.queued == []
 
     @pytest.mark.parametrize(
         ("incoming", "settle_ms"),
@@ -105,6 +107,91 @@ class TestAMessage:
         (notice,) = bus.notices.values()
         assert "waiting" in notice.text
         assert notice.address == private_message().address
+
+
+class TestAnEdit:
+    async def test_changes_what_waits(self) -> None:
+        bus = MemoryBus()
+        intake = door(bus)
+        await intake.accept(private_message("helo"))
+        assert await intake.accept(edited("hello SECRET")) is Outcome.AMENDED
+        assert [message.text for message in bus.queued] == ["hello [redacted:test]"]
+
+    async def test_that_takes_our_name_away_still_changes_it(self) -> None:
+        bus = MemoryBus()
+        intake = door(bus)
+        await intake.accept(IN_GROUP)
+        changed = replace(IN_GROUP, text="never mind", addressing=Addressing.NOT_ADDRESSED, edited_at_ms=5)
+        assert await intake.accept(changed) is Outcome.AMENDED
+
+    async def test_that_changes_nothing_we_read_does_nothing(self) -> None:
+        """A link that got its preview must not restart a turn."""
+        bus = MemoryBus()
+        intake = door(bus)
+        await intake.accept(private_message("hello"))
+        assert await intake.accept(edited("hello")) is Outcome.IGNORED
+
+    async def test_into_a_control_command_is_none(self) -> None:
+        bus = MemoryBus()
+        intake = door(bus)
+        await intake.accept(private_message("/stop"))
+        assert await intake.accept(edited("/stop now")) is Outcome.IGNORED
+        assert len(bus.controls) == 1
+
+    async def test_of_a_stranger_is_left_without_a_word(self) -> None:
+        bus = MemoryBus()
+        assert await door(bus, PAIRING).accept(edited("let me in")) is Outcome.REFUSED
+        assert bus.notices == {}
+
+    async def test_is_the_same_envelope_however_often_it_comes(self) -> None:
+        """So that the bus can tell a repeated edit from a further one."""
+        first, second = MemoryBus(), MemoryBus()
+        for bus, now_ms in ((first, 1_800_000_000_000), (second, 1_900_000_000_000)):
+            intake = Intake(bus, bus, bus, PlainScrubber(), ManualClock(now_ms), OPEN, scope=SessionScope.PLACE)
+            await intake.accept(private_message())
+            await intake.accept(edited("other words"))
+        assert first.queued == second.queued
+
+
+class TestADeletion:
+    async def test_takes_the_message_off_its_lane(self) -> None:
+        """Even where the platform does not say whose it was."""
+        bus = MemoryBus()
+        intake = door(bus)
+        await intake.accept(private_message())
+        assert await intake.retract(Retraction(private_message().id, "telegram", ())) is Outcome.AMENDED
+        assert bus.queued == []
+
+    async def test_of_a_message_that_we_do_not_know_does_nothing(self) -> None:
+        assert await door(MemoryBus()).retract(Retraction("telegram:1:7:1", "telegram", ())) is Outcome.IGNORED
+
+    async def test_of_a_message_that_another_process_took_works_where_the_author_is_named(self) -> None:
+        bus = MemoryBus()
+        await door(bus).accept(private_message())
+        assert await door(bus).retract(Retraction(private_message().id, "telegram", (), "7")) is Outcome.AMENDED
+
+
+async def test_a_full_queue_is_no_secret() -> None:
+    """The author is told once that his message waits, however often it is tried again."""
+    bus = MemoryBus(verdict=Verdict.QUEUE_FULL)
+    intake = door(bus)
+    for _ in range(3):
+        with pytest.raises(QueueFull):
+            await intake.accept(private_message())
+    (notice,) = bus.notices.values()
+    assert "not lost" in notice.text
+
+
+async def test_in_interrupt_mode_a_message_cancels_the_running_turn() -> None:
+    bus = MemoryBus()
+    intake = Intake(bus, bus, bus, PlainScrubber(), ManualClock(), OPEN, scope=SessionScope.PLACE, interrupts=True)
+    await intake.accept(private_message())
+    assert bus.interrupted == [private_message().id]
+
+
+def edited(text: str) -> Incoming:
+    """A later version of Ann's message."""
+    return replace(private_message(text), edited_at_ms=1_700_000_005_000)
 
 
 class TestScrubbing:

@@ -12,7 +12,7 @@ import pytest
 from channels.adapter import Outcome, QueueFull
 from channels.listening import WAITING_MAX, Heard, HistoryUnavailable, Listener, NotTaken
 from channels.marks import PLACES_MAX, Marks, Order
-from channels.normalized import Incoming, find_command
+from channels.normalized import Incoming, Retraction, find_command
 from gateway.contracts.errors import BusUnavailable
 from tests.doubles import MemoryBus
 from tests.parts.incoming import private_message
@@ -58,6 +58,9 @@ class Room:
         for text in self.history if room == "place" else self.letters[room]:
             if int(text) > mark:
                 yield Heard(room, text, text)
+
+    async def retract(self, retraction: Retraction) -> Outcome:
+        raise AssertionError(retraction)
 
     async def understand(self, heard: Heard[str]) -> Incoming | None:
         if heard.raw == "poison":

@@ -10,7 +10,7 @@ from channels.adapter import Outcome
 from channels.discord.snowflakes import ORDER
 from channels.listening import Heard, Listener
 from channels.marks import Marks
-from channels.normalized import Incoming
+from channels.normalized import Incoming, Retraction
 from tests.doubles import MemoryBus
 from tests.parts.incoming import private_message
 
@@ -47,6 +47,9 @@ class WatchfulDoor:
         await marks.load()
         self.on_record.append(marks.places)
         return Outcome.QUEUED
+
+    async def retract(self, retraction: Retraction) -> Outcome:
+        raise AssertionError(retraction)
 
 
 async def test_the_first_start_is_on_record_at_once() -> None:

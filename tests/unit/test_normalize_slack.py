@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels.normalized import Addressing, Command, Ignored, IgnoreReason, Incoming
+from channels.normalized import Addressing, Command, Ignored, IgnoreReason, Incoming, Retraction
 from channels.slack.address import SlackTarget, make_target, parse_target
 from channels.slack.normalize import SlackIdentity, normalize, normalize_slash
 from gateway.contracts.errors import BadEnvelope
@@ -123,7 +123,7 @@ def test_these_subtypes_are_people_speaking(subtype: str) -> None:
         ({"bot_profile": {"id": "B2"}}, IgnoreReason.BOT),
         ({"subtype": "bot_message"}, IgnoreReason.BOT),
         ({"subtype": "channel_join"}, IgnoreReason.SERVICE),
-        ({"subtype": "message_deleted"}, IgnoreReason.DELETED),
+        ({"subtype": "message_deleted"}, IgnoreReason.MALFORMED),
         ({"subtype": "message_changed"}, IgnoreReason.NOT_AN_EDIT),
         ({"type": "reaction_added"}, IgnoreReason.UNSUPPORTED),
         ({"text": "  "}, IgnoreReason.EMPTY),
@@ -143,6 +143,14 @@ def test_a_persons_edit_is_told_from_an_unfurl() -> None:
     assert (incoming.id, incoming.text) == (read(event()).id, "new")
     assert incoming.edited_at_ms == 1_712_345_700_000
     changed["event"]["previous_message"] = {"text": "new"}
+    assert reason(changed) is IgnoreReason.NOT_AN_EDIT
+
+
+def test_what_somebody_else_changed_is_no_edit_of_the_author() -> None:
+    """As an app does that shows a preview in a message."""
+    edited = {"user": "U9", "ts": "1712345700.000000"}
+    message = {"type": "message", "user": "U1", "ts": TS, "text": "new", "edited": edited}
+    changed = event(subtype="message_changed", user=None, message=message, previous_message={"text": "old"})
     assert reason(changed) is IgnoreReason.NOT_AN_EDIT
 
 
@@ -206,3 +214,31 @@ def test_targets_are_canonical() -> None:
     for bad in ("", "[]", "{}", '{"channel":5}'):
         with pytest.raises(BadEnvelope):
             parse_target(bad)
+
+
+def deletion(channel: str = "D1", **previous: object) -> object:
+    """What Slack sends when somebody takes a message back."""
+    was = {"type": "message", "user": "U1", "text": "regretted", "ts": "1712345678.000100"} | previous
+    kind = "im" if channel.startswith("D") else "channel"
+    deleted = event(
+        subtype="message_deleted", channel=channel, channel_type=kind, hidden=True, deleted_ts="1712345678.000100"
+    )
+    deleted["event"]["previous_message"] = was
+    return normalize(deleted, ME, takes_part=lambda _channel, _ts: False)
+
+
+def test_a_deletion_names_the_message_and_its_lane() -> None:
+    retraction = deletion()
+    assert isinstance(retraction, Retraction)
+    assert retraction.id == read(event(ts="1712345678.000100")).id
+    assert str(retraction.key(SessionScope.PLACE)) == "slack:U1"
+
+
+def test_a_deletion_in_a_thread_is_one_of_that_thread() -> None:
+    retraction = deletion("C1", thread_ts=ROOT)
+    assert isinstance(retraction, Retraction)
+    assert str(retraction.key(SessionScope.PLACE)) == f"slack:U1/C1/{ROOT}"
+
+
+def test_a_deletion_of_our_own_words_is_none() -> None:
+    assert deletion(user="UBOT", bot_id="BBOT") == Ignored(IgnoreReason.OWN)

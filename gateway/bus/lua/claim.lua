@@ -1,8 +1,8 @@
 -- Lease ready lanes to one worker, with the messages at their heads.
--- Answers {ms to the next due lane or -1, {{handle, fence, failed runs, stopped, {message...}}...}, {dead message...}},
+-- Answers {ms to the next due lane or -1, {{handle, fence, failed runs, stopped, {message...}}...}, {{entry, dead message}...}},
 -- or -1 when the worker has no lease. Repeating a call whose answer was lost gives the same lanes again:
 -- `known_fence` is the highest fence the worker has heard of.
-local workers, fences, dead_letters = unpack(KEYS, 8)
+local workers, fences, dead_letters, untold = unpack(KEYS, 8)
 local worker, known_fence = ARGV[7], ARGV[8]
 local lanes_max, messages_max, attempts_max, turns_max = unpack(ARGV, 9)
 lanes_max, messages_max = tonumber(lanes_max), tonumber(messages_max)
@@ -24,6 +24,17 @@ for _, handle in ipairs(call('ZRANGEBYSCORE', worker_lanes .. worker, '(' .. kno
   claims[#claims + 1] = { handle, tonumber(fence), failures, stopped, messages }
 end
 
+-- Dead letters of which a worker has heard and died before their authors were told.
+for _, entry in ipairs(call('ZRANGEBYSCORE', untold, '-inf', now - DEAD_TOLD_WITHIN_MS, 'LIMIT', 0, lanes_max)) do
+  local letter = call('XRANGE', dead_letters, entry, entry)[1]
+  if letter then
+    call('ZADD', untold, now, entry)
+    dead[#dead + 1] = { entry, letter[2][2] }
+  else
+    call('ZREM', untold, entry)
+  end
+end
+
 for _, handle in ipairs(call('ZRANGEBYSCORE', delay, '-inf', now, 'LIMIT', 0, DUE_LANES_MAX)) do
   call('ZREM', delay, handle)
   admit(handle)
@@ -32,11 +43,12 @@ end
 -- The first message of a lane that keeps failing dies alone; what waits behind it starts afresh.
 local function bury_head(lane, failures, stopped, failure)
   local message = string.sub(call('LPOP', mailboxes .. lane), 14)
-  call('XADD', dead_letters, 'MAXLEN', '~', DEAD_LETTERS_MAX, '*',
+  local entry = call('XADD', dead_letters, 'MAXLEN', '~', DEAD_LETTERS_MAX, '*',
     'e', message, 'reason', 'attempts', 'attempts', failures, 'error', failure)
+  call('ZADD', untold, now, entry)
   call('DECR', total)
   set_past(lane, 0, 0, stopped, '')
-  dead[#dead + 1] = message
+  dead[#dead + 1] = { entry, message }
 end
 
 local function batch_size(failures, stopped)
