@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import SIGNATURE
 from gateway.bus.bus import RedisBus
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Amendment
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
@@ -157,6 +159,8 @@ async def test_a_message_deleted_during_the_run_takes_its_turn_along(agent: Agen
     await agent.say("my secret", message_id="telegram:bot:1:7")
     await mind.until_asked(1)
     assert await agent.delete("telegram:bot:1:7") is Amendment.RESTARTED
+    while (await agent.bus.operator.lane_depth(SessionKey.parse("telegram:1")))[1]:  # noqa: ASYNC110 - no event crosses Redis
+        await asyncio.sleep(0.01)
     gate.set()
     assert "I can see 1 message(s)" in await agent.ask("history")
     assert len(agent.replies) == 1

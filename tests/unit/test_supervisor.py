@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config import load_settings
+from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
 from gateway.supervisor.environment import for_admin, for_agent, for_channels
 from gateway.supervisor.plan import plan
 from gateway.supervisor.policy import DELAY_MAX_S, FIRST_DELAY_S, STEADY_AFTER_S, GiveUp, Restarts, StartAgain
@@ -97,3 +98,10 @@ def test_the_plan_stops_intake_first_and_the_operator_s_side_last() -> None:
     made = plan(settings, ENVIRONMENT, GIVEN)
     assert [(role.name, role.processes) for role in made.roles] == [("channels", 1), ("agent", 3), ("admin", 1)]
     assert "sk-1" not in repr(made)
+
+
+def test_an_agent_is_given_the_time_it_gives_its_turns_and_some_to_hand_over_the_rest() -> None:
+    """Killed before that, its turns would count as failed runs."""
+    made = plan(load_settings(None, ENVIRONMENT).settings, ENVIRONMENT, GIVEN)
+    (agent,) = made.only("agent").roles
+    assert agent.grace_s >= SHUTDOWN_GRACE_S + HAND_OVER_S
