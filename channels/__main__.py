@@ -16,6 +16,7 @@ from channels.adapter import AdapterParts
 from channels.admission import AccessPolicy, StrangerRule
 from channels.line import Line, Rooms, Rules
 from channels.registry import chosen, open_channel
+from channels.sender import SendRules
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
@@ -77,8 +78,8 @@ class Lines:
         self._settings = settings
         self._names = names
         self._stopping = stopping
-        self._rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock)
-        self._parts = AdapterParts(bus.intake, bus.deliveries, clock, socket.gethostname())
+        self._rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places)
+        self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
         self._rejections: list[str] = []
 
     async def run(self) -> None:
@@ -87,7 +88,7 @@ class Lines:
         tasks: list[asyncio.Task[None]] = []
         for name in self._names:
             adapter = await open_channel(name, self._settings, self._parts)
-            lines.append(Line(adapter, self._rooms, rules_of(self._settings), consumer=self._parts.holder))
+            lines.append(Line(adapter, self._rooms, rules_of(self._settings, name), consumer=self._parts.holder))
             tasks.append(asyncio.create_task(self._keep(lines[-1]), name=f"line-{name}"))
         await self._stopping.wait()
         await asyncio.gather(*(line.stop(grace_s=STOP_GRACE_S) for line in lines))
@@ -108,11 +109,12 @@ class Lines:
             await line.report()
 
 
-def rules_of(settings: Settings) -> Rules:
-    """What the configuration says about access and lanes."""
+def rules_of(settings: Settings, channel: str) -> Rules:
+    """What the configuration says about access, lanes and sends of a channel."""
     policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
-    return Rules(policy, settings.session.scope, settings.queue.settle_ms, interrupts)
+    sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
+    return Rules(policy, settings.session.scope, settings.queue.settle_ms, interrupts, sends)
 
 
 if __name__ == "__main__":

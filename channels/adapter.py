@@ -1,4 +1,4 @@
-"""What a platform connection promises to the rest of the channels role: one small Protocol, three optional ones.
+"""What a platform connection promises to the rest of the channels role: one small Protocol and optional ones.
 
 An adapter owns its vendor's SDK. It feeds a `Door` with normalized messages, and sends chunks that its
 own `render` made. Nothing here knows a vendor; nothing outside an adapter sees a vendor's type.
@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from channels.normalized import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 CONNECTED = "connected"
 """The one health state that means well; every other is a plain reason."""
+
+
+MARK: Final = "(perhaps a repetition: no acknowledgement came)"
+"""The first line of a message that may be there twice. Each platform's limit leaves room for it."""
 
 
 class QueueFull(BusUnavailable):
@@ -60,6 +64,7 @@ class AdapterParts:
 
     positions: IntakeBus
     leases: DeliveryBus
+    places: PlaceBus
     clock: Clock
     holder: str
 
@@ -82,6 +87,11 @@ class ChannelAdapter(Protocol):
         ...
 
     @property
+    def account(self) -> str:
+        """`<channel>:<account id>`; its buckets and places are named after it. Known when the adapter is ready."""
+        ...
+
+    @property
     def state(self) -> str:
         """`connected`, or a plain reason why not, fit for the operator."""
         ...
@@ -101,8 +111,12 @@ class ChannelAdapter(Protocol):
         """CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
         ...
 
+    def marked(self, chunk: AnyChunk) -> AnyChunk:
+        """The chunk under a first line that says that it may be a repetition; still under the limit."""
+        ...
+
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
-        """The buckets that one message to `address` spends from."""
+        """The buckets that one message to `address` spends from, the narrowest first, the account's last."""
         ...
 
     async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
@@ -120,15 +134,51 @@ class SupportsLookup(Protocol):
     async def find_sent(
         self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
-        """The ids of an earlier attempt that did arrive, None if there is none.
+        """The ids of an earlier attempt that did arrive; None if sending once more cannot show it twice.
 
-        Raises the `DeliveryError` tree when the platform cannot be asked.
+        Raises `Untraceable` when nobody can say, the rest of the `DeliveryError` tree when the platform cannot be
+        asked now.
         """
         ...
 
 
 @runtime_checkable
-class SupportsTyping(Protocol):
+class SupportsPlaceholders(Protocol):
+    """A platform that cannot be asked what arrived, but lets us edit: an edit may be repeated, a send may not."""
+
+    def place(self, address: ReplyAddress) -> str:
+        """The name of the place within which message ids are unique."""
+        ...
+
+    async def put_placeholder(self, address: ReplyAddress) -> str:
+        """Send a message that only holds a place; its id."""
+        ...
+
+    async def complete(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
+        """Make a message of ours show the chunk, however often this is asked. False: the message is gone."""
+        ...
+
+    async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
+        """The one message of ours behind the message answered (and behind `after`, if given) that is not among
+        `known`. None: there is none, there are several, or nobody can say. Changes nothing."""
+        ...
+
+
+@runtime_checkable
+class SupportsMoves(Protocol):
+    """A platform whose chats may get another id."""
+
+    def chat_of(self, address: ReplyAddress) -> str:
+        """The chat's id, as it stands in a place."""
+        ...
+
+    def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
+        """The same place under the chat's other id."""
+        ...
+
+
+@runtime_checkable
+class SupportsTyping(ChannelAdapter, Protocol):
     """A platform that can show that an answer is being made."""
 
     @property

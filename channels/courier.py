@@ -2,118 +2,47 @@
 
     pending -> sending -> sent | failed
                   |  retry      certainly not delivered: wait and send again
-                  |  unknown    perhaps delivered: look it up, then send again
+                  |  unknown    perhaps delivered: find out, then send again (or, if so configured, leave it)
 
 A reply found in `sending` was interrupted by a crash, so it is unknown too. What the platform says is
-turned into one of few moves by `next_move`, which is pure; the courier only carries them out.
+turned into one of few moves by `next_move`, which is pure; one attempt is the business of `Sender`; the
+courier goes on until the reply has an end.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
 
-from channels.adapter import AnyChunk, ChannelAdapter, SupportsLookup
-from channels.backoff import Backoff, jittered
+from channels.adapter import AnyChunk, ChannelAdapter, SupportsMoves, SupportsPlaceholders
+from channels.backoff import jittered
+from channels.homes import Homes
+from channels.journey import GiveUp, Journey, next_move
+from channels.leases import Tenure
 from channels.pacing import Pacer
+from channels.page import Page, TakenOver
+from channels.patience import Abandoned, Patience
+from channels.sender import Dropped, Sender, SendRules
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,
-    BusUnavailable,
     CredentialsRejected,
     DeliveryError,
-    FormatRefused,
     OutcomeUnknown,
     RateLimited,
 )
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
-from gateway.contracts.ports import Clock, DeliveryBus, PendingReply
-from gateway.limits import DELIVERY_ATTEMPTS_MAX
+from gateway.contracts.messages import DeliveryState, Reply
+from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, PlaceBus
 
 log = logging.getLogger(__name__)
 
-RETRY_DELAYS_S: Final = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0)  # 8 attempts outlast a 20-minute outage
-RATE_LIMITS_MAX: Final = 200  # a 429 is flow control, no failure; yet a bucket that never opens must end
-MOVES_MAX: Final = 3  # a chat that moves more often is a loop
-SENDS_MAX: Final = 64  # platform calls at once; each holds one HTTP connection
-BUS_RETRY_FIRST_S: Final = 0.2
-BUS_RETRY_CAP_S: Final = 5.0
-
-_T = TypeVar("_T")
-
-
-class Abandoned(Exception):
-    """The process is stopping while this reply waits; the stream still has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Journey:
-    """How far one chunk came: where it goes, in which form, after how much trouble."""
-
-    address: ReplyAddress
-    attempt: int = 0
-    is_plain: bool = False
-    is_unsure: bool = False
-    rate_limits: int = 0
-    moves: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Send the chunk again as `journey` says, after `wait_s`; the ledger says `state` meanwhile.
-
-    A platform's own `retry_after_s` is exact; a back-off of ours gets jitter.
-    """
-
-    journey: Journey
-    wait_s: float
-    state: DeliveryState
-    is_exact: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """This reply cannot be delivered, for a reason fit for the operator."""
-
-    reason: str
-
-
-def next_move(error: DeliveryError, journey: Journey) -> Again | GiveUp:
-    """What follows from a platform's refusal. Pure; without jitter."""
-    match error:
-        case RateLimited():
-            waited = replace(journey, rate_limits=journey.rate_limits + 1)
-            if waited.rate_limits >= RATE_LIMITS_MAX:
-                return GiveUp(f"rate limited {waited.rate_limits} times in a row")
-            return Again(waited, error.retry_after_s, DeliveryState.RETRY, is_exact=True)
-        case AddressMoved():
-            moved = replace(journey, address=error.address, moves=journey.moves + 1)
-            return GiveUp("the chat keeps moving") if moved.moves > MOVES_MAX else _at_once(moved)
-        case FormatRefused():
-            if journey.is_plain:
-                return GiveUp(f"refused even as plain text: {error}")
-            return _at_once(replace(journey, is_plain=True))
-        case AddressDead():
-            return GiveUp(str(error))
-        case OutcomeUnknown():
-            return _later(replace(journey, is_unsure=True), error, DeliveryState.UNKNOWN)
-        case _:
-            return _later(journey, error, DeliveryState.RETRY)
-
-
-def _at_once(journey: Journey) -> Again:
-    return Again(journey, 0.0, DeliveryState.RETRY)
-
-
-def _later(journey: Journey, error: DeliveryError, state: DeliveryState) -> Again | GiveUp:
-    tried = replace(journey, attempt=journey.attempt + 1)
-    if tried.attempt >= DELIVERY_ATTEMPTS_MAX:
-        return GiveUp(f"gave up after {tried.attempt} attempts: {error}")
-    return Again(tried, RETRY_DELAYS_S[min(tried.attempt, len(RETRY_DELAYS_S)) - 1], state)
+REFUSALS_MAX: Final = 1_000  # within REFUSALS_WINDOW_S; at ten times as many Discord shuts out the whole machine
+REFUSED_PAUSE_S: Final = 60.0
+_ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
+_INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
 
 
 class Courier:
@@ -123,154 +52,141 @@ class Courier:
         self,
         adapter: ChannelAdapter,
         bus: DeliveryBus,
+        places: PlaceBus,
         clock: Clock,
+        homes: Homes,
+        tenure: Tenure,
         *,
+        rules: SendRules,
         answering: Callable[[Reply], None] = lambda reply: None,
         delay_scale: float = 1.0,
     ) -> None:
         """`answering` is told just before the first chunk leaves; `delay_scale` shortens the waits of tests."""
         self._adapter = adapter
         self._bus = bus
+        self._places = places
+        self._homes = homes
         self._clock = clock
-        self._pacer = Pacer(bus, adapter.name, self._wait)
         self._answering = answering
-        self._delay_scale = delay_scale
-        self._sends = asyncio.Semaphore(SENDS_MAX)
-        self._stopping = asyncio.Event()
+        self._patience = Patience(adapter.name, scale=delay_scale)
+        self._pacer = Pacer(bus, adapter, self._patience.wait)
+        self._sender = Sender(adapter, places, self._pacer, self._patience, tenure, rules)
 
     def abandon_waits(self) -> None:
         """From now on a reply that would have to wait raises `Abandoned` instead."""
-        self._stopping.set()
+        self._patience.end()
 
     async def deliver(self, pending: PendingReply) -> None:
-        """Bring one reply to its end and write the receipt. Raises `CredentialsRejected`, `Abandoned`."""
-        record = pending.record
-        if record.state not in (DeliveryState.SENT, DeliveryState.FAILED):
-            record = await self._try_all(pending.reply, record)
-        receipt = Receipt(record, pending.reply.key, self._adapter.name)
-        await self._with_bus(lambda: self._bus.finish(self._adapter.name, pending.entry_id, receipt))
+        """Bring one reply to its end and write the receipt.
 
-    async def _try_all(self, reply: Reply, record: DeliveryRecord) -> DeliveryRecord:
+        Raises `CredentialsRejected`, `Abandoned`, and `TakenOver` when it is another process's reply by now.
+        """
+        page = Page(pending, self._adapter.name, self._bus, self._clock, self._patience)
+        state, reason = page.record.state, page.record.reason
+        if state not in _ENDED:
+            state, reason = await self._try_all(page)
+        if state is DeliveryState.FAILED:
+            log.error("%s: reply %s failed: %s", self._adapter.name, page.reply.id, reason)
+        await page.finish(state, reason=reason)
+
+    async def _try_all(self, page: Page) -> tuple[DeliveryState, str]:
         try:
-            return await self._send_all(reply, record)
-        except (CredentialsRejected, Abandoned):
+            return await self._send_all(page)
+        except (CredentialsRejected, Abandoned, TakenOver):
             raise
         except Exception as error:  # one reply that cannot even be tried must not block its lane
-            log.exception("%s: reply %s cannot be delivered", self._adapter.name, reply.id)
-            return self._stamped(record, DeliveryState.FAILED, reason=f"unforeseen {type(error).__name__}")
+            log.exception("%s: reply %s cannot be delivered", self._adapter.name, page.reply.id)
+            return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
-    async def _send_all(self, reply: Reply, record: DeliveryRecord) -> DeliveryRecord:
-        chunks = self._adapter.chunks(reply.text)
-        record = replace(record, chunks=len(chunks))
-        journey = Journey(
-            reply.address,
-            attempt=record.attempt,
-            is_unsure=record.state in (DeliveryState.SENDING, DeliveryState.UNKNOWN),
+    async def _send_all(self, page: Page) -> tuple[DeliveryState, str]:
+        chunks = self._adapter.chunks(page.reply.text)
+        address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
+        outlook = await self._patience.with_bus(
+            lambda: self._places.outlook(self._adapter.account, self._grave(address))
         )
-        while record.next_chunk < len(chunks):
-            chunk = chunks[record.next_chunk]
-            sent = await self._send_chunk(reply, record, chunk, journey)
+        was_cut = page.record.state in _INTERRUPTED
+        if outlook.dead_because and not was_cut:
+            return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
+        page.record = replace(page.record, chunks=len(chunks))
+        journey = Journey(
+            address,
+            attempt=page.record.attempt,
+            is_unsure=was_cut,
+            is_careful=was_cut or outlook.is_account_unsure,
+        )
+        left_at: list[str] = []
+        while page.record.next_chunk < len(chunks):
+            try:
+                sent = await self._send_chunk(page, chunks[page.record.next_chunk], journey)
+            except Dropped:
+                left_at.append(str(page.record.next_chunk + 1))
+                page.arrived(())
+                journey = journey.next_chunk()
+                continue
             if isinstance(sent, GiveUp):
-                log.error("%s: reply %s failed: %s", self._adapter.name, reply.id, sent.reason)
-                return self._stamped(record, DeliveryState.FAILED, reason=sent.reason)
+                return DeliveryState.FAILED, sent.reason
             ids, journey = sent
-            record = replace(
-                record,
-                next_chunk=record.next_chunk + 1,
-                platform_ids=record.platform_ids + ids,
-                updated_at_ms=self._clock.now_ms(),
-            )
-            journey = replace(journey, is_plain=False, is_unsure=False, rate_limits=0)
-        return self._stamped(record, DeliveryState.SENT)
+            page.arrived(ids)
+            journey = journey.next_chunk()
+        if left_at:
+            return DeliveryState.UNKNOWN, f"nobody knows whether message {', '.join(left_at)} of it arrived"
+        return DeliveryState.SENT, ""
 
     async def _send_chunk(
-        self, reply: Reply, record: DeliveryRecord, chunk: AnyChunk, journey: Journey
+        self, page: Page, chunk: AnyChunk, journey: Journey
     ) -> tuple[tuple[str, ...], Journey] | GiveUp:
-        since_ms = record.updated_at_ms or self._clock.now_ms()
+        since_ms = page.record.begun_at_ms if journey.is_unsure else self._clock.now_ms()
+        leaving = self._leaving(page)
         while True:
             try:
-                if journey.is_unsure:
-                    found = await self._look_up(reply, record, chunk, journey, since_ms)
-                    if found is not None:
-                        return found, journey
-                    journey = replace(journey, is_unsure=False)
-                return await self._attempt(reply, record, chunk, journey), journey
+                ids = await self._sender.attempt(page, chunk, journey, since_ms=since_ms, leaving=leaving)
             except CredentialsRejected as error:
-                await self._note(record, DeliveryState.RETRY, journey, str(error))
+                state = DeliveryState.UNKNOWN if journey.is_unsure else DeliveryState.RETRY
+                await page.note(state, reason=str(error), attempt=journey.attempt)
                 raise
             except DeliveryError as error:
                 move = next_move(error, journey)
+                await self._learn(error, journey.address)
                 if isinstance(move, GiveUp):
                     return move
-                log.warning("%s: reply %s: %s", self._adapter.name, reply.id, error)
-                if isinstance(error, RateLimited):
-                    await self._pause(journey.address, error.retry_after_s)
-                await self._note(record, move.state, move.journey, str(error))
-                await self._wait(move.wait_s if move.is_exact else jittered(move.wait_s) * self._delay_scale)
+                log.warning("%s: reply %s: %s", self._adapter.name, page.reply.id, error)
+                state = DeliveryState.UNKNOWN if move.journey.is_unsure else move.state
+                await page.note(state, reason=str(error), attempt=move.journey.attempt)
+                if move.is_exact:
+                    await self._patience.wait(move.wait_s)
+                else:
+                    await self._patience.back_off(jittered(move.wait_s))
                 journey = move.journey
+            else:
+                return ids, journey
 
-    async def _attempt(
-        self, reply: Reply, record: DeliveryRecord, chunk: AnyChunk, journey: Journey
-    ) -> tuple[str, ...]:
-        address = journey.address
-        await self._adapter.until_ready()
-        await self._with_bus(lambda: self._pacer.wait(self._adapter.budgets(address)))
-        await self._note(record, DeliveryState.SENDING, journey, "")
-        if record.next_chunk == 0:
-            self._answering(reply)
-        try:
-            async with self._sends:
-                return await self._adapter.send(address, chunk, send_id=_send_id(record), plain=journey.is_plain)
-        except DeliveryError:
-            raise
-        except Exception as error:  # named boundary, delivery attempt: whatever an SDK throws, it may have gone out
-            log.exception("%s: reply %s: unforeseen error", self._adapter.name, reply.id)
-            raise OutcomeUnknown(f"unforeseen {type(error).__name__}") from error
+    def _leaving(self, page: Page) -> Callable[[], None]:
+        """The indicator goes out with the first chunk."""
+        return (lambda: None) if page.record.next_chunk else (lambda: self._answering(page.reply))
 
-    async def _look_up(
-        self, reply: Reply, record: DeliveryRecord, chunk: AnyChunk, journey: Journey, since_ms: int
-    ) -> tuple[str, ...] | None:
-        if not isinstance(self._adapter, SupportsLookup):
-            log.warning("%s: reply %s may be sent twice: its last attempt was cut", self._adapter.name, reply.id)
-            return None
-        await self._adapter.until_ready()
-        return await self._adapter.find_sent(journey.address, chunk, send_id=_send_id(record), since_ms=since_ms)
+    async def _learn(self, error: DeliveryError, address: ReplyAddress) -> None:
+        """What a refusal means for everybody else who writes there."""
+        adapter, places, with_bus = self._adapter, self._places, self._patience.with_bus
+        match error:
+            case RateLimited():
+                await self._pause(address, error.retry_after_s, is_global=error.is_global)
+            case AddressMoved() if isinstance(adapter, SupportsMoves):
+                old, new = adapter.chat_of(address), adapter.chat_of(error.address)
+                log.info("%s: chat %s is %s now", adapter.name, old, new)
+                await with_bus(lambda: places.note_move(adapter.name, old, new))
+            case AddressDead():
+                met = await with_bus(lambda: places.bury(adapter.account, self._grave(address), reason=str(error)))
+                if met >= REFUSALS_MAX:
+                    log.error("%s: %d places refused us lately, so sends pause", adapter.name, met)
+                    await self._pause(address, REFUSED_PAUSE_S, is_global=True)
+            case OutcomeUnknown() if isinstance(adapter, SupportsPlaceholders):
+                await with_bus(lambda: places.doubt(adapter.account))
+            case _:
+                pass
 
-    async def _note(self, record: DeliveryRecord, state: DeliveryState, journey: Journey, reason: str) -> None:
-        row = self._stamped(replace(record, attempt=journey.attempt), state, reason=reason)
-        await self._with_bus(lambda: self._bus.record(row))
-
-    def _stamped(self, record: DeliveryRecord, state: DeliveryState, *, reason: str = "") -> DeliveryRecord:
-        return replace(record, state=state, reason=reason, updated_at_ms=self._clock.now_ms())
-
-    async def _pause(self, address: ReplyAddress, for_s: float) -> None:
+    async def _pause(self, address: ReplyAddress, for_s: float, *, is_global: bool) -> None:
         budgets = self._adapter.budgets(address)
-        await self._with_bus(lambda: self._pacer.pause(budgets, for_s=for_s))
+        await self._patience.with_bus(lambda: self._pacer.pause(budgets[-1:] if is_global else budgets, for_s=for_s))
 
-    async def _wait(self, delay_s: float) -> None:
-        """Sleep unless the process stops first."""
-        if delay_s <= 0:
-            return
-        if self._stopping.is_set():
-            raise Abandoned
-        try:
-            async with asyncio.timeout(delay_s):  # wait_for may swallow a cancellation before Python 3.12
-                await self._stopping.wait()
-        except TimeoutError:
-            return
-        raise Abandoned
-
-    async def _with_bus(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Nothing may be sent that the ledger does not know, so wait for the bus as long as it takes."""
-        backoff = Backoff(BUS_RETRY_FIRST_S, BUS_RETRY_CAP_S)
-        while True:
-            try:
-                return await call()
-            except BusUnavailable as error:
-                log.warning("%s: delivery waits for the bus: %s", self._adapter.name, error)
-                await self._wait(backoff.next_s())
-
-
-def _send_id(record: DeliveryRecord) -> str:
-    """The same for every attempt at one chunk of one reply."""
-    return f"{record.reply_id}:{record.next_chunk}"
+    def _grave(self, address: ReplyAddress) -> str:
+        return f"{self._adapter.account}:{address.lane}"

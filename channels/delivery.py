@@ -1,7 +1,8 @@
 """Committed replies on their way out: one in flight per lane, lanes in parallel, nothing forgotten.
 
-The outbound stream keeps a reply until its receipt is written, so whatever stops here is taken up again
-by the next process. How one reply is sent, chunk by chunk, is told in `channels.courier`.
+One process at a time delivers for an account, by a lease on the bus: so the order of a lane holds over
+retries and over a change of the process. The outbound stream keeps a reply until its receipt is written;
+whatever stops here is taken up again by the next holder. How one reply is sent is told in `channels.courier`.
 """
 
 from __future__ import annotations
@@ -13,26 +14,44 @@ from typing import Final
 
 from channels.adapter import ChannelAdapter
 from channels.backoff import Backoff
-from channels.courier import Abandoned, Courier
+from channels.courier import Courier
+from channels.homes import Homes
+from channels.leases import Tenure, while_holding
+from channels.page import TakenOver
+from channels.patience import Abandoned
+from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ports import DeliveryBus, PendingReply
 
 log = logging.getLogger(__name__)
 
-TAKE_MAX: Final = 64  # replies asked for at once: enough to fill the lanes, small enough to share with a peer
+TAKE_MAX: Final = 64  # replies asked for at once: enough to fill the lanes
 IN_HAND_MAX: Final = 1_000  # beyond this the stream is the better place to wait
 READ_WAIT_S: Final = 5.0
 BUS_RETRY_FIRST_S: Final = 0.2
 BUS_RETRY_CAP_S: Final = 5.0
+UNREADY_MAX_S: Final = 15.0  # a process without its platform lets another one deliver
+READY_LOOK_S: Final = 1.0
 
 
 class Delivery:
     """Takes the replies of one channel and keeps each lane in order."""
 
-    def __init__(self, adapter: ChannelAdapter, bus: DeliveryBus, courier: Courier, *, consumer: str) -> None:
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        bus: DeliveryBus,
+        courier: Courier,
+        homes: Homes,
+        tenure: Tenure,
+        *,
+        consumer: str,
+    ) -> None:
         self._adapter = adapter
         self._bus = bus
         self._courier = courier
+        self._homes = homes
+        self._tenure = tenure
         self._consumer = consumer
         self._lanes: dict[str, deque[PendingReply]] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
@@ -52,15 +71,17 @@ class Delivery:
         return len(self._in_hand)
 
     async def run(self) -> None:
-        """Deliver until cancelled. Raises `CredentialsRejected` when the platform throws us out."""
-        self._rejected = asyncio.get_running_loop().create_future()
-        taking = asyncio.create_task(self._take(), name=f"{self._adapter.name}-replies")
-        try:
-            await asyncio.wait((taking, self._rejected), return_when=asyncio.FIRST_COMPLETED)
-            (self._rejected if self._rejected.done() else taking).result()
-            await asyncio.gather(*self._workers.values())
-        finally:
-            await _cancelled(taking, *self._workers.values())
+        """Deliver until cancelled or drained. Raises `CredentialsRejected` when the platform throws us out."""
+        while not self._draining:
+            await self._adapter.until_ready()
+            await while_holding(
+                self._bus,
+                f"delivery:{self._adapter.account}",
+                self._consumer,
+                self._deliver,
+                waiting=lambda obstacle: log.debug("%s: not delivering: %s", self._adapter.name, obstacle),
+                tenure=self._tenure,
+            )
 
     async def drain(self, *, grace_s: float) -> None:
         """Take nothing more, let what is in flight arrive; what waits stays in the stream."""
@@ -70,28 +91,52 @@ class Delivery:
         if workers:
             await asyncio.wait(workers, timeout=grace_s)
 
+    async def _deliver(self) -> None:
+        """While the lease is ours: until told to drain, or the platform is out of reach for too long."""
+        self._rejected = asyncio.get_running_loop().create_future()
+        try:
+            await first_to_end(self._take(), self._until_rejected(self._rejected), self._until_unready())
+            await asyncio.gather(*self._workers.values())
+        finally:
+            await _cancelled(*self._workers.values())
+            self._in_hand.clear()
+            self._bus.put_back(self._adapter.name)
+
+    async def _until_rejected(self, rejected: asyncio.Future[None]) -> None:
+        await rejected
+
+    async def _until_unready(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(UNREADY_MAX_S):
+                    await self._adapter.until_ready()
+            except TimeoutError:
+                log.warning("%s: not ready for %g s, so another process may deliver", self._adapter.name, UNREADY_MAX_S)
+                return
+            await asyncio.sleep(READY_LOOK_S)
+
     async def _take(self) -> None:
         backoff = Backoff(BUS_RETRY_FIRST_S, BUS_RETRY_CAP_S)
-        await self._adapter.until_ready()
         while not self._draining:
             try:
                 taken = await self._bus.replies(self._adapter.name, self._consumer, count=TAKE_MAX, wait_s=READ_WAIT_S)
+                lanes = await self._homes.lanes(taken)
                 backoff.reset()
             except BusUnavailable as error:
                 log.warning("%s: no replies while the bus is away: %s", self._adapter.name, error)
+                self._bus.put_back(self._adapter.name)
                 await asyncio.sleep(backoff.next_s())
                 continue
-            for pending in taken:
-                self._put(pending)
+            for pending, lane in zip(taken, lanes, strict=True):
+                self._put(pending, lane)
             while len(self._in_hand) >= IN_HAND_MAX:
                 self._room.clear()
                 await self._room.wait()
 
-    def _put(self, pending: PendingReply) -> None:
+    def _put(self, pending: PendingReply, lane: str) -> None:
         if pending.entry_id in self._in_hand:
             return
         self._in_hand.add(pending.entry_id)
-        lane = pending.reply.address.lane
         self._lanes.setdefault(lane, deque()).append(pending)
         if lane not in self._workers:
             worker = asyncio.create_task(self._work(lane), name=f"{self._adapter.name}-lane")
@@ -102,7 +147,10 @@ class Delivery:
         try:
             while waiting and not self._draining:
                 pending = waiting[0]
-                await self._courier.deliver(pending)
+                try:
+                    await self._courier.deliver(pending)
+                except TakenOver:
+                    log.warning("%s: reply %s is delivered by another process", self._adapter.name, pending.reply.id)
                 waiting.popleft()
                 self._in_hand.discard(pending.entry_id)
                 self._room.set()

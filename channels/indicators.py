@@ -15,7 +15,8 @@ from typing import Final
 
 from channels.adapter import ChannelAdapter, SupportsTyping
 from channels.backoff import Backoff
-from gateway.contracts.errors import BusUnavailable, DeliveryError
+from channels.pacing import Pacer
+from gateway.contracts.errors import AddressDead, BusUnavailable, DeliveryError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Activity, Reply
 from gateway.contracts.ports import Clock, DeliveryBus
@@ -25,32 +26,9 @@ log = logging.getLogger(__name__)
 STATUS: Final = "is thinking…"
 SHOWN_AFTER_S: Final = 0.2  # an answer that is quicker needs no indicator, which costs a platform call like a send
 ACCEPTED_FOR_S: Final = 8.0  # until the agent's first announcement; longer only when all workers are busy
-SHOWN_PER_S: Final = 5.0  # a platform counts them as calls of the bot, and the answers come first
-SHOWN_BURST: Final = 20
+REFUSED_FOR_S: Final = 600.0  # a place that shut us out is not asked again every few seconds
 SHOWN_MAX: Final = 500  # lanes with an indicator at once: each costs a request every few seconds
 ENDED_KEPT: Final = 2_000  # announcements are lossy and late; one of an answered turn must not light up again
-
-
-@dataclass(slots=True)
-class Allowance:
-    """How often something may be done: `per_s` on average, `burst` at once. What is over it is left out."""
-
-    per_s: float
-    burst: float
-    _left: float = field(init=False)
-    _at_s: float = field(init=False, default=0.0)
-
-    def __post_init__(self) -> None:
-        self._left = self.burst
-
-    def spend(self, now_s: float) -> bool:
-        """True: once more is allowed, and is counted."""
-        self._left = min(self.burst, self._left + (now_s - self._at_s) * self.per_s)
-        self._at_s = now_s
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
 
 
 @dataclass(slots=True)
@@ -75,7 +53,8 @@ class Indicators:
         self._show_after_s = show_after_s
         self._shown: dict[str, _Shown] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
-        self._allowance = Allowance(SHOWN_PER_S, SHOWN_BURST)
+        self._pacer = Pacer(bus, adapter, asyncio.sleep)
+        self._refused_until_s: OrderedDict[str, float] = OrderedDict()
 
     async def run(self) -> None:
         """Follow the announcements until cancelled."""
@@ -108,7 +87,7 @@ class Indicators:
         self._end(reply.address, reply.turn_id)
 
     def _show(self, address: ReplyAddress, turn_id: str, for_s: float) -> None:
-        if self._typing is None:
+        if self._typing is None or self._is_refused(address):
             return
         shown = self._shown.get(address.lane)
         if shown is None:
@@ -145,18 +124,28 @@ class Indicators:
         try:
             await asyncio.sleep(self._show_after_s)
             while (left_s := self._left_s(shown)) > 0:
-                if self._allowance.spend(self._clock.monotonic_s()):
+                if await self._pacer.may_spend(typing.budgets(shown.address)):
                     await typing.show_typing(shown.address, STATUS)
                     is_lit = True
                 await asyncio.sleep(min(typing.typing_period_s, left_s))
             if is_lit:
                 await typing.show_typing(shown.address, "")
-        except DeliveryError as error:
+        except AddressDead:
+            self._refuse(shown.address)
+        except (DeliveryError, BusUnavailable) as error:
             log.debug("%s: no indicator: %s", self._name, error)
         except Exception:  # named boundary, adapter callback: an indicator is never worth a failure
             log.exception("%s: the indicator failed", self._name)
         if self._shown.get(shown.address.lane) is shown:
             del self._shown[shown.address.lane]
+
+    def _refuse(self, address: ReplyAddress) -> None:
+        self._refused_until_s[address.lane] = self._clock.monotonic_s() + REFUSED_FOR_S
+        while len(self._refused_until_s) > SHOWN_MAX:
+            self._refused_until_s.popitem(last=False)
+
+    def _is_refused(self, address: ReplyAddress) -> bool:
+        return self._clock.monotonic_s() < self._refused_until_s.get(address.lane, 0.0)
 
     def _left_s(self, shown: _Shown) -> float:
         return max(shown.until_s.values(), default=0.0) - self._clock.monotonic_s()

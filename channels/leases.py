@@ -18,6 +18,18 @@ BUS_AWAY: Final = "waiting for the bus"
 STOP_WITHIN_S: Final = 2.0  # what the work may need to stop before somebody else may begin
 
 
+class Tenure:
+    """How long a lease surely lasts, by our own clock: a process that was stopped for a while knows when it wakes."""
+
+    def __init__(self) -> None:
+        self.until_s = float("-inf")
+
+    @property
+    def is_sure(self) -> bool:
+        """True while nobody else can have the lease."""
+        return _now_s() < self.until_s
+
+
 async def while_holding(
     bus: DeliveryBus,
     name: str,
@@ -26,14 +38,15 @@ async def while_holding(
     *,
     waiting: Callable[[str], None],
     ttl_s: float = POLLER_LEASE_TTL_S,
+    tenure: Tenure | None = None,
 ) -> None:
     """Run `work` while we hold the lease `name`; stop it when the lease is lost, and wait for it again.
 
     Returns when `work` returns, raises what it raises. `waiting` is told why we do not work. Whoever cannot
     reach the bus cannot know whether the lease is still his, so `work` is stopped shortly before it ends.
-    `ttl_s` is how long after our death somebody else takes over.
+    `ttl_s` is how long after our death somebody else takes over; `tenure` is told how long nobody else can.
     """
-    lease = _Lease(bus, name, holder, ttl_s)
+    lease = _Lease(bus, name, holder, ttl_s, tenure or Tenure())
     try:
         while True:
             while not await lease.take():
@@ -65,8 +78,9 @@ async def _run_until_lost(lease: _Lease, work: Callable[[], Awaitable[None]]) ->
 class _Lease:
     """What we know of one lease, by our own clock: it ends at the latest `ttl_s` after we last asked for it."""
 
-    def __init__(self, bus: DeliveryBus, name: str, holder: str, ttl_s: float) -> None:
+    def __init__(self, bus: DeliveryBus, name: str, holder: str, ttl_s: float, tenure: Tenure) -> None:
         self._bus = bus
+        self._tenure = tenure
         self._name = name
         self._holder = holder
         self._ttl_s = ttl_s
@@ -104,10 +118,11 @@ class _Lease:
             return False
         self.is_taken = not is_ours
         if is_ours:
-            self._end_s = asked_s + self._ttl_s
+            self._end_s = self._tenure.until_s = asked_s + self._ttl_s
         return is_ours
 
     async def give_back(self) -> None:
+        self._tenure.until_s = float("-inf")
         try:
             await self._bus.release(self._name, self._holder)
         except BusUnavailable:

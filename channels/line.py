@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from channels.adapter import ChannelAdapter
@@ -17,12 +17,15 @@ from channels.admission import AccessPolicy
 from channels.backoff import Backoff
 from channels.courier import Courier
 from channels.delivery import Delivery
+from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
+from channels.leases import Tenure
+from channels.sender import SendRules
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, OperatorBus, Scrubber
+from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, OperatorBus, PlaceBus, Scrubber
 from gateway.limits import CHANNEL_REPORT_TTL_S
 
 log = logging.getLogger(__name__)
@@ -43,6 +46,7 @@ class Rooms:
     operator: OperatorBus
     scrubber: Scrubber
     clock: Clock
+    places: PlaceBus
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Rules:
     scope: SessionScope
     settle_ms: int = 0
     interrupts: bool = False
+    sends: SendRules = field(default_factory=SendRules)
 
 
 class Line:
@@ -76,8 +81,19 @@ class Line:
             interrupts=rules.interrupts,
             accepted=self._indicators.accepted,
         )
-        courier = Courier(adapter, rooms.deliveries, rooms.clock, answering=self._indicators.answering)
-        self._delivery = Delivery(adapter, rooms.deliveries, courier, consumer=consumer)
+        self._door = Doorstep(self._intake, adapter, rooms.places)
+        homes, tenure = Homes(adapter, rooms.places), Tenure()
+        courier = Courier(
+            adapter,
+            rooms.deliveries,
+            rooms.places,
+            rooms.clock,
+            homes,
+            tenure,
+            rules=rules.sends,
+            answering=self._indicators.answering,
+        )
+        self._delivery = Delivery(adapter, rooms.deliveries, courier, homes, tenure, consumer=consumer)
 
     @property
     def state(self) -> str:
@@ -88,7 +104,7 @@ class Line:
         """Work until cancelled. Raises `CredentialsRejected`."""
         try:
             await first_to_end(
-                self._kept_up("adapter", lambda: self._adapter.run(self._intake)),
+                self._kept_up("adapter", lambda: self._adapter.run(self._door)),
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
                 self.report(),

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gateway.cli import roles, settings, upkeep
+from gateway.cli import following, roles, settings, upkeep
 from gateway.exits import run_to_exit
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ for command in (
     roles.agent,
     roles.admin,
     roles.chat,
+    following.trace,
     upkeep.demo,
     upkeep.doctor,
     upkeep.migrate,
@@ -32,6 +33,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(settings.app, name="config")
+app.add_typer(following.dead, name="dead")
 
 
 def _print_version(asked: bool) -> None:

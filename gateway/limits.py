@@ -28,8 +28,13 @@ SETTLE_MAX_S: Final = 3.0  # a stream of fragments may hold a lane back for so l
 
 # --- bus connection
 COMMAND_TIMEOUT_S: Final = 5.0  # a healthy server answers in a millisecond
+BUS_CONNECT_TIMEOUT_S: Final = 2.0  # a machine that is gone sends no refusal: ask soon who took its place
+DISCOVERY_TIMEOUT_S: Final = 1.0  # a Sentinel, or a node asked who owns what, is one of several: ask the next
 BUS_RETRY_FOR_S: Final = 2.0  # an embedded server is back after 0.1 s; a caller hangs no longer than this
+REPLICA_WAIT_S: Final = 0.1  # a healthy replica has a write within a millisecond or two
 BUS_WAIT_MAX_S: Final = 5.0  # longest blocking read, so that a half-open connection is noticed
+BELL_SAFETY_S: Final = 1.0  # a ring that nobody heard costs so long
+SHARD_PATIENCE_S: Final = 0.5  # who asks shard after shard waits for one no longer
 BUS_BATCH_MAX: Final = 512  # commands that travel in one write
 DEDUPE_BUCKET_H: Final = 5  # six look-ups cover the window; hourly buckets would need 26
 CONTROL_REQUESTS_MAX: Final = 10_000  # nobody waits for a /stop this old
@@ -41,9 +46,13 @@ EMBEDDED_STOP_S: Final = 10.0
 
 # --- delivery
 LEDGER_TTL_S: Final = 48 * 3600
-DELIVERY_TAKEOVER_S: Final = 15.0
 DELIVERY_ATTEMPTS_MAX: Final = 8
-POLLER_LEASE_TTL_S: Final = 10.0
+POLLER_LEASE_TTL_S: Final = 10.0  # also of the delivery lease: what a vanished machine costs its successor
+DEAD_PLACE_TTL_S: Final = 3600  # a bot may be let in again without anybody saying a word
+REFUSALS_WINDOW_S: Final = 600  # Discord counts refused requests for so long
+DOUBT_TTL_S: Final = 600  # a network that lost one acknowledgement loses the next
+SENT_IDS_TTL_S: Final = 24 * 3600  # longer than any reply waits for its next attempt
+SENT_IDS_MAX: Final = 200  # a place with more messages of ours since the one in question proves nothing
 RELAY_AFTER_S: Final = 10.0  # a row still `new` after this lost its publisher
 CHANNEL_REPORT_TTL_S: Final = 15.0
 

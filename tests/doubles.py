@@ -23,7 +23,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, Amendment, PendingReply, ScrubStream, Verdict
+from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict
 from gateway.scrub import Scrubber
 
 
@@ -79,6 +79,12 @@ class MemoryBus:
     receipts: dict[str, Receipt] = field(default_factory=dict)
     paused: list[tuple[str, float]] = field(default_factory=list)
     waits_s: list[float] = field(default_factory=list)
+    taken_over: set[str] = field(default_factory=set)
+    graves: dict[str, str] = field(default_factory=dict)
+    doubted: set[str] = field(default_factory=set)
+    sent_ids: dict[str, list[str]] = field(default_factory=dict)
+    moves: dict[str, str] = field(default_factory=dict)
+    ambiguous: int = 0
     holder: str | None = None
     announced: asyncio.Queue[Activity] = field(default_factory=asyncio.Queue)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -148,9 +154,14 @@ class MemoryBus:
         self._check()
         return [await self.outbound.get()]
 
-    async def record(self, record: DeliveryRecord) -> None:
+    async def record(self, channel: str, entry_id: str, record: DeliveryRecord) -> bool:
         self._check()
-        self.ledger.append(record)
+        if entry_id not in self.taken_over:
+            self.ledger.append(record)
+        return entry_id not in self.taken_over
+
+    def put_back(self, channel: str) -> None:
+        return
 
     async def finish(self, channel: str, entry_id: str, receipt: Receipt) -> None:
         self._check()
@@ -175,13 +186,55 @@ class MemoryBus:
         if self.holder == holder:
             self.holder = None
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int) -> float:
+    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
         self._check()
         return self.waits_s.pop(0) if self.waits_s else 0.0
 
     async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
         self._check()
         self.paused.append((bucket, for_s))
+
+    async def outlook(self, account: str, place: str) -> Outlook:
+        self._check()
+        return Outlook(self.graves.get(place, ""), account in self.doubted)
+
+    async def bury(self, account: str, place: str, *, reason: str) -> int:
+        self._check()
+        self.graves[place] = reason
+        return len(self.graves)
+
+    async def revive(self, place: str) -> None:
+        self._check()
+        self.graves.pop(place, None)
+
+    async def doubt(self, account: str) -> None:
+        self._check()
+        self.doubted.add(account)
+
+    async def note_sent(self, place: str, ids: Sequence[str]) -> None:
+        self._check()
+        self.sent_ids.setdefault(place, []).extend(ids)
+
+    async def sent_lately(self, place: str) -> frozenset[str]:
+        self._check()
+        return frozenset(self.sent_ids.get(place, ()))
+
+    async def note_move(self, channel: str, old: str, new: str) -> None:
+        self._check()
+        self.moves[old] = new
+
+    async def newest_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
+        self._check()
+        return [self.moves.get(chat, chat) for chat in chats]
+
+    async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
+        self._check()
+        first = {new: old for old, new in self.moves.items()}
+        return [first.get(chat, chat) for chat in chats]
+
+    async def count_ambiguous(self, channel: str) -> None:
+        self._check()
+        self.ambiguous += 1
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Return when `holds` does, looking again after each call of the bus."""
@@ -208,6 +261,7 @@ class ScriptedAdapter:
     sent: list[Sent] = field(default_factory=list)
     hold_lanes: dict[str, asyncio.Event] = field(default_factory=dict)
     name: str = "test"
+    account: str = "test:1"
     state: str = "connected"
 
     async def run(self, door: Door) -> None:
@@ -219,8 +273,11 @@ class ScriptedAdapter:
     def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
         return tuple(text.split("|"))
 
+    def marked(self, chunk: AnyChunk) -> AnyChunk:
+        return f"again: {chunk}"
+
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
-        return (Budget(address.lane, 1.0, 1),)
+        return (Budget(address.lane, 1.0, 1), Budget("bot", 1.0, 1))
 
     async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         if address.lane in self.hold_lanes:
@@ -237,9 +294,42 @@ class AskableAdapter(ScriptedAdapter):
 
     arrived: dict[str, tuple[str, ...]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    away: list[Exception] = field(default_factory=list)
 
     async def find_sent(
         self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         self.asked.append(send_id)
+        if self.away:
+            raise self.away.pop(0)
         return self.arrived.get(send_id)
+
+
+@dataclass
+class EditableAdapter(ScriptedAdapter):
+    """A platform that lets us edit, and cannot be asked. `shown` is what stands in each message."""
+
+    shown: dict[str, str] = field(default_factory=dict)
+    lost: str | None = None
+    lose_next: int = 0
+
+    async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        ids = await super().send(address, chunk, send_id=send_id, plain=plain)
+        self.shown[ids[0]] = str(chunk)
+        return ids
+
+    def place(self, address: ReplyAddress) -> str:
+        return f"{self.account}:{address.lane}"
+
+    async def put_placeholder(self, address: ReplyAddress) -> str:
+        (message_id,) = await self.send(address, "…", send_id="", plain=True)
+        return message_id
+
+    async def complete(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
+        if message_id not in self.shown:
+            return False
+        self.shown[message_id] = str(chunk)
+        return True
+
+    async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
+        return None if self.lost in known else self.lost

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import hashlib
 from collections.abc import AsyncIterator, Sequence
 from typing import cast
 
 import discord
 
-from channels.adapter import AdapterParts, Budget, Door
+from channels.adapter import MARK, AdapterParts, Budget, Door
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
 from channels.discord.errors import delivery_error
-from channels.discord.render import DiscordChunk, render
-from channels.discord.snowflakes import snowflake_at
+from channels.discord.lookup import find_message, nonce_of
+from channels.discord.render import DiscordChunk, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed
 from gateway.contracts.ids import ReplyAddress
@@ -43,9 +41,14 @@ class DiscordAdapter:
     ) -> None:
         """`holder` names this process in the lease."""
         self._in_flight: set[asyncio.Timeout] = set()
+        self._clock = clock
         self._connection = Connection(
             endpoint, positions, leases, clock, holder=holder, patience=patience, ended=self._cut_calls
         )
+
+    @property
+    def account(self) -> str:
+        return f"discord:{self._connection.user_id}"
 
     @property
     def state(self) -> str:
@@ -60,6 +63,9 @@ class DiscordAdapter:
 
     def chunks(self, text: CleanText) -> Sequence[DiscordChunk]:
         return render(text)
+
+    def marked(self, chunk: DiscordChunk) -> DiscordChunk:
+        return under(MARK, chunk)
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
@@ -82,15 +88,12 @@ class DiscordAdapter:
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
+        if self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
+            return None  # sent again with its nonce, it is not shown again
         target = parse_target(address.target)
-        after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
-        history = self._place(target).history(after=after, oldest_first=True, limit=limits.LOOKUP_MESSAGES_MAX)
+        place, me, nonce = self._place(target), self._my_id(), nonce_of(send_id)
         async with self._calling():
-            with contextlib.suppress(discord.Forbidden):  # without READ_MESSAGE_HISTORY the nonce alone has to do
-                async for message in history:
-                    if self._is_ours(message) and _is_the_same(message, target, chunk, nonce_of(send_id)):
-                        return (str(message.id),)
-            return None
+            return await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
@@ -118,21 +121,16 @@ class DiscordAdapter:
             raise SendFailed("not connected to Discord")
         return client.get_partial_messageable(int(target.channel_id))
 
-    def _is_ours(self, message: discord.Message) -> bool:
+    def _my_id(self) -> int:
         client = self._connection.client
-        user = client.user if client else None
-        return user is not None and message.author.id == user.id
+        if client is None or client.user is None:
+            raise SendFailed("not connected to Discord")
+        return client.user.id
 
     def _cut_calls(self) -> None:
         """A call over a client that is being closed hears no answer any more: its outcome is unknown now."""
         for limit in self._in_flight:
             limit.reschedule(asyncio.get_running_loop().time())
-
-
-def nonce_of(send_id: str) -> str:
-    """The same for every attempt at one chunk; Discord shows the earlier message instead of a second one."""
-    digest = hashlib.blake2s(send_id.encode()).digest()
-    return base64.b32encode(digest).decode()[: limits.NONCE_CHARS]
 
 
 def _quoted(target: DiscordTarget) -> discord.MessageReference:
@@ -143,16 +141,6 @@ def _quoted(target: DiscordTarget) -> discord.MessageReference:
     return discord.MessageReference(
         message_id=int(target.reply_to_message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
     )
-
-
-def _is_the_same(message: discord.Message, target: DiscordTarget, chunk: DiscordChunk, nonce: str) -> bool:
-    """The nonce if the history shows it, else the same words as an answer to the same message."""
-    if message.nonce is not None:
-        return str(message.nonce) == nonce
-    answered = message.reference.message_id if message.reference else None
-    if answered is not None and target.reply_to_message_id is not None and answered != int(target.reply_to_message_id):
-        return False
-    return message.content.strip() in (chunk.content.strip(), chunk.plain.strip())
 
 
 def open_adapter(settings: Settings, parts: AdapterParts) -> DiscordAdapter:

@@ -96,6 +96,7 @@ class Connection:
         self._ended = ended
         self._ready = asyncio.Event()
         self.client: GatewayClient | None = None
+        self.user_id = ""
         self.state = "connecting"
 
     async def until_ready(self) -> None:
@@ -146,7 +147,8 @@ class Connection:
             await client.login(self._endpoint.token)
             if client.user is None:
                 raise GatewayLost
-            me = DiscordIdentity(str(client.user.id))
+            self.user_id = str(client.user.id)
+            me = DiscordIdentity(self.user_id)
             marks = await self._marks(me)
             threads = Threads(self._positions, f"discord:{me.user_id}")
             source = DiscordSource(me, History(client, marks, self._clock), threads)

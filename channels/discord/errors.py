@@ -44,6 +44,8 @@ INTENT_MISSING: Final = (
 def delivery_error(error: Exception) -> DeliveryError:
     """The branch of our tree for whatever a call of discord.py raised."""
     match error:
+        case DeliveryError():
+            return error
         case discord.RateLimited():
             return RateLimited(error.retry_after)
         case discord.LoginFailure():
@@ -59,7 +61,8 @@ def delivery_error(error: Exception) -> DeliveryError:
 def _http_error(error: discord.HTTPException) -> DeliveryError:
     said = f"Discord answers {error.status}, code {error.code}"
     if error.status == 429:
-        return RateLimited(_retry_after_s(error))
+        scope = error.response.headers.get("X-RateLimit-Scope", "")
+        return RateLimited(_retry_after_s(error), is_global=scope == "global")
     if error.status == 401:
         return CredentialsRejected(REJECTED)
     if error.status in (403, 404) or error.code in _GONE_CODES:

@@ -48,6 +48,11 @@ def render(text: CleanText) -> tuple[DiscordChunk, ...]:
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=CONTENT_CHARS_MAX))
 
 
+def under(line: str, chunk: DiscordChunk) -> DiscordChunk:
+    """The chunk below a line of its own."""
+    return DiscordChunk(f"{line}\n{chunk.content}", f"{line}\n{chunk.plain}")
+
+
 def _load(blocks: Blocks) -> float:
     return len(_content(lay_out(blocks, STYLE))) / CONTENT_CHARS_MAX
 

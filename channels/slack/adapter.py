@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import AdapterParts, Budget, Door
+from channels.adapter import MARK, AdapterParts, Budget, Door
 from channels.slack import limits
 from channels.slack.address import parse_target
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
-from channels.slack.errors import delivery_error
-from channels.slack.lookup import METADATA_TYPE, find_post
-from channels.slack.render import SlackChunk, render
+from channels.slack.errors import delivery_error, lookup_error
+from channels.slack.lookup import METADATA_TYPE, client_msg_id, find_post
+from channels.slack.render import SlackChunk, render, under
 from gateway.config import Settings
-from gateway.contracts.errors import ConfigError, SendFailed
+from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
@@ -40,6 +41,10 @@ class SlackAdapter:
         self._connection = Connection(endpoint, positions, leases, clock, holder=holder, patience=patience)
 
     @property
+    def account(self) -> str:
+        return f"slack:{self._connection.account}"
+
+    @property
     def state(self) -> str:
         return self._connection.state
 
@@ -52,6 +57,9 @@ class SlackAdapter:
 
     def chunks(self, text: CleanText) -> Sequence[SlackChunk]:
         return render(text)
+
+    def marked(self, chunk: SlackChunk) -> SlackChunk:
+        return under(MARK, chunk)
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
@@ -70,6 +78,7 @@ class SlackAdapter:
                 unfurl_links=False,
                 unfurl_media=False,
                 metadata={"event_type": METADATA_TYPE, "event_payload": {"id": send_id}},
+                client_msg_id=client_msg_id(send_id),
             )
         except Exception as error:
             raise delivery_error(error) from error
@@ -79,10 +88,15 @@ class SlackAdapter:
         self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         client, target = self._connected(), parse_target(address.target)
-        try:
-            return await find_post(client, target.channel, target.thread_ts, send_id=send_id, since_ms=since_ms)
-        except Exception as error:
-            raise delivery_error(error) from error
+        for pause_s in (limits.LOOKUP_SETTLES_S, 0):
+            try:
+                found = await find_post(client, target.channel, target.thread_ts, send_id=send_id, since_ms=since_ms)
+            except Exception as error:
+                raise lookup_error(error) from error
+            if found is not None:
+                return found
+            await asyncio.sleep(pause_s)
+        raise Untraceable("the history does not show it")
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)

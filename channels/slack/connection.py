@@ -92,6 +92,7 @@ class Connection:
         self._patience = patience
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None
+        self.account = ""
         self.state = "connecting"
 
     async def until_ready(self) -> None:
@@ -134,6 +135,7 @@ class Connection:
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
         """One handler with its sockets, from the check of the credentials to its end."""
         me = await self._identify(client)
+        self.account = me.account
         marks = Marks(self._positions, f"slack:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")

@@ -19,6 +19,7 @@ from gateway.contracts.errors import (
     OutcomeUnknown,
     RateLimited,
     SendFailed,
+    Untraceable,
 )
 
 _GONE: Final = frozenset({
@@ -32,8 +33,12 @@ _CREDENTIALS: Final = frozenset({
     "no_permission", "org_login_required", "not_allowed_token_type", "access_denied",
 })  # fmt: skip
 _SAFE: Final = frozenset({"service_unavailable", "request_timeout", "accesslimited", "team_added_to_org"})
-_UNSURE: Final = frozenset({"fatal_error", "internal_error"})
-"""Documented as "some aspect of the operation may have succeeded before the error was raised"."""
+_UNSURE: Final = frozenset({
+    "fatal_error", "internal_error", "duplicate_message_not_found", "duplicate_channel_not_found",
+})  # fmt: skip
+"""Documented as "some aspect of the operation may have succeeded before the error was raised"; the last two say
+that an earlier post with the same client_msg_id exists and cannot be shown."""
+_TOO_MANY: Final = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 _NEVER_LEFT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 RETRY_AFTER_DEFAULT_S: Final = 30.0
@@ -46,6 +51,15 @@ def delivery_error(error: Exception) -> DeliveryError:
     if isinstance(error, _NEVER_LEFT):
         return SendFailed(f"no connection to Slack ({type(error).__name__})")
     return OutcomeUnknown(f"cut before Slack answered ({type(error).__name__})")
+
+
+def lookup_error(error: Exception) -> DeliveryError:
+    """The same for a look-up: a word that forbids it (a missing scope) or does not know the place ends it for good."""
+    match found := error if isinstance(error, DeliveryError) else delivery_error(error):
+        case CredentialsRejected() | AddressDead() | FormatRefused():
+            return Untraceable(f"the history cannot be read: {found}")
+        case _:
+            return found
 
 
 def api_word(error: SlackApiError) -> str:
@@ -69,7 +83,7 @@ def is_rejection(word: str) -> bool:
 def _api_error(error: SlackApiError) -> DeliveryError:
     word = api_word(error)
     status = getattr(error.response, "status_code", None) or getattr(error.response, "status", 0)
-    if word == "ratelimited" or status == 429:
+    if word in _TOO_MANY or status == 429:
         return RateLimited(_retry_after_s(error))
     if word in _CREDENTIALS:
         return rejected(word)

@@ -26,4 +26,5 @@ HISTORY_THREADS_MAX: Final = 20  # in one channel
 HISTORY_RATE_LIMITS_MAX: Final = 3
 HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over
 LOOKUP_PAGES_MAX: Final = 3
+LOOKUP_SETTLES_S: Final = 3.0  # a post whose connection was cut may still be on its way into the history
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Slack's

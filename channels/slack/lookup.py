@@ -1,20 +1,35 @@
-"""Did a post of ours arrive? Every post carries the send id in its metadata, and Slack shows it again."""
+"""Did a post of ours arrive? Every post carries the send id in its metadata, and Slack shows it again.
+
+Slack promises no key that would make a repeated post harmless. `client_msg_id` is sent along all the same;
+reports differ on whether it is heeded.
+"""
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, Final
 
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.slack import limits
+from gateway.contracts.errors import Untraceable
 
 METADATA_TYPE: Final = "trivet_reply"
+_OURS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "trivet/reply")
+
+
+def client_msg_id(send_id: str) -> str:
+    """The same for every attempt at one chunk."""
+    return str(uuid.uuid5(_OURS, send_id))
 
 
 async def find_post(
     client: AsyncWebClient, channel_id: str, thread_ts: str | None, *, send_id: str, since_ms: int
 ) -> tuple[str, ...] | None:
-    """The `ts` of the post that carries `send_id`, None if there is none. Raises what the SDK raises."""
+    """The `ts` of the post that carries `send_id`, None if the history shows none.
+
+    Raises `Untraceable` when the history goes on too long, else what the SDK raises.
+    """
     oldest = f"{max(0, since_ms // 1000 - limits.LOOKUP_MARGIN_S)}.000000"
     cursor: str | None = None
     for _ in range(limits.LOOKUP_PAGES_MAX):
@@ -31,8 +46,8 @@ async def find_post(
                 return (str(message["ts"]),)
         cursor = (page.get("response_metadata") or {}).get("next_cursor")
         if not cursor:
-            break
-    return None
+            return None
+    raise Untraceable("too much was said since")
 
 
 def _send_id(message: dict[str, Any]) -> str | None:

@@ -49,6 +49,11 @@ def render(text: CleanText) -> tuple[SlackChunk, ...]:
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_CHARS_MAX))
 
 
+def under(line: str, chunk: SlackChunk) -> SlackChunk:
+    """The chunk below a line of its own."""
+    return SlackChunk(f"{line}\n{chunk.text}", f"{line}\n{chunk.plain}")
+
+
 def _load(blocks: Blocks) -> float:
     return len(_text(lay_out(blocks, STYLE))) / TEXT_CHARS_MAX
 

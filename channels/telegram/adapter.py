@@ -7,40 +7,38 @@ HTTP client, which would log it with every address, is silenced.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterator, Sequence
 
-from telegram import Bot, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, AdapterParts, Budget, Door, QueueFull
+from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, QueueFull
 from channels.backoff import Backoff
 from channels.leases import while_holding
 from channels.proxies import goes_direct
 from channels.telegram import limits
-from channels.telegram.address import TelegramTarget, make_target, parse_target
+from channels.telegram.address import parse_target, relocated
 from channels.telegram.errors import REJECTED, delivery_error, seconds
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
-from channels.telegram.render import TelegramChunk, render
+from channels.telegram.render import TelegramChunk, render, under
+from channels.telegram.sending import TelegramSender
 from gateway.config import Settings
-from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected, DeliveryError
+from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
-_NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
-
 
 class TelegramAdapter:
-    """One bot. `ChannelAdapter` and `SupportsTyping`; Telegram cannot be asked what arrived."""
+    """One bot. `ChannelAdapter`, `SupportsPlaceholders`, `SupportsMoves`, `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -52,6 +50,7 @@ class TelegramAdapter:
         api_base: str,
         positions: IntakeBus,
         leases: DeliveryBus,
+        places: PlaceBus,
         clock: Clock,
         holder: str,
         patience: Patience = PATIENCE,
@@ -68,7 +67,10 @@ class TelegramAdapter:
             get_updates_request=self._polls,
         )
         self._bot_id = token.partition(":")[0]
+        self._sender = TelegramSender(self._bot)
+        self.account = f"telegram:{self._bot_id}"
         self._positions = positions
+        self._places = places
         self._leases = leases
         self._clock = clock
         self._holder = holder
@@ -99,47 +101,60 @@ class TelegramAdapter:
     def chunks(self, text: CleanText) -> Sequence[TelegramChunk]:
         return render(text)
 
+    def marked(self, chunk: TelegramChunk) -> TelegramChunk:
+        return under(MARK, chunk)
+
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         chat_id = parse_target(address.target).chat_id
         chat = Budget(f"chat:{chat_id}", limits.CHAT_PER_S, limits.CHAT_BURST)
         group = Budget(f"group:{chat_id}", limits.GROUP_PER_S, limits.GROUP_BURST)
-        bot = Budget(f"bot:{self._bot_id}", limits.BOT_PER_S, limits.BOT_BURST)
+        bot = Budget("bot", limits.BOT_PER_S, limits.BOT_BURST)
         return (chat, group, bot) if chat_id < 0 else (chat, bot)
 
     async def send(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        with self._calling(address):
+            return (await self._sender.send(parse_target(address.target), chunk, plain=plain),)
+
+    def place(self, address: ReplyAddress) -> str:
+        return f"{self.account}:{parse_target(address.target).chat_id}"
+
+    async def put_placeholder(self, address: ReplyAddress) -> str:
+        with self._calling(address):
+            return await self._sender.put_placeholder(parse_target(address.target))
+
+    async def complete(self, address: ReplyAddress, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
+        with self._calling(address):
+            return await self._sender.complete(parse_target(address.target), chunk, message_id=message_id, plain=plain)
+
+    async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
         target = parse_target(address.target)
-        try:
-            sent = await self._bot.send_message(
-                target.chat_id,
-                chunk.plain if plain else chunk.text,
-                entities=None if plain else _entities(chunk),
-                message_thread_id=target.message_thread_id,
-                direct_messages_topic_id=target.direct_messages_topic_id,
-                business_connection_id=target.business_connection_id,
-                reply_parameters=_quoting(target),
-                link_preview_options=_NO_PREVIEW,
-                read_timeout=limits.SEND_READ_TIMEOUT_S,
-            )
-        except TelegramError as error:
-            raise self._refusal(error, address) from error
-        return (str(sent.message_id),)
+        answered = target.answered_message_id or target.reply_to_message_id
+        if answered is None:
+            return None
+        with self._calling(address):
+            return await self._sender.find_lost(target, after=max(answered, int(after or 0)), known=known)
+
+    def chat_of(self, address: ReplyAddress) -> str:
+        """Empty for a private chat, which never moves."""
+        chat_id = parse_target(address.target).chat_id
+        return str(chat_id) if chat_id < 0 else ""
+
+    def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
+        return relocated(address, int(chat))
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
-        target = parse_target(address.target)
-        try:
-            await self._bot.send_chat_action(
-                target.chat_id,
-                "typing",
-                message_thread_id=target.message_thread_id,
-                business_connection_id=target.business_connection_id,
-            )
-        except TelegramError as error:
-            raise self._refusal(error, address) from error
+        with self._calling(address):
+            await self._sender.show_typing(parse_target(address.target))
 
-    def _refusal(self, error: TelegramError, address: ReplyAddress) -> DeliveryError:
-        return delivery_error(error, lambda chat_id: _moved(address, chat_id))
+    @contextlib.contextmanager
+    def _calling(self, address: ReplyAddress) -> Iterator[None]:
+        """Gives the failure of a call its place in our tree."""
+        try:
+            yield
+        except TelegramError as error:
+            raise delivery_error(error, lambda chat_id: relocated(address, chat_id)) from error
 
     def _wait_for_lease(self, obstacle: str) -> None:
         self.state = obstacle
@@ -192,7 +207,7 @@ class TelegramAdapter:
         self._ready.set()
         log.info("telegram: connected as @%s", user.username)
         me = TelegramIdentity(user.id, user.username or "")
-        return Poller(self._bot, me, self._positions, self._clock, silence_s=self._patience.silence_s)
+        return Poller(self._bot, me, self._positions, self._places, self._clock, silence_s=self._patience.silence_s)
 
     async def _remove_webhook(self) -> None:
         """A webhook that somebody once set would end every poll with 409."""
@@ -212,25 +227,6 @@ def _http(connections_max: int, api_base: str) -> HTTPXRequest:
         pool_timeout=limits.CALL_TIMEOUT_S,
         httpx_kwargs={"trust_env": not goes_direct(api_base)},
     )
-
-
-def _entities(chunk: TelegramChunk) -> list[MessageEntity]:
-    return [
-        MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
-        for entity in chunk.entities
-    ]
-
-
-def _quoting(target: TelegramTarget) -> ReplyParameters | None:
-    if target.reply_to_message_id is None:
-        return None
-    return ReplyParameters(target.reply_to_message_id, allow_sending_without_reply=True)
-
-
-def _moved(address: ReplyAddress, chat_id: int) -> ReplyAddress:
-    """The same place under the chat's new id, where the old message to quote has another one."""
-    target = replace(parse_target(address.target), chat_id=chat_id, reply_to_message_id=None)
-    return replace(address, target=make_target(target))
 
 
 def _wait_s(error: Exception, backoff: Backoff) -> float:
@@ -258,6 +254,7 @@ def open_adapter(settings: Settings, parts: AdapterParts) -> TelegramAdapter:
         api_base=chosen.api_base,
         positions=parts.positions,
         leases=parts.leases,
+        places=parts.places,
         clock=parts.clock,
         holder=parts.holder,
     )

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from channels.raw import canonical, integer, target_fields, text
 from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.ids import ReplyAddress
 
 
 @dataclass(frozen=True, slots=True)
 class TelegramTarget:
     """Arguments of sendMessage. `message_thread_id` is a topic's, never 1 (General refuses it);
-    `reply_to_message_id` is the message to quote."""
+    `reply_to_message_id` is the message to quote, `answered_message_id` the one that is answered, quoted or not:
+    what we send gets a higher id."""
 
     chat_id: int
     message_thread_id: int | None = None
     direct_messages_topic_id: int | None = None
     business_connection_id: str | None = None
     reply_to_message_id: int | None = None
+    answered_message_id: int | None = None
 
     @property
     def lane(self) -> str:
@@ -43,4 +46,11 @@ def parse_target(target: str) -> TelegramTarget:
         direct_messages_topic_id=integer(fields.get("direct_messages_topic_id")),
         business_connection_id=text(fields.get("business_connection_id")) or None,
         reply_to_message_id=integer(fields.get("reply_to_message_id")),
+        answered_message_id=integer(fields.get("answered_message_id")),
     )
+
+
+def relocated(address: ReplyAddress, chat_id: int) -> ReplyAddress:
+    """The same place under the chat's other id, where its messages have other numbers."""
+    target = replace(parse_target(address.target), chat_id=chat_id, reply_to_message_id=None, answered_message_id=None)
+    return replace(address, lane=target.lane, target=make_target(target))

@@ -94,6 +94,6 @@ def _network_error(error: NetworkError) -> DeliveryError:
     cause = error.__cause__
     if isinstance(cause, _NEVER_LEFT):
         return SendFailed(f"no connection ({type(cause).__name__})")
-    if cause is None or isinstance(cause, TelegramError):  # an answer came, with a 5xx status or a body of no use
-        return SendFailed("Telegram's server has trouble")
+    if cause is None or isinstance(cause, TelegramError):  # a 5xx: a server in between may have lost the answer only
+        return OutcomeUnknown("Telegram's server has trouble")
     return OutcomeUnknown(f"cut before an answer came ({type(cause).__name__})")

@@ -26,5 +26,7 @@ CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 64
 
+LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
+
 ALLOWED_UPDATES: Final = ("message", "edited_message")
 """Always sent: the server remembers the list of whoever asked last."""

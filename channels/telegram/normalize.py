@@ -217,6 +217,7 @@ def _target(message: Raw, chat_id: int, message_id: int, *, is_private: bool) ->
         direct_messages_topic_id=integer(mapping(message.get("direct_messages_topic")).get("topic_id")),
         business_connection_id=_word(message.get("business_connection_id")),
         reply_to_message_id=None if is_private else message_id,
+        answered_message_id=message_id,
     )
 
 

@@ -19,7 +19,7 @@ from channels.normalized import Ignored, Incoming, Migrated
 from channels.telegram import limits
 from channels.telegram.normalize import TelegramIdentity, normalize
 from channels.telegram.offsets import Offset
-from gateway.contracts.ports import Clock, IntakeBus
+from gateway.contracts.ports import Clock, IntakeBus, PlaceBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -41,10 +41,13 @@ PATIENCE: Final = Patience()
 class Poller:
     """The update stream of one bot."""
 
-    def __init__(self, bot: Bot, me: TelegramIdentity, positions: IntakeBus, clock: Clock, *, silence_s: float) -> None:
+    def __init__(
+        self, bot: Bot, me: TelegramIdentity, positions: IntakeBus, places: PlaceBus, clock: Clock, *, silence_s: float
+    ) -> None:
         self._bot = bot
         self._me = me
         self._positions = positions
+        self._places = places
         self._clock = clock
         self._silence_s = silence_s
         self._position = f"telegram:{me.bot_id}"
@@ -104,6 +107,7 @@ class Poller:
             return
         if isinstance(incoming, Migrated):
             log.info("telegram: chat %s is %s now", incoming.old, incoming.new)
+            await self._places.note_move(self._me.channel, incoming.old, incoming.new)
             return
         if refusals.holds_back(incoming):
             return

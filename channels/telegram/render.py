@@ -61,6 +61,13 @@ def render(text: CleanText) -> tuple[TelegramChunk, ...]:
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_UNITS_MAX))
 
 
+def under(line: str, chunk: TelegramChunk) -> TelegramChunk:
+    """The chunk below a line of its own."""
+    units = utf16_units(line) + 1
+    entities = tuple(replace(entity, offset=entity.offset + units) for entity in chunk.entities)
+    return TelegramChunk(f"{line}\n{chunk.text}", entities, f"{line}\n{chunk.plain}")
+
+
 def _load(blocks: Blocks) -> float:
     chunk = _written(lay_out(blocks, STYLE))
     return max(utf16_units(chunk.text) / TEXT_UNITS_MAX, len(chunk.entities) / ENTITIES_MAX)

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.markdown import Markdown
 
-from channels.adapter import CONNECTED, Budget, Door
+from channels.adapter import CONNECTED, MARK, Budget, Door
 from channels.normalized import Addressing, Incoming, find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -28,6 +28,7 @@ class TerminalAdapter:
     """`ChannelAdapter` on two text streams. Markdown is drawn for people, left alone for pipes."""
 
     name = "cli"
+    account = "cli:local"
 
     def __init__(self, stdin: TextIO, stdout: TextIO, operator: OperatorBus, clock: Clock) -> None:
         self._stdin = stdin
@@ -58,6 +59,9 @@ class TerminalAdapter:
 
     def chunks(self, text: CleanText) -> Sequence[str]:
         return (text,)
+
+    def marked(self, chunk: str) -> str:
+        return f"{MARK}\n\n{chunk}"
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return ()

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette import status
 
 from gateway.admin.auth import AdminToken
+from gateway.admin.deliveries import deliveries
 from gateway.admin.operator_channel import compact_order
 from gateway.admin.readiness import reasons
 from gateway.admin.views import (
@@ -66,6 +67,7 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
+    app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])
     return app
 

@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, Field
 
 from gateway.contracts.entries import Entry, Session
+from gateway.contracts.messages import Whereabouts
+from gateway.contracts.ports import DeadLetter
+from gateway.telemetry.trace import Hop
 
 
 class SessionView(BaseModel):
@@ -47,6 +50,42 @@ class MessageView(BaseModel):
     message_id: str = Field(description="The platform message that a user entry came from.")
     turn_id: str
     created_at: datetime
+
+
+class HopView(BaseModel):
+    """Something that happened to a message on its way."""
+
+    at: datetime | None = Field(description="Null when only that it happened is known.")
+    name: str
+    detail: str
+
+
+class DeliveryView(BaseModel):
+    """How far one committed reply came."""
+
+    reply_id: str
+    turn_id: str
+    channel: str
+    state: str = Field(description="`pending`, or how it ended: `sent`, `failed`, `unknown`.")
+    chunks_sent: int
+    chunks: int
+    attempts: int
+    reason: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class DeadLetterView(BaseModel):
+    """A message that was given up."""
+
+    id: str
+    died_at: datetime
+    reason: str
+    attempts: int
+    error: str
+    message_id: str = Field(description="Empty for what is no inbound message.")
+    key: str
+    text: str
 
 
 class CompactOrder(BaseModel):
@@ -99,6 +138,42 @@ def message_view(entry: Entry) -> MessageView:
         message_id=entry.message_id,
         turn_id=entry.turn_id,
         created_at=_moment(entry.created_at_ms),
+    )
+
+
+def hop_view(hop: Hop) -> HopView:
+    """A hop as the API shows it."""
+    return HopView(at=_moment(hop.at_ms) if hop.at_ms else None, name=hop.name, detail=hop.detail)
+
+
+def delivery_view(reply: Whereabouts) -> DeliveryView:
+    """A reply's delivery as the API shows it."""
+    return DeliveryView(
+        reply_id=reply.reply_id,
+        turn_id=reply.turn_id,
+        channel=reply.channel,
+        state=reply.state.value,
+        chunks_sent=reply.chunks_sent,
+        chunks=reply.chunks,
+        attempts=reply.attempts,
+        reason=reply.reason,
+        created_at=_moment(reply.created_at_ms),
+        updated_at=_moment(reply.updated_at_ms),
+    )
+
+
+def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
+    """A dead letter as the API shows it."""
+    message = letter.message
+    return DeadLetterView(
+        id=letter.entry_id,
+        died_at=_moment(letter.died_at_ms),
+        reason=letter.reason,
+        attempts=letter.attempts,
+        error=letter.error,
+        message_id=message.id if message else "",
+        key=str(message.key) if message else "",
+        text=message.text if message else "",
     )
 
 

@@ -72,10 +72,14 @@ class AgentBus:
     async def extend(self, claim: Claim, *, messages_max: int) -> tuple[InboundMessage, ...]:
         return await self._lanes.extend(claim, messages_max=messages_max)
 
+    def heard_cancel(self, worker: str, word: bytes) -> tuple[Cancel, ...]:
+        """What a word on the worker's cancel channel means to it."""
+        return self._holdings.cancelled(worker, [word.decode()])
+
     async def cancellations(self, worker: str) -> AsyncIterator[Cancel]:
         """Running turns to end, each once, whether this or the beat hears of it first."""
-        async for word in subscriptions.messages(self._pool, self._keys.cancel_channel(worker)):
-            for cancel in self._holdings.cancelled(worker, [word.decode()]):
+        async for heard in subscriptions.messages(self._pool, self._keys.cancel_channel(worker)):
+            for cancel in self.heard_cancel(worker, heard.data):
                 yield cancel
 
     async def republish(self, replies: Sequence[Reply]) -> None:
@@ -84,8 +88,20 @@ class AgentBus:
     async def show_activity(self, activity: Activity) -> None:
         await self._line.call("PUBLISH", self._keys.activity_channel(activity.address.channel), encode(activity))
 
+    def held(self, worker: str) -> tuple[str, ...]:
+        """The lanes that `worker` has claimed and not given back, as far as this process knows."""
+        return self._holdings.lanes(worker)
+
     def control_requests(self, worker: str) -> AsyncIterator[tuple[str, ControlRequest]]:
         return self._control.requests(worker)
+
+    def ask_control_anew(self, worker: str) -> None:
+        """What the worker was handed and has not finished is handed out again."""
+        self._control.ask_anew(worker)
+
+    async def next_control(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, ControlRequest]]:
+        """Some control commands for `worker`, waiting `wait_s` for the first."""
+        return await self._control.commands(worker, count=count, wait_s=wait_s)
 
     async def finish_control(self, receipt: str, reply: Reply) -> None:
         await self._control.finish(receipt, reply)

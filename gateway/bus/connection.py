@@ -1,91 +1,47 @@
-"""Connections to Redis from a URL, and what its errors mean to us.
-
-A role has one ordered line for its commands (see `line.py`) and a pool for what blocks: waits,
-stream reads, subscriptions. No message of this room ever contains the password.
-"""
+"""What the errors of Redis mean to us, and whether a server can serve us. No message ever contains the password."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from typing import Final
 
-from redis.asyncio import Connection, ConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.asyncio import Redis
+from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     AuthorizationError,
     BusyLoadingError,
+    ClusterDownError,
     ConnectionError,
     DataError,
+    MovedError,
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
     ResponseError,
     TimeoutError,
+    TryAgainError,
 )
 
 from gateway.bus.keys import ShardKeys
-from gateway.bus.scripts import all_scripts
 from gateway.contracts.errors import BusError, BusUnavailable, ConfigError
-from gateway.limits import BUS_WAIT_MAX_S, COMMAND_TIMEOUT_S
 
 LAYOUT_VERSION: Final = 1
 OLDEST_SERVER: Final = (6, 2)
-_SCHEMES: Final = ("redis", "rediss", "unix")
-_NOT_YET: Final = ("redis+sentinel", "redis+cluster")
-_POOL_MAX: Final = 64  # blocking reads of one role: a handful per channel or worker
-_PASSING: Final = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "BUSY ", "NOREPLICAS")
-"""Answers of a server that will serve us again without anybody changing our configuration."""
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Where Redis is. `where` is the address without user and password, fit for any log."""
-
-    url: str
-    where: str
-
-    @classmethod
-    def at(cls, url: str) -> Server:
-        """Raises `ConfigError` for a URL that cannot be used."""
-        parts = _split(url)
-        if parts.scheme in _NOT_YET:
-            raise ConfigError(
-                f"redis.url: {parts.scheme}:// is not supported yet; use redis://, rediss:// or unix:// to one server"
-            )
-        if parts.scheme not in _SCHEMES:
-            raise ConfigError("redis.url must begin with redis://, rediss:// or unix://")
-        if parts.scheme == "unix" and not parts.path:
-            raise ConfigError("redis.url: unix:// must be followed by the path of a socket, as unix:///run/redis.sock")
-        for option in parse_qs(parts.query):
-            if option != "db" and not option.startswith("ssl_"):
-                raise ConfigError(f"redis.url: the option {option} is not supported; db and ssl_… are")
-        return cls(url, _without_secrets(parts))
-
-    def line_client(self) -> Redis:
-        """A client with exactly one connection, which loads the scripts whenever it connects."""
-        return self._client(max_connections=1, socket_timeout=COMMAND_TIMEOUT_S, redis_connect_func=_greet)
-
-    def pool_client(self) -> Redis:
-        """A client for reads that block up to `BUS_WAIT_MAX_S`, each on a connection of its own."""
-        return self._client(max_connections=_POOL_MAX, socket_timeout=BUS_WAIT_MAX_S + COMMAND_TIMEOUT_S)
-
-    def _client(self, **settings: Any) -> Redis:
-        try:
-            pool: ConnectionPool = ConnectionPool.from_url(
-                self.url,
-                client_name="trivet",
-                driver_info=None,
-                protocol=2,
-                retry=Retry(NoBackoff(), 0),
-                **settings,
-            )
-        except (ValueError, TypeError, RedisError) as error:
-            raise ConfigError(f"redis.url cannot be used: wrong value of an option ({type(error).__name__})") from None
-        return Redis.from_pool(pool)
+_PASSING: Final = ("MISCONF", "BUSY ", "NOREPLICAS")
+"""First words of a server that will serve us again without anybody changing our configuration, where redis-py
+has no class for them."""
+_PASSING_CLASSES: Final = (
+    ConnectionError,
+    TimeoutError,
+    BusyLoadingError,
+    ReadOnlyError,
+    AskError,  # and MovedError: somebody else serves the slot
+    TryAgainError,
+    ClusterDownError,  # and MasterDownError
+    OSError,
+)
 
 
 class Refused(BusError):
@@ -94,34 +50,6 @@ class Refused(BusError):
     def __init__(self, message: str, *, code: str) -> None:
         super().__init__(message)
         self.code = code
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        raise ConfigError(
-            "redis.url is malformed; expected redis://[user:password@]host[:port][/number], "
-            "special characters of the password written as %40 and the like"
-        ) from None
-    return parts
-
-
-def _without_secrets(parts: SplitResult) -> str:
-    host = parts.hostname or ""
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{host}{port}{parts.path}"
-
-
-async def _greet(connection: Connection) -> None:
-    """Handshake, then load every script: one answered late could let a later message overtake."""
-    await connection.on_connect()
-    scripts = all_scripts()
-    for script in scripts:
-        await connection.send_command("SCRIPT", "LOAD", script.text, check_health=False)
-    for _ in scripts:
-        await connection.read_response()
 
 
 def _unwrapped(error: Exception) -> Exception:
@@ -135,7 +63,7 @@ def is_passing(error: Exception) -> bool:
     error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError):
         return False
-    if isinstance(error, ConnectionError | TimeoutError | BusyLoadingError | ReadOnlyError | OSError):
+    if isinstance(error, _PASSING_CLASSES):
         return True
     return isinstance(error, ResponseError) and str(error).startswith(_PASSING)
 
@@ -145,6 +73,10 @@ def translated(error: Exception, where: str) -> BusError | ConfigError:
     error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError | NoPermissionError):
         return ConfigError(f"Redis at {where} refused us: check user, password and rights in redis.url")
+    if isinstance(error, MasterNotFoundError):
+        return BusUnavailable(f"the Sentinels at {where} name no primary: start it, or correct redis.url")
+    if isinstance(error, MovedError):
+        return ConfigError(f"Redis at {where} is a node of a Cluster: write redis+cluster:// in redis.url")
     if type(error) is RedisError:  # what redis-py says of settings it cannot work with
         return ConfigError(f"redis.url cannot be used for {where}: {_reason(error)}")
     if isinstance(error, OutOfMemoryError):
@@ -184,8 +116,11 @@ async def check_layout(client: Redis, where: str, *, shards: int) -> None:
 
 async def close_client(client: Redis) -> None:
     """Close a client and its connections; a server that is gone is no reason to fail now."""
+    pool = client.connection_pool
     try:
         await client.aclose()
-        await client.connection_pool.disconnect()
+        await pool.disconnect()
+        if isinstance(pool, SentinelConnectionPool):
+            await pool.sentinel_manager.aclose()
     except (RedisError, OSError):
         return

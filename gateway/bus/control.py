@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from gateway.bus.groups import GroupReader, StreamEntry
 from gateway.bus.keys import ShardKeys
@@ -18,9 +18,11 @@ from gateway.contracts.errors import BadEnvelope, BusUnavailable, NewerEnvelope
 from gateway.contracts.messages import ControlRequest, Receipt, Reply
 
 AGENT_GROUP: Final = "agents"
-_CONTROL_BATCH: Final = 16
-_CONTROL_WAIT_S: Final = 1.0  # also how often a dead worker's commands are looked for
+CONTROL_BATCH: Final = 16
+CONTROL_WAIT_S: Final = 1.0  # also how often a dead worker's commands are looked for
 _PAUSE_S: Final = 0.2
+
+T = TypeVar("T", ControlRequest, Receipt)
 
 
 class ControlLane:
@@ -39,16 +41,24 @@ class ControlLane:
         Waits by itself while Redis is away. A command that was handed out and not finished is handed out
         again when the worker asks anew.
         """
-        reader = self._commands[worker] = self._reader(self._keys.control, worker)
+        self.ask_anew(worker)
         while True:
             try:
-                entries = await reader.read(count=_CONTROL_BATCH, wait_s=_CONTROL_WAIT_S)
-                for entry in entries:
-                    request = await self._command(reader, entry)
-                    if request is not None:
-                        yield entry.id, request
+                for receipt, request in await self.commands(worker, count=CONTROL_BATCH, wait_s=CONTROL_WAIT_S):
+                    yield receipt, request
             except BusUnavailable:
                 await asyncio.sleep(_PAUSE_S)
+
+    def ask_anew(self, worker: str) -> None:
+        """What the worker was handed and has not finished is handed out again."""
+        self._commands[worker] = self._reader(self._keys.control, worker)
+
+    async def commands(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, ControlRequest]]:
+        """Some control commands, each to one worker until it is finished."""
+        reader = self._commands.get(worker)
+        if reader is None:
+            reader = self._commands[worker] = self._reader(self._keys.control, worker)
+        return await _understood(reader, self._command, count=count, wait_s=wait_s)
 
     async def finish(self, receipt: str, reply: Reply) -> None:
         """Publish the answer and acknowledge the command, atomically."""
@@ -66,17 +76,7 @@ class ControlLane:
         reader = self._receipts.get(worker)
         if reader is None:
             reader = self._receipts[worker] = self._reader(self._keys.receipts, worker)
-        entries = await reader.read(count=count, wait_s=wait_s)
-        found: list[tuple[str, Receipt]] = []
-        try:
-            for entry in entries:
-                receipt = await self._receipt(reader, entry)
-                if receipt is not None:
-                    found.append((entry.id, receipt))
-        except BaseException:  # cancelled, or Redis went away over an unreadable one
-            reader.put_back(entries)
-            raise
-        return found
+        return await _understood(reader, self._receipt, count=count, wait_s=wait_s)
 
     async def finish_receipts(self, ids: Sequence[str]) -> None:
         """The receipts are in SQL."""
@@ -138,3 +138,24 @@ class ControlLane:
         """Consumers without a lease: whoever is reaped or drained is gone for good under that name."""
         alive = {name.decode() for name in await self._line.call("ZRANGE", self._keys.workers, 0, -1)}
         return [name for name in consumers if name not in alive]
+
+
+async def _understood(
+    reader: GroupReader,
+    understand: Callable[[GroupReader, StreamEntry], Awaitable[T | None]],
+    *,
+    count: int,
+    wait_s: float,
+) -> Sequence[tuple[str, T]]:
+    """The next entries as what they mean, without those that nobody can read."""
+    entries = await reader.read(count=count, wait_s=wait_s)
+    found: list[tuple[str, T]] = []
+    try:
+        for entry in entries:
+            meaning = await understand(reader, entry)
+            if meaning is not None:
+                found.append((entry.id, meaning))
+    except BaseException:  # cancelled, or Redis went away over an unreadable one
+        reader.put_back(entries)
+        raise
+    return found

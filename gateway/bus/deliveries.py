@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 
 from gateway.bus import ledger, subscriptions
 from gateway.bus.groups import GroupReader, StreamEntry
@@ -11,7 +12,6 @@ from gateway.bus.line import Line
 from gateway.bus.outbound import CHANNEL_GROUP, Publisher
 from gateway.bus.pacing import Buckets, Holds
 from gateway.bus.pool import Pool
-from gateway.bus.presence import Presence
 from gateway.bus.processes import ProcessName
 from gateway.bus.scripts import script
 from gateway.bus.wire import bounded
@@ -19,32 +19,26 @@ from gateway.contracts.envelope import decode, decode_reply
 from gateway.contracts.errors import BadEnvelope, NewerEnvelope
 from gateway.contracts.messages import Activity, DeliveryRecord, Receipt, Reply
 from gateway.contracts.ports import PendingReply
-from gateway.limits import DELIVERY_TAKEOVER_S
 
 
+@dataclass(frozen=True, slots=True)
 class _Channel:
-    """What this process needs to read one channel's replies."""
+    """What this process needs to read one channel's replies; `consumer` is signed with the process."""
 
-    def __init__(self, consumer: str, presence: Presence, reader: GroupReader) -> None:
-        self.consumer = consumer
-        self.presence = presence
-        self.reader = reader
+    consumer: str
+    reader: GroupReader
 
 
 class Deliveries:
-    """`gateway.contracts.ports.DeliveryBus`."""
+    """`gateway.contracts.ports.DeliveryBus`.
 
-    def __init__(
-        self,
-        line: Line,
-        pool: Pool,
-        keys: ShardKeys,
-        process: ProcessName,
-        *,
-        takeover_s: float = DELIVERY_TAKEOVER_S,
-    ) -> None:
+    One process at a time delivers for an account: the one that holds its delivery lease. A process that
+    lost the lease without noticing (it was stopped, or cut off) is refused at the next ledger row, because
+    its successor owns the entries by then.
+    """
+
+    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, process: ProcessName) -> None:
         self._line = line
-        self._takeover_s = takeover_s
         self._pool = pool
         self._keys = keys
         self._process = process
@@ -53,21 +47,14 @@ class Deliveries:
         self._publisher = Publisher(line, keys)
         self._channels: dict[str, _Channel] = {}
 
-    async def close(self) -> None:
-        """Leave every channel, so that others need not wait for our leases to end."""
-        for channel in self._channels.values():
-            await channel.presence.end()
-        self._channels.clear()
-
     async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
         """Up to `count` replies, waiting `wait_s` (at most BUS_WAIT_MAX_S) for the first.
 
-        First come those that a dead process of this machine or an earlier consumer name of ours left
-        behind, then, after `takeover_s`, those of consumers elsewhere that vanished. A reply is
-        handed out once per process until it is finished. Look at its record: SENDING means that nobody
-        knows whether the platform got it, SENT that only the entry is left to finish.
+        First come those that other consumers left behind, whoever they are: the caller holds the lease.
+        A reply is handed out once per process until it is finished. Look at its record: SENDING means that
+        nobody knows whether the platform got it, SENT that only the entry is left to finish.
         """
-        reader = await self._reader(channel, consumer)
+        reader = self._channel(channel, consumer).reader
         entries = await reader.read(count=count, wait_s=wait_s)
         try:
             return await self._with_records(channel, reader, entries)
@@ -85,13 +72,26 @@ class Deliveries:
                 readable.append((entry.id, reply))
         rows = await self._line.call_all([("HGETALL", self._keys.ledger(reply.id)) for _, reply in readable])
         return [
-            PendingReply(entry_id, reply, ledger.from_fields(reply.id, row))
+            PendingReply(entry_id, reply, _since_published(entry_id, ledger.from_fields(reply.id, row)))
             for (entry_id, reply), row in zip(readable, rows, strict=True)
         ]
 
-    async def record(self, record: DeliveryRecord) -> None:
-        """Write the ledger row; it lives for LEDGER_TTL_S."""
-        await self._line.run(script("write_ledger"), (self._keys.ledger(record.reply_id),), ledger.to_fields(record))
+    async def record(self, channel: str, entry_id: str, record: DeliveryRecord) -> bool:
+        """Write the ledger row, which lives for LEDGER_TTL_S. False: another process took the entry over."""
+        known = self._channels.get(channel)
+        is_ours = await self._line.run(
+            script("write_ledger"),
+            (self._keys.outbound(channel), self._keys.ledger(record.reply_id)),
+            (CHANNEL_GROUP, entry_id, known.consumer if known else "", *ledger.to_fields(record)),
+        )
+        if not is_ours and known is not None:
+            known.reader.finished(entry_id)
+        return bool(is_ours)
+
+    def put_back(self, channel: str) -> None:
+        """Whatever was handed out and is not finished is handed out again, to whoever asks next."""
+        if channel in self._channels:
+            self._channels[channel].reader.put_back_all()
 
     async def finish(self, channel: str, entry_id: str, receipt: Receipt) -> None:
         """Write the last state, hand the receipt over and drop the stream entry, atomically and once."""
@@ -104,15 +104,9 @@ class Deliveries:
         if channel in self._channels:
             self._channels[channel].reader.finished(entry_id)
 
-    async def activities(self, channel: str) -> AsyncIterator[Activity]:
+    def activities(self, channel: str) -> AsyncIterator[Activity]:
         """Running turns of this channel's addresses, as they are announced; silent while Redis is away."""
-        async for envelope in subscriptions.messages(self._pool, self._keys.activity_channel(channel)):
-            try:
-                activity = decode(envelope)
-            except BadEnvelope:  # lossy on purpose: of a version we do not read
-                continue
-            if isinstance(activity, Activity):
-                yield activity
+        return activities_in(self._pool, self._keys.activity_channel(channel))
 
     async def publish_notice(self, reply: Reply) -> None:
         """A reply that no turn made; deduplicated by its id."""
@@ -124,31 +118,25 @@ class Deliveries:
     async def release(self, name: str, holder: str) -> None:
         await self._holds.release(name, holder)
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int) -> float:
-        return await self._buckets.take_send_token(bucket, per_s=per_s, burst=burst)
+    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
+        return await self._buckets.take_send_token(bucket, per_s=per_s, burst=burst, spare=spare)
 
     async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
         await self._buckets.pause_bucket(bucket, for_s=for_s)
 
-    async def _reader(self, channel: str, consumer: str) -> GroupReader:
-        known = self._channels.get(channel)
-        if known is not None and known.consumer == consumer:
-            return known.reader
-        if known is not None:
-            await known.presence.end()
-        signed = self._process.sign(consumer)
-        presence = Presence(self._line, self._keys, self._process, channel, signed, takeover_s=self._takeover_s)
-        await presence.begin()
-        reader = GroupReader(
-            self._line,
-            self._pool,
-            stream=self._keys.outbound(channel),
-            group=CHANNEL_GROUP,
-            consumer=signed,
-            left_behind=presence.gone,
-        )
-        self._channels[channel] = _Channel(consumer, presence, reader)
-        return reader
+    def _channel(self, channel: str, consumer: str) -> _Channel:
+        known, signed = self._channels.get(channel), self._process.sign(consumer)
+        if known is None or known.consumer != signed:
+            reader = GroupReader(
+                self._line,
+                self._pool,
+                stream=self._keys.outbound(channel),
+                group=CHANNEL_GROUP,
+                consumer=signed,
+                left_behind=_all_of_them,
+            )
+            known = self._channels[channel] = _Channel(signed, reader)
+        return known
 
     async def _readable(self, channel: str, reader: GroupReader, entry: StreamEntry) -> Reply | None:
         envelope = entry.fields[b"e"]
@@ -164,3 +152,24 @@ class Deliveries:
             )
             reader.finished(entry.id)
             return None
+
+
+async def _all_of_them(consumers: Sequence[str]) -> Sequence[str]:
+    """Who reads holds the lease, so nobody else will finish what he has."""
+    return consumers
+
+
+def _since_published(entry_id: str, record: DeliveryRecord) -> DeliveryRecord:
+    """A stream's entry ids begin with the time in milliseconds."""
+    return replace(record, published_at_ms=int(entry_id.partition("-")[0]))
+
+
+async def activities_in(pool: Pool, pubsub_channel: str) -> AsyncIterator[Activity]:
+    """The activities that are announced in one pub/sub channel."""
+    async for heard in subscriptions.messages(pool, pubsub_channel):
+        try:
+            activity = decode(heard.data)
+        except BadEnvelope:  # lossy on purpose: of a version we do not read
+            continue
+        if isinstance(activity, Activity):
+            yield activity

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from gateway.bus import ledger
 from gateway.bus.keys import ShardKeys, lane_handle
 from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Line
@@ -13,6 +14,7 @@ from gateway.bus.scripts import script
 from gateway.contracts.envelope import decode_inbound, encode
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import DeliveryRecord
 from gateway.contracts.ports import DeadLetter, QueueFigures
 
 _ENTRY_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
@@ -29,20 +31,23 @@ class Operator:
     async def figures(self) -> QueueFigures:
         """The state of the bus at one moment. `queued` counts every message not yet answered."""
         keys = self._keys
-        queued, ready, running, delayed, dead, workers, pending, states = await self._line.run(
-            script("figures"),
-            (
-                keys.total,
-                keys.ready,
-                keys.own,
-                keys.delay,
-                keys.dead_letters,
-                keys.workers,
-                keys.outbound_channels,
-                keys.channel_reports,
-            ),
-            (keys.outbound(""),),
+        counted = (
+            keys.total,
+            keys.ready,
+            keys.own,
+            keys.delay,
+            keys.dead_letters,
+            keys.workers,
+            keys.outbound_channels,
+            keys.channel_reports,
         )
+        figures, ambiguous = await self._line.call_all(
+            [
+                self._line.command(script("figures"), counted, (keys.outbound(""),)),
+                ("HGETALL", keys.ambiguous),
+            ]
+        )
+        queued, ready, running, delayed, dead, workers, pending, states = figures
         return QueueFigures(
             queued=queued,
             ready=ready,
@@ -52,6 +57,7 @@ class Operator:
             workers_alive=workers,
             outbound_pending={name.decode(): count for name, count in _pairs(pending)},
             channels_connected={name.decode(): state.decode() for name, state in _pairs(states)},
+            ambiguous_sends={name.decode(): int(count) for name, count in ambiguous.items()},
         )
 
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
@@ -67,6 +73,11 @@ class Operator:
         """Whether the turn with this fencing token still owns the lane."""
         owner = await self._line.call("HGET", self._keys.own, str(key))
         return owner is not None and int(owner.split(b"|")[-2]) == fence
+
+    async def delivery_records(self, key: SessionKey, reply_ids: Sequence[str]) -> Sequence[DeliveryRecord]:
+        """What the ledger says of replies of a key; PENDING when it says nothing."""
+        rows = await self._line.call_all([("HGETALL", self._keys.ledger(reply_id)) for reply_id in reply_ids])
+        return [ledger.from_fields(reply_id, row) for reply_id, row in zip(reply_ids, rows, strict=True)]
 
     async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
         """The newest dead letters, newest first."""

@@ -72,6 +72,11 @@ class GroupReader:
         self._handed_out.difference_update(entry.id for entry in entries)
         self._has_backlog = True
 
+    def put_back_all(self) -> None:
+        """Nobody works on anything any more: whatever is not finished is given again."""
+        self._handed_out.clear()
+        self._has_backlog = True
+
     def finished(self, entry_id: str) -> None:
         """The entry was acknowledged, or given up."""
         self._handed_out.discard(entry_id)

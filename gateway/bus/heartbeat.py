@@ -10,20 +10,28 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
 from redis import Redis
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from redis.retry import Retry
 
 from gateway.bus.lanescripts import ScriptCall
 from gateway.bus.leases import Leases
 from gateway.contracts.ports import Cancel
-from gateway.limits import BEAT_EVERY_S, COMMAND_TIMEOUT_S, LEASE_TTL_S, LOOP_DEAD_AFTER_S
+from gateway.limits import BEAT_EVERY_S, LEASE_TTL_S, LOOP_DEAD_AFTER_S
 
 _TICK_EVERY_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Beating:
+    """How often a worker beats, how long a beat lasts, and how long its event loop may stand still."""
+
+    lease_ttl_s: float = LEASE_TTL_S
+    every_s: float = BEAT_EVERY_S
+    loop_dead_after_s: float = LOOP_DEAD_AFTER_S
 
 
 class Heartbeat:
@@ -35,24 +43,22 @@ class Heartbeat:
 
     def __init__(
         self,
-        url: str,
+        connect: Callable[[], Redis],
         leases: Leases,
         worker: str,
         *,
         on_cancel: Callable[[Cancel], None],
         on_lost: Callable[[], None],
-        lease_ttl_s: float = LEASE_TTL_S,
-        beat_every_s: float = BEAT_EVERY_S,
-        loop_dead_after_s: float = LOOP_DEAD_AFTER_S,
+        beating: Beating,
     ) -> None:
-        self._url = url
+        self._connect = connect
         self._leases = leases
         self._worker = worker
         self._on_cancel = on_cancel
         self._on_lost = on_lost
-        self._lease_ttl_s = lease_ttl_s
-        self._beat_every_s = beat_every_s
-        self._loop_dead_after_s = loop_dead_after_s
+        self._lease_ttl_s = beating.lease_ttl_s
+        self._beat_every_s = beating.every_s
+        self._loop_dead_after_s = beating.loop_dead_after_s
         self._stop = threading.Event()
         self._ticked_at = 0.0
         self._reap_from_s = 0.0
@@ -92,25 +98,22 @@ class Heartbeat:
 
     def _beat_on(self, loop: asyncio.AbstractEventLoop) -> None:
         """The thread: beat, reap, tell the loop; an outage of Redis is waited out."""
-        client = Redis.from_url(
-            self._url,
-            client_name="trivet-heartbeat",
-            driver_info=None,
-            protocol=2,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=COMMAND_TIMEOUT_S,
-        )
-        try:
-            while not self._stop.wait(self._beat_every_s):
-                if time.monotonic() - self._ticked_at > self._loop_dead_after_s:
-                    continue
-                try:
-                    answer = self._beat(client)
-                except (RedisError, OSError):
-                    continue
-                if not self._stop.is_set() and not loop.is_closed():
-                    loop.call_soon_threadsafe(self._tell, answer)
-        finally:
+        client: Redis | None = None
+        while not self._stop.wait(self._beat_every_s):
+            if time.monotonic() - self._ticked_at > self._loop_dead_after_s:
+                continue
+            try:
+                client = client or self._connect()
+                answer = self._beat(client)
+            except (RedisError, OSError):
+                # Another server may serve us by the next beat: it is looked up anew.
+                if client is not None:
+                    client.close()
+                client = None
+                continue
+            if not self._stop.is_set() and not loop.is_closed():
+                loop.call_soon_threadsafe(self._tell, answer)
+        if client is not None:
             client.close()
 
     def _beat(self, client: Redis) -> Any:

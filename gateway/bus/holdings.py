@@ -51,6 +51,10 @@ class Holdings:
         if holding is not None and holding.fence == fence:
             del self._held[worker, lane]
 
+    def lanes(self, worker: str) -> tuple[str, ...]:
+        """What the worker holds now."""
+        return tuple(lane for holder, lane in self._held if holder == worker)
+
     def known_fence(self, worker: str) -> int:
         """The highest fence the worker has heard of; 0 before its first claim."""
         return self._known_fence.get(worker, 0)

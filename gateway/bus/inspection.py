@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from redis.exceptions import RedisError
 
-from gateway.bus.connection import Server, close_client, translated
+from gateway.bus.connection import close_client, translated
+from gateway.bus.server import Server
 
 _KEEPS_ALL: Final = "noeviction"
 

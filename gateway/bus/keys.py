@@ -15,15 +15,16 @@ from typing import Final
 from gateway.contracts.ids import SessionKey
 from gateway.limits import DEDUPE_BUCKET_H, DEDUPE_WINDOW_H
 
-SHARDS: Final = 1
-"""A single server is one shard. The number is stored in `meta`: another one would scatter the lanes."""
+CLUSTER_SHARDS: Final = 16
+"""A single server is one shard, a Cluster this many. The number is stored in `meta`: another one would
+scatter the lanes."""
 
 HANDLE_SEPARATOR: Final = "\x1f"
 DEDUPE_BUCKETS: Final = -(-DEDUPE_WINDOW_H // DEDUPE_BUCKET_H) + 1
 """How many buckets a look-up visits: those the window spans, and the one it begins in."""
 
 
-def shard_number(key: SessionKey, shards: int = SHARDS) -> int:
+def shard_number(key: SessionKey, shards: int) -> int:
     """The shard of a lane. It follows the owner, so that all lanes of one user lie together."""
     return zlib.crc32(str(key.owner).encode()) % shards
 
@@ -128,14 +129,35 @@ class ShardKeys:
     def ledger(self, reply_id: str) -> str:
         return self._named(f"dlv:{reply_id}")
 
-    def consumers(self, channel: str) -> str:
-        return self._named(f"con:{channel}")
-
     def hold(self, name: str) -> str:
         return self._named(f"hold:{name}")
 
     def tokens(self, bucket: str) -> str:
         return self._named(f"tb:{bucket}")
+
+    # --- places
+
+    def grave(self, place: str) -> str:
+        return self._named(f"dead:{place}")
+
+    def refusals(self, account: str) -> str:
+        return self._named(f"ref:{account}")
+
+    def doubt(self, account: str) -> str:
+        return self._named(f"doubt:{account}")
+
+    def sent_ids(self, place: str) -> str:
+        return self._named(f"sent:{place}")
+
+    def newest_ids(self, channel: str) -> str:
+        return self._named(f"moved:{channel}")
+
+    def first_ids(self, channel: str) -> str:
+        return self._named(f"was:{channel}")
+
+    @property
+    def ambiguous(self) -> str:
+        return self._named("ambiguous")
 
     # --- what intake and the operator read
 
@@ -220,9 +242,15 @@ DECLARED: Final = (
     KeyKind("out:.+", "stream", _PERMANENT, "deliveries", "replies to send, group `channel`, emptied by finish"),
     KeyKind(r"ddo:\d+", "set", _EXPIRES, "deliveries", "digests of published reply ids"),
     KeyKind("dlv:.+", "hash", _EXPIRES, "deliveries", "ledger row of one reply, LEDGER_TTL_S"),
-    KeyKind("con:.+", "zset", _EXPIRES, "deliveries", "consumer of a channel -> end of its presence in ms"),
     KeyKind("hold:.+", "string", _EXPIRES, "deliveries", "holder of a named lease"),
     KeyKind("tb:.+", "hash", _EXPIRES, "pacing", "tokens of a send bucket; absent when full"),
+    KeyKind("dead:.+", "string", _EXPIRES, "places", "why a place takes nothing any more"),
+    KeyKind("ref:.+", "string", _EXPIRES, "places", "refusals an account met, per REFUSALS_WINDOW_S"),
+    KeyKind("doubt:.+", "string", _EXPIRES, "places", "there while an account sends carefully, DOUBT_TTL_S"),
+    KeyKind("sent:.+", "zset", _EXPIRES, "places", "messages of ours in a place, newest SENT_IDS_MAX, by time in ms"),
+    KeyKind("moved:.+", "hash", _PERMANENT, "places", "the id a chat had first -> the id it has now"),
+    KeyKind("was:.+", "hash", _PERMANENT, "places", "chat id -> the id it had first"),
+    KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
     KeyKind("pair:code:.+", "string", _EXPIRES, "access", "the stranger a code was given to"),

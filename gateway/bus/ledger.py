@@ -19,6 +19,10 @@ def to_fields(record: DeliveryRecord) -> tuple[Word, ...]:
         *("platform_ids", json.dumps(record.platform_ids)),
         *("updated_at_ms", record.updated_at_ms),
         *("reason", record.reason),
+        *("placeholder", record.placeholder),
+        *("marked", json.dumps(record.marked)),
+        *("published_at_ms", record.published_at_ms),
+        *("begun_at_ms", record.begun_at_ms),
     )
 
 
@@ -35,4 +39,8 @@ def from_fields(reply_id: str, fields: Mapping[bytes, bytes]) -> DeliveryRecord:
         platform_ids=tuple(json.loads(fields[b"platform_ids"])),
         updated_at_ms=int(fields[b"updated_at_ms"]),
         reason=fields[b"reason"].decode(),
+        placeholder=fields.get(b"placeholder", b"").decode(),
+        marked=tuple(json.loads(fields.get(b"marked", b"[]"))),
+        published_at_ms=int(fields.get(b"published_at_ms", 0)),
+        begun_at_ms=int(fields.get(b"begun_at_ms", 0)),
     )

@@ -9,24 +9,48 @@ way goes out as one pipeline. A broken connection is mended and the pipeline rep
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import AskError, ConnectionError, MovedError, NoScriptError, RedisError, ResponseError
 
-from gateway.bus.connection import close_client, is_passing, translated
+from gateway.bus.address import Node
+from gateway.bus.connection import is_passing, translated
 from gateway.bus.scripts import Script, all_scripts
+from gateway.bus.way import Way
 from gateway.contracts.errors import BusUnavailable
-from gateway.limits import BUS_BATCH_MAX, BUS_RETRY_FOR_S
+from gateway.limits import BUS_BATCH_MAX, BUS_RETRY_FOR_S, REPLICA_WAIT_S
 
 Word: TypeAlias = str | bytes | int | float
 Command: TypeAlias = tuple[Word, ...]
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """On how many replicas a write must be before it counts as done. `mark` is a key to write for that.
+
+    WAIT looks at the last write of its connection. A repeated command may have nothing left to write, so
+    that every pipeline ends with a write of its own: what came before it is copied before it.
+    """
+
+    replicas: int
+    mark: str
+
+    def commands(self) -> tuple[Command, ...]:
+        """What goes out behind the commands to be copied."""
+        wait_ms = int(REPLICA_WAIT_S * 1000)
+        return ("HSET", self.mark, "copied", 1), ("WAIT", self.replicas, wait_ms)
+
+
+class _TooFewCopies(ConnectionError):
+    """As after a lost connection nobody may rely on what was written; the same calls are made again."""
 
 
 @dataclass(slots=True)
@@ -38,9 +62,10 @@ class _Call:
 class Line:
     """The ordered line of one role. Every method raises `BusUnavailable` when Redis stays away."""
 
-    def __init__(self, client: Redis, where: str) -> None:
-        self._client = client
+    def __init__(self, way: Way, where: str, *, copies: Copies | None = None) -> None:
+        self._way = way
         self._where = where
+        self._copies = copies
         self._waiting: deque[_Call] = deque()
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -67,7 +92,7 @@ class Line:
         self._is_closed = True
         if self._writer is not None:
             await asyncio.wait({self._writer})
-        await close_client(self._client)
+        await self._way.close()
 
     def _join(self, command: Command) -> asyncio.Future[Any]:
         if self._is_closed:
@@ -108,7 +133,8 @@ class Line:
         open_calls = list(range(len(commands)))
         while True:
             try:
-                fresh = await self._pipeline([commands[index] for index in open_calls])
+                fresh = await self._pipeline(await self._way.client(), [commands[index] for index in open_calls])
+                await self._ask_elsewhere([commands[index] for index in open_calls], fresh)
             except (RedisError, OSError) as error:
                 if not is_passing(error) or loop.time() >= give_up_at:
                     raise
@@ -119,17 +145,36 @@ class Line:
                 if not open_calls or loop.time() >= give_up_at:
                     return answers
                 if any(isinstance(answers[index], NoScriptError) for index in open_calls):
-                    await self._pipeline([("SCRIPT LOAD", script.text) for script in all_scripts()])
+                    await self._load_scripts()
                     continue
-                await self._client.connection_pool.disconnect()  # a primary that became a replica: look it up again
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            with contextlib.suppress(RedisError, OSError):
+                await self._way.lost()
 
-    async def _pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        pipeline = self._client.pipeline(transaction=False)
+    async def _pipeline(self, client: Redis, commands: Sequence[Command]) -> list[Any]:
+        """One write, one answer per command."""
+        pipeline = client.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)
-        return list(await pipeline.execute(raise_on_error=False))
+        if self._copies is None:
+            return list(await pipeline.execute(raise_on_error=False))
+        for command in self._copies.commands():
+            pipeline.execute_command(*command)
+        *answers, _, copied = await pipeline.execute(raise_on_error=False)
+        if not isinstance(copied, int) or copied < self._copies.replicas:
+            raise _TooFewCopies(f"{copied} of {self._copies.replicas} replicas have it")
+        return answers
+
+    async def _load_scripts(self) -> None:
+        await self._pipeline(await self._way.client(), [("SCRIPT LOAD", script.text) for script in all_scripts()])
+
+    async def _ask_elsewhere(self, commands: Sequence[Command], answers: list[Any]) -> None:
+        """Commands whose slot is just moving are for once asked of the server it moves to."""
+        for index, answer in enumerate(answers):
+            if isinstance(answer, AskError) and not isinstance(answer, MovedError):
+                guest = self._way.guest(Node(answer.host, int(answer.port)))
+                _, answers[index] = await self._pipeline(guest, [("ASKING",), commands[index]])
 
     def _give_up(self) -> None:
         """Only a cancelled writer leaves calls behind."""

@@ -46,9 +46,10 @@ class Buckets:
         self._line = line
         self._keys = keys
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int) -> float:
-        """0: one token was spent, send now. Else nothing was spent: wait so many seconds and ask again."""
-        wait_ms = await self._line.run(script("take_token"), (self._keys.tokens(bucket),), (per_s, burst))
+    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
+        """0: one token was spent, send now, and `spare` tokens are left. Else nothing was spent: wait so many
+        seconds and ask again."""
+        wait_ms = await self._line.run(script("take_token"), (self._keys.tokens(bucket),), (per_s, burst, spare))
         return int(wait_ms) / 1000
 
     async def pause_bucket(self, bucket: str, *, for_s: float) -> None:

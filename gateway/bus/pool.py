@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
+from redis.exceptions import ClusterDownError, ConnectionError, MovedError, ReadOnlyError, RedisError
 
-from gateway.bus.connection import close_client, translated
+from gateway.bus.connection import translated
 from gateway.bus.line import Command, Word
+from gateway.bus.way import Way
 
 T = TypeVar("T")
+_ELSEWHERE: Final = (MovedError, ConnectionError, ReadOnlyError, ClusterDownError, OSError)
+"""Errors after which another server may have taken over."""
 
 
 async def honest(call: Awaitable[T]) -> T:
@@ -34,31 +37,42 @@ async def honest(call: Awaitable[T]) -> T:
 class Pool:
     """Each call takes a connection, so calls may overtake each other. Nothing is repeated by itself."""
 
-    def __init__(self, client: Redis, where: str) -> None:
-        self._client = client
+    def __init__(self, way: Way, where: str) -> None:
+        self._way = way
         self._where = where
 
     async def call(self, *command: Word) -> Any:
         """Send one command that may block; its answer. Raises what `connection.translated` says."""
         try:
-            return await honest(self._client.execute_command(*command))  # type: ignore[no-untyped-call]
+            client = await self._way.client()
+            return await honest(client.execute_command(*command))  # type: ignore[no-untyped-call]
         except (RedisError, OSError) as error:
-            raise translated(error, self._where) from error
+            raise await self._understood(error) from error
 
     async def transaction(self, commands: Sequence[Command]) -> None:
         """Several commands of which others see all or nothing."""
-        transaction = self._client.pipeline(transaction=True)
-        for command in commands:
-            transaction.execute_command(*command)
         try:
+            transaction = (await self._way.client()).pipeline(transaction=True)
+            for command in commands:
+                transaction.execute_command(*command)
             await honest(transaction.execute())
         except (RedisError, OSError) as error:
-            raise translated(error, self._where) from error
+            raise await self._understood(error) from error
 
-    def subscription(self) -> PubSub:
+    async def subscription(self) -> PubSub:
         """A connection for pub/sub; its errors are those of redis."""
-        return self._client.pubsub(ignore_subscribe_messages=True)
+        return (await self._way.client()).pubsub()
+
+    async def lost(self) -> None:
+        """The server does not serve us any more: the next call goes to whoever does."""
+        with contextlib.suppress(RedisError, OSError):  # nobody is there to tell who: asked again before the next call
+            await self._way.lost()
 
     async def close(self) -> None:
         """Hang up."""
-        await close_client(self._client)
+        await self._way.close()
+
+    async def _understood(self, error: RedisError | OSError) -> Exception:
+        if isinstance(error, _ELSEWHERE):
+            await self.lost()
+        return translated(error, self._where)

@@ -45,10 +45,6 @@ class ProcessName:
             return False
         return _started(other.pid) != other.started
 
-    def is_mine(self, signed: str) -> bool:
-        """True when this very process signed it."""
-        return _signer(signed) == self
-
 
 def _signer(signed: str) -> ProcessName | None:
     machine, _, numbers = signed.rpartition(_SEPARATOR)[2].partition(".")

@@ -51,6 +51,22 @@ class AccessDefault(StrEnum):
     CLOSED = "closed"
 
 
+class UnknownSends(StrEnum):
+    """What happens to a message of ours that may have arrived, when nobody can say whether it did."""
+
+    MARK = "mark"
+    RESEND = "resend"
+    DROP = "drop"
+
+
+class PlaceholderUse(StrEnum):
+    """When an answer goes out as a placeholder that is then edited: an edit can be repeated, a send cannot."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -190,6 +206,11 @@ class Channel(Section):
     enabled: bool | None = Field(
         default=None, description="Whether the channel is connected. Empty: true if all its tokens are there."
     )
+    unknown_sends: UnknownSends = Field(
+        default=UnknownSends.MARK,
+        description="A message that may have arrived and cannot be looked up: send it again under a line that says so "
+        "(mark), send it again as it is (resend), or leave it (drop).",
+    )
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -214,6 +235,11 @@ class Telegram(Channel):
     )
     mode: Literal["polling", "webhook"] = Field(
         default="polling", description="How updates come in; webhook needs http.public_url."
+    )
+    placeholder: PlaceholderUse = Field(
+        default=PlaceholderUse.AUTO,
+        description="Send a placeholder and edit it, which a lost acknowledgement cannot double: for ten minutes "
+        "after one was lost (auto), always, or never.",
     )
 
 

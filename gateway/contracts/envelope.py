@@ -220,6 +220,10 @@ def _receipt(receipt: Receipt) -> dict[str, Any]:
         "platform_ids": list(record.platform_ids),
         "updated_at_ms": record.updated_at_ms,
         "reason": record.reason,
+        "placeholder": record.placeholder,
+        "marked": list(record.marked),
+        "published_at_ms": record.published_at_ms,
+        "begun_at_ms": record.begun_at_ms,
         "key": str(receipt.key),
         "channel": receipt.channel,
     }
@@ -235,6 +239,10 @@ def _to_receipt(fields: _Fields) -> Receipt:
         platform_ids=tuple(str(item) for item in fields["platform_ids"]),
         updated_at_ms=int(fields["updated_at_ms"]),
         reason=_text(fields, "reason"),
+        placeholder=str(fields.get("placeholder", "")),
+        marked=tuple(int(item) for item in fields.get("marked", ())),
+        published_at_ms=int(fields.get("published_at_ms", 0)),
+        begun_at_ms=int(fields.get("begun_at_ms", 0)),
     )
     return Receipt(record, SessionKey.parse(_text(fields, "key")), _text(fields, "channel"))
 

@@ -20,6 +20,7 @@
         ├── RateLimited             retryable after `retry_after_s`, the whole lane waits
         ├── SendFailed              retryable, certainly not delivered
         ├── OutcomeUnknown          may have been delivered: look up before sending again
+        ├── Untraceable             the look-up cannot tell: `unknown_sends` says what follows
         ├── AddressDead             blocked, kicked, gone: never retry
         ├── AddressMoved            retry at `address`
         ├── FormatRefused           the same chunk goes out as plain text
@@ -128,9 +129,11 @@ class RateLimited(DeliveryError):
 
     retryable = True
 
-    def __init__(self, retry_after_s: float) -> None:
+    def __init__(self, retry_after_s: float, *, is_global: bool = False) -> None:
+        """`is_global`: the whole account has to wait, not only this place."""
         super().__init__(f"rate limited for {retry_after_s:g} s")
         self.retry_after_s = retry_after_s
+        self.is_global = is_global
 
 
 class SendFailed(DeliveryError):
@@ -141,6 +144,10 @@ class SendFailed(DeliveryError):
 
 class OutcomeUnknown(DeliveryError):
     """The request left, no answer came: it may have been delivered."""
+
+
+class Untraceable(DeliveryError):
+    """The platform was asked whether an earlier attempt arrived, and its answer does not tell."""
 
 
 class AddressDead(DeliveryError):

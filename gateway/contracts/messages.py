@@ -124,7 +124,13 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """The ledger's row for one reply: how far delivery came."""
+    """The ledger's row for one reply: how far delivery came.
+
+    `placeholder` is the platform's id of a message that stands in for the next chunk, or what
+    `channels.attempts` writes while it is on its way. `marked` are the chunks that went out under a line
+    that says "perhaps a repetition". `published_at_ms` is when the bus got the reply, `begun_at_ms` when the
+    first platform call was made.
+    """
 
     reply_id: str
     state: DeliveryState
@@ -134,6 +140,10 @@ class DeliveryRecord:
     platform_ids: tuple[str, ...] = ()
     updated_at_ms: int = 0
     reason: str = ""
+    placeholder: str = ""
+    marked: tuple[int, ...] = ()
+    published_at_ms: int = 0
+    begun_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +173,30 @@ class Whereabouts:
     attempts: int = 0
     reason: str = ""
     updated_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTrace:
+    """One inbound message of a turn: when the turn took it, and when it was answered (0: not yet)."""
+
+    message_id: str
+    taken_at_ms: int
+    answered_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTrace:
+    """What SQL knows of one turn, from its messages to its replies. `finished_at_ms` is 0 while it runs."""
+
+    turn_id: str
+    key: SessionKey
+    state: str
+    runs: int
+    error_reference: str
+    started_at_ms: int
+    finished_at_ms: int
+    messages: tuple[MessageTrace, ...]
+    replies: tuple[Whereabouts, ...]
 
 
 class ControlKind(StrEnum):

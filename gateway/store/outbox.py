@@ -73,6 +73,7 @@ _FAR: Final = select(
 _RECENT: Final = _FAR.order_by(outbox.c.created_at_ms.desc(), outbox.c.turn_id.desc(), outbox.c.position.desc()).limit(
     bindparam("page_limit")
 )
+_OF_TURN: Final = _FAR.where(outbox.c.turn_id == bindparam("turn")).order_by(outbox.c.position)
 _RECENT_OF_KEY: Final = _RECENT.where(outbox.c.key == bindparam("k"))
 _END: Final = (
     update(outbox)
@@ -108,6 +109,11 @@ def recent(connection: Connection, *, key: SessionKey | None, limit: int) -> lis
         connection.execute(_RECENT, page) if key is None else connection.execute(_RECENT_OF_KEY, page | {"k": str(key)})
     )
     return [to_whereabouts(row) for row in rows]
+
+
+def of_turn(connection: Connection, turn_id: str) -> list[Whereabouts]:
+    """How far the replies of one turn came, in their order."""
+    return [to_whereabouts(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
 
 
 def record_receipts(connection: Connection, receipts: Sequence[Receipt], *, now_ms: int) -> None:

@@ -8,10 +8,10 @@ from functools import partial
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Effect, Entry, Fact, Grant, Session, Todo, TurnCommit, TurnStart, Usage
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, Whereabouts
+from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, TurnTrace, Whereabouts
 from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
-from gateway.store import endings, grants, memory, outbox, schema, sessions, transcript, turns
+from gateway.store import endings, grants, memory, outbox, schema, sessions, tracing, transcript, turns
 from gateway.store.engine import Database, open_database
 
 
@@ -164,6 +164,10 @@ class SqlStore:
     async def recent_deliveries(self, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
         """How far the newest replies of a key came (None: of all keys), newest first."""
         return await self._database.read(partial(outbox.recent, key=key, limit=limit))
+
+    async def trace(self, id_: str) -> TurnTrace | None:
+        """The turn that `id_` belongs to: an inbound message's id, a turn's or a reply's."""
+        return await self._database.read(partial(tracing.trace, wanted=id_))
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn; known ids are skipped."""

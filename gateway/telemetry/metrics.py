@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -36,6 +36,22 @@ class Gauge:
         return family
 
 
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """The same for what only grows; Prometheus puts `_total` behind the name."""
+
+    name: str
+    meaning: str
+    label: str
+
+    def by_label(self, values: Mapping[str, float]) -> Metric:
+        """The counter with one value for each value of its label."""
+        family = CounterMetricFamily(self.name, self.meaning, labels=[self.label])
+        for name, value in sorted(values.items()):
+            family.add_metric([name], value)
+        return family
+
+
 QUEUE_MESSAGES: Final = Gauge("trivet_queue_messages", "Messages that wait for an answer, running turns included.")
 LANES_READY: Final = Gauge("trivet_lanes_ready", "Lanes that wait for a free agent worker.")
 LANES_RUNNING: Final = Gauge("trivet_lanes_running", "Lanes in which a turn runs.")
@@ -45,6 +61,11 @@ AGENT_WORKERS: Final = Gauge("trivet_agent_workers", "Agent processes that are a
 REPLIES_UNSENT: Final = Gauge("trivet_replies_unsent", "Committed replies that a channel has not sent yet.", "channel")
 CHANNEL_CONNECTED: Final = Gauge(
     "trivet_channel_connected", "1 while the channel is connected to its platform.", "channel"
+)
+OUTBOX_AMBIGUOUS: Final = Counter(
+    "trivet_outbox_ambiguous",
+    "Messages sent again although an earlier attempt may have arrived.",
+    "channel",
 )
 BUS_UP: Final = Gauge("trivet_bus_up", "1 while the bus answers; without it the other figures are missing.")
 DATABASE_UP: Final = Gauge("trivet_database_up", "1 while the database answers and its schema is ours.")
@@ -58,6 +79,7 @@ TABLE: Final = (
     AGENT_WORKERS,
     REPLIES_UNSENT,
     CHANNEL_CONNECTED,
+    OUTBOX_AMBIGUOUS,
     BUS_UP,
     DATABASE_UP,
 )
@@ -96,5 +118,6 @@ def _of_bus(figures: QueueFigures | None, channels: Iterable[str]) -> Iterator[M
     yield DEAD_LETTERS.of(figures.dead_letters)
     yield AGENT_WORKERS.of(figures.workers_alive)
     yield REPLIES_UNSENT.by_label(figures.outbound_pending)
+    yield OUTBOX_AMBIGUOUS.by_label(dict.fromkeys(channels, 0) | figures.ambiguous_sends)
     states = dict.fromkeys(channels, "") | figures.channels_connected
     yield CHANNEL_CONNECTED.by_label({name: state == "connected" for name, state in states.items()})

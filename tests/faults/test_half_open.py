@@ -36,6 +36,7 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
             api_base=address,
             positions=bus.intake,
             leases=bus.deliveries,
+            places=bus.places,
             clock=clock,
             holder=holder,
             patience=telegram_polling.Patience(poll_s=1, silence_s=1.0),

@@ -62,7 +62,7 @@ async def machines(
 async def machine(town: Town, server: EmbeddedValkey, name: str) -> AsyncIterator[Machine]:
     upstream = Path(server.url.removeprefix("unix://").partition("?")[0])
     async with AsyncExitStack() as life, wire_to(upstream) as wire:
-        bus = await open_bus(f"redis://127.0.0.1:{wire.port}", process=ProcessName(name, 1, 1), takeover_s=LEASE_TTL_S)
+        bus = await open_bus(f"redis://127.0.0.1:{wire.port}", process=ProcessName(name, 1, 1))
         life.push_async_callback(bus.close)
         adapter = town.adapter(bus, name, LEASE_TTL_S)
         line = await life.enter_async_context(town.starting(bus, adapter=adapter))

@@ -61,16 +61,19 @@ class EchoAgent:
         if self._thinking is not None:
             await self._bus.lanes.show_activity(Activity(message.address, f"turn-{message.id}", 30.0))
             await self._thinking.wait()
-        reply = Reply(
-            id=f"{message.id}:answer",
+        await self._bus.lanes.commit(claim, handled=1, replies=[self.reply_to(message)])
+
+    def reply_to(self, message: InboundMessage, name: str = "answer") -> Reply:
+        """What it says to a message; another `name` makes it another reply."""
+        return Reply(
+            id=f"{message.id}:{name}",
             turn_id=f"turn-{message.id}",
-            key=claim.key,
+            key=message.key,
             address=message.address,
             text=CleanText(self.answer(message.text)),
             kind=ReplyKind.ANSWER,
             created_at_ms=self._clock.now_ms(),
         )
-        await self._bus.lanes.commit(claim, handled=1, replies=[reply])
 
 
 async def until_queued(bus: RedisBus) -> None:

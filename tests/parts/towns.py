@@ -27,6 +27,7 @@ from channels.slack import connection as slack_connection
 from channels.slack.adapter import SlackAdapter
 from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
@@ -72,7 +73,7 @@ class Town:
         return next(place for place in self.stage.places() if place.person_id == person.id)
 
     def answers(self, place: Place | None = None) -> list[Said]:
-        """What our bot said, oldest first, in one place or everywhere."""
+        """What our bot said, oldest first, in one place or everywhere. A placeholder is nothing said yet."""
         places = [place] if place else self.stage.places()
         said = [each for where in places for each in self.stage.said(where.id) if self._is_ours(each)]
         return sorted(said, key=lambda each: each.at_ms)
@@ -104,7 +105,7 @@ class Town:
         self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
     ) -> AsyncIterator[Line]:
         """Our channel on its way to being connected."""
-        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, Scrubber(), SystemClock())
+        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, Scrubber(), SystemClock(), bus.places)
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())
         try:
@@ -132,7 +133,7 @@ class Town:
             await asyncio.gather(watching, return_exceptions=True)
 
     def _is_ours(self, said: Said) -> bool:
-        return said.author.is_bot and said.author.name == "Trivet"
+        return said.author.is_bot and said.author.name == "Trivet" and said.text != PLACEHOLDER
 
 
 def typing_in(events: list[StageEvent]) -> list[str]:
@@ -152,6 +153,7 @@ async def telegram_town() -> AsyncIterator[Town]:
                 api_base=address,
                 positions=bus.intake,
                 leases=bus.deliveries,
+                places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),

@@ -1,9 +1,10 @@
-"""Fixtures for a real Valkey server and the bus on it."""
+"""Fixtures for real Valkey servers and the bus on them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from redis import Redis
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from tests.parts.lane_audit import contradictions, unaccounted_keys
+from tests.parts.redis_sets import ClusterSet, SentinelSet
 
 
 @pytest.fixture(scope="session")
@@ -23,29 +25,76 @@ def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded
     asyncio.run(server.stop())
 
 
-@pytest.fixture
-def raw_redis(valkey_server: EmbeddedValkey) -> Iterator[Any]:
-    """A plain client to look behind the bus; untyped, as redis types every answer as any of five."""
-    client = Redis.from_url(valkey_server.url, protocol=2)
-    yield client
-    client.close()
+@pytest.fixture(scope="session")
+def sentinel_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SentinelSet]:
+    """A primary, a replica and three Sentinels for the whole run. Tests may change the primary, not end a server."""
+    servers = SentinelSet(tmp_path_factory.mktemp("sentinel"))
+    servers.start()
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterSet]:
+    """Three primaries for the whole run. Tests leave the slots where they are, and the servers running."""
+    servers = ClusterSet(tmp_path_factory.mktemp("cluster"))
+    servers.start()
+    yield servers
+    servers.stop()
+
+
+@dataclass(frozen=True)
+class BusServers:
+    """What a bus may stand on: its URL, and plain clients to look behind it, one per server that has keys.
+
+    The clients are untyped, as redis types every answer as any of five.
+    """
+
+    url: str
+    clients: tuple[Any, ...]
 
 
 @pytest.fixture
-def valkey_url(valkey_server: EmbeddedValkey, raw_redis: Any) -> Iterator[str]:
-    """An empty server's URL. A test fails that leaves keys which `gateway.bus.keys` does not account for
-    (undeclared, of another type, with or without a TTL against the declaration), or that no lane explains."""
-    raw_redis.flushall()
-    yield valkey_server.url
-    leaks = unaccounted_keys(raw_redis)
+def bus_servers(request: pytest.FixtureRequest) -> Iterator[BusServers]:
+    """The embedded server; for the suites that `tests/contract` runs on several arrangements, theirs."""
+    match getattr(request, "param", "one"):
+        case "sentinel":
+            watched: SentinelSet = request.getfixturevalue("sentinel_set")
+            servers = BusServers(watched.url, (Redis(port=watched.primary.port, protocol=2),))
+        case "cluster":
+            cluster: ClusterSet = request.getfixturevalue("cluster_set")
+            servers = BusServers(cluster.url, tuple(Redis(port=one.port, protocol=2) for one in cluster.primaries))
+        case _:
+            server: EmbeddedValkey = request.getfixturevalue("valkey_server")
+            servers = BusServers(server.url, (Redis.from_url(server.url, protocol=2),))
+    yield servers
+    for client in servers.clients:
+        client.close()
+
+
+@pytest.fixture
+def raw_redis(bus_servers: BusServers) -> Any:
+    """A plain client to look behind a bus of one shard."""
+    (client,) = bus_servers.clients
+    return client
+
+
+@pytest.fixture
+def valkey_url(bus_servers: BusServers) -> Iterator[str]:
+    """The URL of empty servers. A test that leaves keys which `gateway.bus.keys` does not account for fails."""
+    for client in bus_servers.clients:
+        client.flushall()
+    yield bus_servers.url
+    leaks = [leak for client in bus_servers.clients for leak in unaccounted_keys(client)]
     assert not leaks, f"keys nobody declared, or of another type or lifetime than declared: {leaks}"
-    broken = contradictions(raw_redis)
+    is_one_shard = len(bus_servers.clients) == 1
+    broken = contradictions(bus_servers.clients[0]) if is_one_shard else []
     assert not broken, f"keys of lanes that contradict each other: {broken}"
 
 
 @pytest.fixture
 async def bus(valkey_url: str) -> AsyncIterator[RedisBus]:
-    """The bus of one role on an empty server."""
+    """The bus of one role on empty servers."""
     opened = await open_bus(valkey_url)
     yield opened
     await opened.close()

@@ -214,7 +214,8 @@ async def test_the_relay_publishes_what_was_lost_and_only_that(bus: RedisBus, da
     await store.put_outbox(replies)
     await bus.lanes.republish([waiting, going, arrived])
     taken = {p.reply.id: p for p in await bus.deliveries.replies("telegram", "c1", count=9, wait_s=0.1)}
-    await bus.deliveries.record(DeliveryRecord(going.id, DeliveryState.SENDING, attempt=1))
+    record = DeliveryRecord(going.id, DeliveryState.SENDING, attempt=1)
+    assert await bus.deliveries.record("telegram", taken[going.id].entry_id, record)
     sent = DeliveryRecord(arrived.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
     await bus.deliveries.finish("telegram", taken[arrived.id].entry_id, Receipt(sent, arrived.key, "telegram"))
     clock.at_ms += 60_000

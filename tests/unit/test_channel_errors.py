@@ -60,7 +60,7 @@ TOO_SLOW.__cause__ = httpx.ReadTimeout("slow")
         (BadRequest("Not enough rights to send text messages to the chat"), AddressDead),
         (Forbidden("bot was blocked by the user"), AddressDead),
         (InvalidToken("Unauthorized"), CredentialsRejected),
-        (NetworkError("Bad Gateway (502)"), SendFailed),
+        (NetworkError("Bad Gateway (502)"), OutcomeUnknown),
         (CUT, OutcomeUnknown),
         (UNREACHED, SendFailed),
         (NEVER_CONNECTED, SendFailed),

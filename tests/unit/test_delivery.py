@@ -10,8 +10,13 @@ from dataclasses import replace
 import pytest
 
 from channels.adapter import ChannelAdapter
-from channels.courier import RATE_LIMITS_MAX, Again, Courier, GiveUp, Journey, next_move
+from channels.courier import Courier
 from channels.delivery import Delivery
+from channels.homes import Homes
+from channels.journey import RATE_LIMITS_MAX, Again, GiveUp, Journey, next_move
+from channels.leases import Tenure
+from channels.sender import SendRules
+from gateway.config.settings import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,
@@ -26,8 +31,9 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, Reply, ReplyKind
 from gateway.contracts.ports import PendingReply
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
-from tests.doubles import AskableAdapter, ManualClock, MemoryBus, ScriptedAdapter
+from tests.doubles import AskableAdapter, EditableAdapter, ManualClock, MemoryBus, ScriptedAdapter
 
+RULES = SendRules()
 HERE = ReplyAddress("test", "lane", "{}")
 ELSEWHERE = ReplyAddress("test", "elsewhere", "{}")
 
@@ -39,11 +45,18 @@ def reply(number: int = 1, text: str = "hello", lane: str = "lane") -> PendingRe
     return PendingReply(f"e{number}", body, DeliveryRecord(body.id, DeliveryState.PENDING))
 
 
+def delivery_of(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES) -> Delivery:
+    """A delivery whose back-offs take no time."""
+    clock = ManualClock()
+    homes, tenure = Homes(adapter, bus), Tenure()
+    courier = Courier(adapter, bus, bus, clock, homes, tenure, rules=rules, delay_scale=0.0)
+    return Delivery(adapter, bus, courier, homes, tenure, consumer="c1")
+
+
 @asynccontextmanager
-async def delivering(adapter: ChannelAdapter, bus: MemoryBus) -> AsyncIterator[Delivery]:
-    """A running delivery whose back-offs take no time."""
-    courier = Courier(adapter, bus, ManualClock(), delay_scale=0.0)
-    delivery = Delivery(adapter, bus, courier, consumer="c1")
+async def delivering(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES) -> AsyncIterator[Delivery]:
+    """A running delivery."""
+    delivery = delivery_of(adapter, bus, rules)
     running = asyncio.create_task(delivery.run())
     try:
         yield delivery
@@ -52,10 +65,12 @@ async def delivering(adapter: ChannelAdapter, bus: MemoryBus) -> AsyncIterator[D
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def delivered(adapter: ScriptedAdapter, pending: PendingReply) -> tuple[MemoryBus, DeliveryRecord]:
+async def delivered(
+    adapter: ScriptedAdapter, pending: PendingReply, rules: SendRules = RULES, bus: MemoryBus | None = None
+) -> tuple[MemoryBus, DeliveryRecord]:
     """The bus after one reply was brought to its end, and its last record."""
-    bus = MemoryBus()
-    async with delivering(adapter, bus):
+    bus = bus or MemoryBus()
+    async with delivering(adapter, bus, rules):
         bus.outbound.put_nowait(pending)
         await bus.until(lambda: pending.entry_id in bus.receipts)
     return bus, bus.receipts[pending.entry_id].record
@@ -92,12 +107,12 @@ class TestTheLedger:
         assert [sent.text for sent in adapter.sent] == ["two"]
         assert record.platform_ids == ("m9", "m1")
 
-    async def test_found_sending_without_a_look_up_is_sent_again(self) -> None:
-        """Losing an answer is worse than saying it twice where the platform cannot be asked."""
+    async def test_found_sending_without_a_look_up_is_sent_again_and_says_so(self) -> None:
+        """Losing an answer is worse than saying it twice, and whoever reads it twice is told why."""
         adapter = ScriptedAdapter()
         pending = reply()
         await delivered(adapter, replace(pending, record=replace(pending.record, state=DeliveryState.SENDING)))
-        assert [sent.text for sent in adapter.sent] == ["hello"]
+        assert [sent.text for sent in adapter.sent] == ["again: hello"]
 
     async def test_a_finished_reply_only_gets_its_receipt(self) -> None:
         """A crash between the last send and the receipt sends nothing again."""
@@ -159,7 +174,7 @@ class TestARefusal:
         """Other processes and lanes of the bucket wait as long as the platform said."""
         adapter = ScriptedAdapter([RateLimited(0.01)])
         bus, record = await delivered(adapter, reply())
-        assert bus.paused == [("test:lane", 0.01)]
+        assert bus.paused == [("test:1:lane", 0.01)]
         assert record.state is DeliveryState.SENT
         assert record.attempt == 0
 
@@ -185,12 +200,133 @@ class TestARefusal:
         """The reply waits in the stream for the operator's new token."""
         bus = MemoryBus()
         adapter = ScriptedAdapter([CredentialsRejected("test: wrong token")])
-        delivery = Delivery(adapter, bus, Courier(adapter, bus, ManualClock()), consumer="c1")
+        delivery = delivery_of(adapter, bus)
         bus.outbound.put_nowait(reply())
         with pytest.raises(CredentialsRejected):
             await delivery.run()
         assert bus.receipts == {}
         assert bus.ledger[-1].state is DeliveryState.RETRY
+
+
+class TestASendOfUnknownOutcome:
+    """Where the platform cannot be asked what arrived."""
+
+    async def test_is_marked_counted_and_marked_once(self) -> None:
+        """However often the acknowledgement is lost, the marked text is what goes out again."""
+        adapter = ScriptedAdapter([OutcomeUnknown("cut"), OutcomeUnknown("cut")])
+        bus, record = await delivered(adapter, reply(text="one|two"))
+        assert [sent.text for sent in adapter.sent] == ["one", "again: one", "again: one", "two"]
+        assert (record.state, record.marked, bus.ambiguous) == (DeliveryState.SENT, (0,), 1)
+
+    async def test_is_repeated_without_a_mark_if_so_configured(self) -> None:
+        adapter = ScriptedAdapter([OutcomeUnknown("cut")])
+        bus, record = await delivered(adapter, reply(), SendRules(UnknownSends.RESEND))
+        assert [sent.text for sent in adapter.sent] == ["hello", "hello"]
+        assert (record.marked, bus.ambiguous) == ((), 1)
+
+    async def test_is_left_at_that_if_so_configured(self) -> None:
+        """At most once: the rest goes out, and the record says what nobody knows."""
+        adapter = ScriptedAdapter([OutcomeUnknown("cut")])
+        _, record = await delivered(adapter, reply(text="one|two"), SendRules(UnknownSends.DROP))
+        assert [sent.text for sent in adapter.sent] == ["one", "two"]
+        assert record.state is DeliveryState.UNKNOWN
+        assert "message 1" in record.reason
+
+    async def test_is_never_assumed_of_what_was_refused(self) -> None:
+        """A rate limit and a refusal say that nothing was sent."""
+        adapter = ScriptedAdapter([RateLimited(0.01), SendFailed("no connection"), FormatRefused("no")])
+        bus, record = await delivered(adapter, reply())
+        assert {sent.text for sent in adapter.sent} == {"hello"}
+        assert (record.marked, bus.ambiguous) == ((), 0)
+
+    async def test_stays_unknown_in_the_ledger_until_it_is_settled(self) -> None:
+        """A crash while the platform cannot be asked must not turn it into a plain retry."""
+        adapter = AskableAdapter([OutcomeUnknown("cut")], arrived={"r1:0": ("m7",)}, away=[SendFailed("503")])
+        bus, _ = await delivered(adapter, reply())
+        assert [row.state for row in bus.ledger] == [
+            DeliveryState.SENDING,
+            DeliveryState.UNKNOWN,
+            DeliveryState.UNKNOWN,
+        ]
+
+
+class TestAPlatformThatLetsUsEdit:
+    """What cannot be asked for can be made harmless."""
+
+    async def test_costs_nothing_while_all_is_well(self) -> None:
+        adapter = EditableAdapter()
+        bus, _ = await delivered(adapter, reply())
+        assert [sent.text for sent in adapter.sent] == ["hello"]
+        assert bus.sent_ids == {"test:1:lane": ["m1"]}
+
+    async def test_gets_a_placeholder_whose_id_is_written_down_before_it_is_edited(self) -> None:
+        bus, record = await delivered(EditableAdapter(), reply(), SendRules(placeholder=PlaceholderUse.ALWAYS))
+        assert [row.placeholder for row in bus.ledger] == ["?", "m1", "m1"]
+        assert (record.platform_ids, record.placeholder) == (("m1",), "")
+
+    async def test_gets_placeholders_after_any_send_of_the_account_got_lost(self) -> None:
+        bus = MemoryBus()
+        first = EditableAdapter([OutcomeUnknown("cut")], lost="m9", shown={"m9": "hello"})
+        await delivered(first, reply(), bus=bus)
+        second = EditableAdapter()
+        await delivered(second, reply(2), bus=bus)
+        assert [sent.text for sent in second.sent] == ["…"]
+        assert second.shown == {"m1": "hello"}
+
+    async def test_shows_a_lost_message_which_becomes_the_answer(self) -> None:
+        """One unknown message of ours behind the question: whatever it was, it is right now."""
+        adapter = EditableAdapter([OutcomeUnknown("cut")], lost="m9", shown={"m9": "what ever"})
+        bus, record = await delivered(adapter, reply())
+        assert adapter.shown == {"m9": "hello"}
+        assert (record.platform_ids, record.marked, bus.ambiguous) == (("m9",), (), 0)
+
+    async def test_repeats_an_edit_whose_outcome_is_unknown(self) -> None:
+        """Found in the middle of an edit after a crash: edited again, not sent again."""
+        adapter = EditableAdapter(shown={"m4": "…"})
+        pending = reply()
+        cut = replace(pending.record, state=DeliveryState.SENDING, placeholder="m4")
+        await delivered(adapter, replace(pending, record=cut))
+        assert (adapter.sent, adapter.shown) == ([], {"m4": "hello"})
+
+    async def test_starts_over_when_somebody_deleted_the_placeholder(self) -> None:
+        pending = reply()
+        cut = replace(pending.record, state=DeliveryState.SENDING, placeholder="m4")
+        adapter = EditableAdapter()
+        await delivered(adapter, replace(pending, record=cut))
+        assert adapter.shown == {"m1": "hello"}
+
+    async def test_may_get_a_second_placeholder_without_a_mark(self) -> None:
+        """A lost placeholder says nothing twice."""
+        pending = reply()
+        cut = replace(pending.record, state=DeliveryState.SENDING, placeholder="?")
+        adapter = EditableAdapter()
+        bus, record = await delivered(adapter, replace(pending, record=cut))
+        assert adapter.shown == {"m1": "hello"}
+        assert (record.marked, bus.ambiguous) == ((), 0)
+
+
+class TestAPlaceThatRefusedUs:
+    async def test_is_not_tried_again_until_somebody_speaks_there(self) -> None:
+        bus = MemoryBus()
+        await delivered(ScriptedAdapter([AddressDead("blocked")]), reply(), bus=bus)
+        adapter = ScriptedAdapter()
+        _, record = await delivered(adapter, reply(2), bus=bus)
+        assert (adapter.sent, record.state) == ([], DeliveryState.FAILED)
+        assert "blocked" in record.reason
+        await bus.revive("test:1:lane")
+        _, record = await delivered(adapter, reply(3), bus=bus)
+        assert record.state is DeliveryState.SENT
+
+
+class TestAReplyThatAnotherProcessTookOver:
+    async def test_is_left_to_it_without_a_call_of_the_platform(self) -> None:
+        adapter, bus = ScriptedAdapter(), MemoryBus(taken_over={"e1"})
+        async with delivering(adapter, bus):
+            bus.outbound.put_nowait(reply(1))
+            bus.outbound.put_nowait(reply(2, text="mine"))
+            await bus.until(lambda: "e2" in bus.receipts)
+        assert [sent.text for sent in adapter.sent] == ["mine"]
+        assert "e1" not in bus.receipts
 
 
 class TestLanes:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-from channels.indicators import ENDED_KEPT, SHOWN_BURST, SHOWN_MAX, STATUS, Allowance, Indicators
+from channels.indicators import ENDED_KEPT, SHOWN_MAX, STATUS, Indicators
 from gateway.clock import SystemClock
 from gateway.contracts.errors import AddressDead
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -43,8 +43,8 @@ class TypingAdapter(ScriptedAdapter):
 
 
 @contextlib.asynccontextmanager
-async def showing(adapter: ScriptedAdapter) -> AsyncIterator[Indicators]:
-    indicators = Indicators(adapter, MemoryBus(), SystemClock(), show_after_s=0.0)
+async def showing(adapter: ScriptedAdapter, bus: MemoryBus | None = None) -> AsyncIterator[Indicators]:
+    indicators = Indicators(adapter, bus or MemoryBus(), SystemClock(), show_after_s=0.0)
     running = asyncio.create_task(indicators.run())
     try:
         yield indicators
@@ -152,20 +152,29 @@ async def test_are_bounded() -> None:
             indicators.accepted(ReplyAddress("test", f"lane {number}", "{}"))
         kept = [task for task in asyncio.all_tasks() if task.get_name() == f"{adapter.name}-typing"]
         assert len(kept) == SHOWN_MAX
-        await adapter.until(lambda: adapter.count() >= SHOWN_BURST)
+        await adapter.until(lambda: adapter.count() >= SHOWN_MAX)
         for number in range(ENDED_KEPT + 10):
             indicators.answering(answer(f"turn {number}"))
 
 
-class TestAnAllowance:
-    def test_lets_a_burst_pass_and_no_more(self) -> None:
-        allowance = Allowance(per_s=5, burst=3)
-        assert [allowance.spend(1000.0) for _ in range(5)] == [True, True, True, False, False]
+class TestWhatAnswersLeaveOver:
+    async def test_is_all_that_an_indicator_spends(self) -> None:
+        """It asks for a token that nobody will miss, and is left out when there is none."""
+        adapter, bus = TypingAdapter(), MemoryBus(waits_s=[1.0] * 3)
+        async with showing(adapter, bus) as indicators:
+            indicators.accepted(PLACE)
+            await adapter.until(lambda: adapter.count() >= 1)
+        assert bus.waits_s == []
 
-    def test_fills_up_with_time(self) -> None:
-        allowance = Allowance(per_s=4, burst=1)
-        assert [allowance.spend(at_s) for at_s in (10.0, 10.125, 10.25, 10.375)] == [True, False, True, False]
+    async def test_is_not_spent_on_a_place_that_shut_us_out(self) -> None:
+        adapter = TypingAdapter(is_refused=True)
+        async with showing(adapter) as indicators:
+            indicators.accepted(PLACE)
+            await adapter.until(lambda: adapter.count() == 1)
+            await asyncio.gather(*_typing_tasks(adapter))
+            indicators.accepted(PLACE)
+            assert _typing_tasks(adapter) == set()
 
-    def test_is_never_more_than_the_burst(self) -> None:
-        allowance = Allowance(per_s=5, burst=2)
-        assert [allowance.spend(at_s) for at_s in (10.0, 10.0, 99.0, 99.0, 99.0)] == [True, True, True, True, False]
+
+def _typing_tasks(adapter: TypingAdapter) -> set[asyncio.Task[None]]:
+    return {task for task in asyncio.all_tasks() if task.get_name() == f"{adapter.name}-typing"}

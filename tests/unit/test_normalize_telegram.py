@@ -49,7 +49,7 @@ def test_a_direct_message_has_the_bare_user_key() -> None:
     assert (incoming.is_private, incoming.addressing) == (True, Addressing.PRIVATE)
     assert (incoming.author_name, incoming.text, incoming.sent_at_ms) == ("Ada Lovelace", "hello", 1_700_000_000_000)
     assert incoming.address.lane == "123"
-    assert parse_target(incoming.address.target) == TelegramTarget(chat_id=123)
+    assert parse_target(incoming.address.target) == TelegramTarget(chat_id=123, answered_message_id=7)
 
 
 def test_a_group_message_has_its_place_and_quotes_what_it_answers() -> None:
@@ -57,7 +57,9 @@ def test_a_group_message_has_its_place_and_quotes_what_it_answers() -> None:
     assert str(incoming.key(SessionScope.PLACE)) == "telegram:123/-100456"
     assert str(incoming.key(SessionScope.SHARED)) == "telegram:/-100456"
     assert not incoming.is_addressed
-    assert parse_target(incoming.address.target) == TelegramTarget(chat_id=-100456, reply_to_message_id=7)
+    assert parse_target(incoming.address.target) == TelegramTarget(
+        chat_id=-100456, reply_to_message_id=7, answered_message_id=7
+    )
 
 
 def test_a_topic_is_a_place_of_its_own() -> None:

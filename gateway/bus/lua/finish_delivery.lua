@@ -10,4 +10,5 @@ call('XDEL', stream, entry)
 call('HSET', ledger, unpack(ARGV, 4))
 call('PEXPIRE', ledger, LEDGER_TTL_MS)
 call('XADD', receipts, 'MAXLEN', '~', RECEIPTS_MAX, '*', 'e', receipt)
+ring(receipts)
 return 1

@@ -35,10 +35,16 @@ local function remember(prefix, digest, now)
   end
 end
 
+-- Tells whoever cannot block on this key, because he waits for keys of other shards too, that it got something.
+local function ring(key)
+  call('PUBLISH', key, '1')
+end
+
 -- One token wakes one idle worker; whoever claims passes it on while lanes are left.
 local function wake_one(wake)
   if call('LLEN', wake) == 0 then
     call('RPUSH', wake, '1')
+    ring(wake)
   end
 end
 
@@ -50,5 +56,6 @@ local function publish(stream, outbound_channels, channel, published, digest, en
   remember(published, digest, now)
   call('SADD', outbound_channels, channel)
   call('XADD', stream, '*', 'e', envelope)
+  ring(stream)
   return 1
 end

@@ -33,5 +33,6 @@ end
 
 call('XADD', control, 'MAXLEN', '~', CONTROL_REQUESTS_MAX, '*',
   'e', envelope, 'dropped', dropped, 'running', worker and 1 or 0, 'fence', is_stop and fence or 0)
+ring(control)
 remember(seen, digest, now)
 return 1

@@ -1,0 +1,66 @@
+"""The ledger's page of one reply in hand: written before each platform call, refused once somebody else has it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from channels.patience import Patience
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
+from gateway.contracts.ports import Clock, DeliveryBus, PendingReply
+
+
+class TakenOver(Exception):
+    """Another process delivers this reply now: not another word of it from us."""
+
+
+class Page:
+    """One reply and how far it came. `record` is what the ledger says, or will say with the next note."""
+
+    def __init__(self, pending: PendingReply, channel: str, bus: DeliveryBus, clock: Clock, patience: Patience) -> None:
+        self.reply: Reply = pending.reply
+        self.record: DeliveryRecord = pending.record
+        self._entry_id = pending.entry_id
+        self._channel = channel
+        self._bus = bus
+        self._clock = clock
+        self._patience = patience
+
+    @property
+    def send_id(self) -> str:
+        """The same for every attempt at the next chunk."""
+        return f"{self.record.reply_id}:{self.record.next_chunk}"
+
+    @property
+    def is_marked(self) -> bool:
+        """True when the next chunk has to say that it may be a repetition."""
+        return self.record.next_chunk in self.record.marked
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def arrived(self, ids: tuple[str, ...]) -> None:
+        """The next chunk is out; the note that follows, or the end, says so."""
+        self._change(next_chunk=self.record.next_chunk + 1, platform_ids=self.record.platform_ids + ids, placeholder="")
+
+    def mark(self) -> None:
+        """From now on the next chunk says that it may be a repetition; the note that follows keeps that."""
+        self._change(marked=(*self.record.marked, self.record.next_chunk))
+
+    async def note(self, state: DeliveryState, *, reason: str = "", **changes: Any) -> None:
+        """Write the row. Waits for the bus; raises `TakenOver`, `Abandoned`."""
+        if state is DeliveryState.SENDING and not self.record.begun_at_ms:
+            changes["begun_at_ms"] = self.now_ms()
+        self._change(state=state, reason=reason, **changes)
+        row = self.record
+        if not await self._patience.with_bus(lambda: self._bus.record(self._channel, self._entry_id, row)):
+            raise TakenOver
+
+    async def finish(self, state: DeliveryState, *, reason: str = "") -> None:
+        """Write the last state and the receipt, and drop the entry. Waits for the bus; raises `Abandoned`."""
+        self._change(state=state, reason=reason)
+        receipt = Receipt(self.record, self.reply.key, self._channel)
+        await self._patience.with_bus(lambda: self._bus.finish(self._channel, self._entry_id, receipt))
+
+    def _change(self, **changes: Any) -> None:
+        self.record = replace(self.record, updated_at_ms=self.now_ms(), **changes)

@@ -1,0 +1,217 @@
+"""One attempt at one chunk: find what an earlier attempt left, or send, in a way that can be repeated if need be.
+
+unsure? ── looked up, found ─────────────────────────────▶ done
+   │    ── one lost message of ours ── edit it ──────────▶ done
+   │    ── nobody can say ── mark | resend | drop
+   ▼
+careful? ── placeholder, its id in the ledger, edit ─────▶ done
+   └─────── send ───────────────────────────────────────▶ done
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from channels.adapter import AnyChunk, ChannelAdapter, SupportsLookup, SupportsPlaceholders
+from channels.journey import Journey
+from channels.leases import Tenure
+from channels.pacing import Pacer
+from channels.page import Page
+from channels.patience import Patience
+from gateway.config.settings import PlaceholderUse, UnknownSends
+from gateway.contracts.errors import DeliveryError, OutcomeUnknown, SendFailed, Untraceable
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import DeliveryState
+from gateway.contracts.ports import PlaceBus
+
+log = logging.getLogger(__name__)
+
+SENDS_MAX: Final = 64  # platform calls at once; each holds one HTTP connection
+TENURE_LOOK_S: Final = 0.1
+ON_ITS_WAY: Final = "?"
+"""In the ledger instead of a placeholder's id while it is sent: nothing but a placeholder can be out."""
+
+_T = TypeVar("_T")
+
+
+class Dropped(Exception):
+    """The chunk may have arrived, and the operator wants it left at that."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendRules:
+    """What the configuration says about sends that may have arrived."""
+
+    unknown_sends: UnknownSends = UnknownSends.MARK
+    placeholder: PlaceholderUse = PlaceholderUse.AUTO
+
+
+class Sender:
+    """Brings the next chunk of a page out. Safe to use from many lanes at once."""
+
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        places: PlaceBus,
+        pacer: Pacer,
+        patience: Patience,
+        tenure: Tenure,
+        rules: SendRules,
+    ) -> None:
+        self._adapter = adapter
+        self._places = places
+        self._pacer = pacer
+        self._patience = patience
+        self._tenure = tenure
+        self._rules = rules
+        self._calls = asyncio.Semaphore(SENDS_MAX)
+        self._editing = adapter if isinstance(adapter, SupportsPlaceholders) else None
+        self._asking = adapter if isinstance(adapter, SupportsLookup) else None
+
+    async def attempt(
+        self, page: Page, chunk: AnyChunk, journey: Journey, *, since_ms: int, leaving: Callable[[], None]
+    ) -> tuple[str, ...]:
+        """The platform's ids of the chunk. Raises the `DeliveryError` tree and `Dropped`.
+
+        `since_ms` is when the first attempt began; `leaving` is told just before something goes out.
+        """
+        await self._adapter.until_ready()
+        if self._editing is None:
+            ids = await self._recovered(page, chunk, journey, since_ms) if journey.is_unsure else None
+            return ids or await self._send(page, chunk, journey, leaving)
+        ids = await self._by_editing(self._editing, page, chunk, journey, leaving)
+        place = self._editing.place(journey.address)
+        await self._patience.with_bus(lambda: self._places.note_sent(place, ids))
+        return ids
+
+    # --- where the platform can be asked
+
+    async def _recovered(self, page: Page, chunk: AnyChunk, journey: Journey, since_ms: int) -> tuple[str, ...] | None:
+        if self._asking is not None:
+            asking, address = self._asking, journey.address
+            try:
+                return await self._asked(
+                    lambda: asking.find_sent(address, chunk, send_id=page.send_id, since_ms=since_ms)
+                )
+            except Untraceable as error:
+                log.warning("%s: reply %s cannot be looked up: %s", self._adapter.name, page.reply.id, error)
+        await self._decide(page)
+        return None
+
+    # --- where it lets us edit
+
+    async def _by_editing(
+        self, editing: SupportsPlaceholders, page: Page, chunk: AnyChunk, journey: Journey, leaving: Callable[[], None]
+    ) -> tuple[str, ...]:
+        address = journey.address
+        if journey.is_unsure and page.record.placeholder in ("", ON_ITS_WAY):
+            await self._find_lost(editing, page, address)
+        if page.record.placeholder in ("", ON_ITS_WAY):
+            if not self._is_careful(journey):
+                return await self._send(page, chunk, journey, leaving)
+            await self._about_to_call(page, journey, placeholder=ON_ITS_WAY)
+            leaving()
+            message_id = await self._called(page, lambda: editing.put_placeholder(address))
+            await page.note(DeliveryState.SENDING, placeholder=message_id)
+        return await self._complete(editing, page, chunk, journey)
+
+    async def _find_lost(self, editing: SupportsPlaceholders, page: Page, address: ReplyAddress) -> None:
+        """Adopt what an earlier attempt left, or decide what follows when that cannot be known."""
+        place = editing.place(address)
+        noted = await self._patience.with_bus(lambda: self._places.sent_lately(place))
+        earlier = page.record.platform_ids
+        lost = await self._asked(
+            lambda: editing.find_lost(address, after=earlier[-1] if earlier else "", known=noted | {*earlier})
+        )
+        if lost is not None:
+            await page.note(DeliveryState.SENDING, placeholder=lost)
+        elif page.record.placeholder == ON_ITS_WAY:
+            await page.note(DeliveryState.RETRY, placeholder="")  # a second placeholder says nothing twice
+        else:
+            await self._decide(page)
+
+    async def _complete(
+        self, editing: SupportsPlaceholders, page: Page, chunk: AnyChunk, journey: Journey
+    ) -> tuple[str, ...]:
+        """Edit the placeholder into the chunk. What became of an edit need not be known: it is repeated."""
+        message_id = page.record.placeholder
+        shown = self._shown(page, chunk)
+        await self._about_to_call(page, journey, placeholder=message_id)
+        is_there = await self._asked(
+            lambda: editing.complete(journey.address, shown, message_id=message_id, plain=journey.is_plain)
+        )
+        if not is_there:  # somebody deleted it: nothing of this chunk is to be seen
+            await page.note(DeliveryState.RETRY, placeholder=ON_ITS_WAY)
+            raise SendFailed("the placeholder is gone")
+        return (message_id,)
+
+    def _is_careful(self, journey: Journey) -> bool:
+        match self._rules.placeholder:
+            case PlaceholderUse.ALWAYS:
+                return True
+            case PlaceholderUse.NEVER:
+                return False
+            case PlaceholderUse.AUTO:
+                return journey.is_careful
+
+    # --- both
+
+    async def _send(
+        self, page: Page, chunk: AnyChunk, journey: Journey, leaving: Callable[[], None]
+    ) -> tuple[str, ...]:
+        shown = self._shown(page, chunk)
+        await self._about_to_call(page, journey, placeholder="")
+        leaving()
+        return await self._called(
+            page, lambda: self._adapter.send(journey.address, shown, send_id=page.send_id, plain=journey.is_plain)
+        )
+
+    async def _decide(self, page: Page) -> None:
+        """An earlier attempt may have arrived and nobody can say: what the operator chose."""
+        if self._rules.unknown_sends is UnknownSends.DROP:
+            raise Dropped
+        if page.is_marked:
+            return
+        log.warning("%s: reply %s may be seen twice", self._adapter.name, page.reply.id)
+        await self._patience.with_bus(lambda: self._places.count_ambiguous(self._adapter.name))
+        if self._rules.unknown_sends is UnknownSends.MARK:
+            page.mark()
+
+    async def _about_to_call(self, page: Page, journey: Journey, *, placeholder: str) -> None:
+        """Wait until the budgets allow a call, then write down that it is being made."""
+        budgets = self._adapter.budgets(journey.address)
+        await self._patience.with_bus(lambda: self._pacer.wait(budgets))
+        while not self._tenure.is_sure:  # the bus is away, or somebody else delivers by now and we shall be told
+            await self._patience.wait(TENURE_LOOK_S)
+        await page.note(DeliveryState.SENDING, attempt=journey.attempt, placeholder=placeholder)
+
+    def _shown(self, page: Page, chunk: AnyChunk) -> AnyChunk:
+        return self._adapter.marked(chunk) if page.is_marked else chunk
+
+    async def _called(self, page: Page, call: Callable[[], Awaitable[_T]]) -> _T:
+        """A call that sends something: whatever an SDK throws, it may have gone out."""
+        try:
+            async with self._calls:
+                return await call()
+        except DeliveryError:
+            raise
+        except Exception as error:  # named boundary, delivery attempt
+            log.exception("%s: reply %s: unforeseen error", self._adapter.name, page.reply.id)
+            raise OutcomeUnknown(f"unforeseen {type(error).__name__}") from error
+
+    async def _asked(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """A call that may be repeated: an answer that got lost is asked for again."""
+        try:
+            async with self._calls:
+                return await call()
+        except OutcomeUnknown as error:
+            raise SendFailed(str(error)) from error
+        except DeliveryError:
+            raise
+        except Exception as error:  # named boundary, delivery attempt
+            log.exception("%s: unforeseen error", self._adapter.name)
+            raise SendFailed(f"unforeseen {type(error).__name__}") from error

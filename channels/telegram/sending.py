@@ -1,0 +1,143 @@
+"""What goes out to Telegram: messages, placeholders and the edits that complete them, chat actions.
+
+Telegram has no key to recognise a repeated send by, and no history to look in. Two things help. An edit may
+be repeated: "message is not modified" says that it is done. And whether a message of ours lies behind the one
+we answered can be found out without changing anything, see `find_lost`.
+"""
+
+from __future__ import annotations
+
+from itertools import count, islice
+from typing import Final
+
+from telegram import Bot, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram.error import BadRequest, InvalidToken
+
+from channels.telegram import limits
+from channels.telegram.address import TelegramTarget
+from channels.telegram.render import TelegramChunk
+from gateway.limits import SENT_IDS_MAX
+
+PLACEHOLDER: Final = "…"
+_NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
+_NOT_MODIFIED: Final = "message is not modified"
+_NOT_OURS: Final = ("message to edit not found", "message can't be edited")
+_GONE: Final = (*_NOT_OURS, "message_id_invalid")
+
+
+class TelegramSender:
+    """The calls of one bot that send. All raise the SDK's `TelegramError`."""
+
+    def __init__(self, bot: Bot) -> None:
+        self._bot = bot
+
+    async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
+        """A new message; its id."""
+        sent = await self._bot.send_message(
+            target.chat_id,
+            chunk.plain if plain else chunk.text,
+            entities=None if plain else _entities(chunk),
+            message_thread_id=target.message_thread_id,
+            direct_messages_topic_id=target.direct_messages_topic_id,
+            business_connection_id=target.business_connection_id,
+            reply_parameters=_quoting(target),
+            link_preview_options=_NO_PREVIEW,
+            read_timeout=limits.SEND_READ_TIMEOUT_S,
+        )
+        return str(sent.message_id)
+
+    async def put_placeholder(self, target: TelegramTarget) -> str:
+        """A message that says nothing yet; its id."""
+        return await self.send(target, TelegramChunk(PLACEHOLDER, (), PLACEHOLDER), plain=True)
+
+    async def complete(self, target: TelegramTarget, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
+        """Make the message show the chunk. False: it is gone, or none of ours."""
+        try:
+            await self._bot.edit_message_text(
+                chunk.plain if plain else chunk.text,
+                target.chat_id,
+                int(message_id),
+                entities=None if plain else _entities(chunk),
+                business_connection_id=target.business_connection_id,
+                link_preview_options=_NO_PREVIEW,
+                read_timeout=limits.SEND_READ_TIMEOUT_S,
+            )
+        except BadRequest as error:
+            said = error.message.lower()
+            if _NOT_MODIFIED in said:
+                return True
+            if any(sign in said for sign in _GONE):
+                return False
+            raise
+        return True
+
+    async def find_lost(self, target: TelegramTarget, *, after: int, known: frozenset[str]) -> str | None:
+        """The one message of ours among the next ids that is not `known`; None when that cannot be said.
+
+        `editMessageReplyMarkup` without a keyboard changes nothing in a message that has none, and the answers
+        differ: "message to edit not found" for an id that is not there, "message can't be edited" for somebody
+        else's message, "message is not modified" for ours. That order of checks was read in the sources of
+        TDLib and of the Bot API server; it was not tried on the real service. So only "not modified" is taken
+        for a proof, and anything unforeseen, a success included, ends the search without one.
+
+        Where a chat has topics the lost message may belong to another of them: no search.
+        """
+        if target.business_connection_id or await self._has_topics(target):
+            return None
+        if len(known) >= SENT_IDS_MAX and min(map(int, known)) > after:
+            return None  # older ones of ours were forgotten
+        found: list[int] = []
+        unknown = (number for number in count(after + 1) if str(number) not in known)
+        for message_id in islice(unknown, limits.LOST_IDS_MAX):
+            is_ours = await self._is_ours(target.chat_id, message_id)
+            if is_ours:
+                found.append(message_id)
+            if is_ours is None or len(found) > 1:
+                return None
+        return str(found[0]) if found else None
+
+    async def _is_ours(self, chat_id: int, message_id: int) -> bool | None:
+        """True: there is a message of ours with this id. False: there is none. None: who knows."""
+        try:
+            await self._bot.edit_message_reply_markup(chat_id, message_id)
+        except BadRequest as error:
+            said = error.message.lower()
+            if _NOT_MODIFIED in said:
+                return True
+            return False if any(sign in said for sign in _NOT_OURS) else None
+        except InvalidToken:  # a server that does not know the method answers 404
+            return None
+        return None
+
+    async def _has_topics(self, target: TelegramTarget) -> bool:
+        """True unless the chat surely is one single conversation."""
+        if target.message_thread_id or target.direct_messages_topic_id:
+            return True
+        try:
+            if target.chat_id > 0:
+                return bool(getattr(await self._bot.get_me(), "has_topics_enabled", False))
+            return bool((await self._bot.get_chat(target.chat_id)).is_forum)
+        except (BadRequest, InvalidToken):
+            return True
+
+    async def show_typing(self, target: TelegramTarget) -> None:
+        """ "typing…" for a few seconds."""
+        await self._bot.send_chat_action(
+            target.chat_id,
+            "typing",
+            message_thread_id=target.message_thread_id,
+            business_connection_id=target.business_connection_id,
+        )
+
+
+def _entities(chunk: TelegramChunk) -> list[MessageEntity]:
+    return [
+        MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
+        for entity in chunk.entities
+    ]
+
+
+def _quoting(target: TelegramTarget) -> ReplyParameters | None:
+    if target.reply_to_message_id is None:
+        return None
+    return ReplyParameters(target.reply_to_message_id, allow_sending_without_reply=True)

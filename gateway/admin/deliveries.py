@@ -1,0 +1,74 @@
+"""What became of messages and replies: traces, deliveries, dead letters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, HTTPException, Query
+from starlette import status
+
+from gateway.admin.views import (
+    DeadLetterView,
+    DeliveryView,
+    HopView,
+    dead_letter_view,
+    delivery_view,
+    hop_view,
+)
+from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import OperatorBus, Store
+from gateway.telemetry.trace import hops_of
+
+PAGE_MAX: Final = 500  # rows of one answer
+PAGE_DEFAULT: Final = 50
+
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+
+
+def deliveries(store: Store, bus: OperatorBus) -> APIRouter:
+    """The routes under `/api` that follow a message on its way."""
+    router = APIRouter(prefix="/api", tags=["deliveries"])
+
+    @router.get("/trace/{id:path}")
+    async def trace(id: str) -> list[HopView]:
+        """Every hop of a message, oldest first, by the id of the message, its turn or its reply."""
+        hops = await hops_of(id, store, bus)
+        if not hops:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing is known of {id[:120]!r}")
+        return [hop_view(hop) for hop in hops]
+
+    @router.get("/deliveries")
+    async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[DeliveryView]:
+        """How far the newest replies came, newest first; `key` shows those of one session key."""
+        found = await store.recent_deliveries(_key(key) if key else None, limit=limit)
+        return [delivery_view(reply) for reply in found]
+
+    @router.get("/dead-letters")
+    async def dead(limit: Limit = PAGE_DEFAULT) -> list[DeadLetterView]:
+        """What was given up, newest first."""
+        return [dead_letter_view(letter) for letter in await bus.dead_letters(limit)]
+
+    @router.post("/dead-letters/{entry_id}/retry", status_code=status.HTTP_204_NO_CONTENT)
+    async def retry(entry_id: str) -> None:
+        """Put the message back on its lane; 404 when it is no dead message."""
+        _found(await bus.retry_dead(entry_id), entry_id)
+
+    @router.delete("/dead-letters/{entry_id}", status_code=status.HTTP_204_NO_CONTENT)
+    async def drop(entry_id: str) -> None:
+        """Forget it; 404 when there is none."""
+        _found(await bus.drop_dead(entry_id), entry_id)
+
+    return router
+
+
+def _found(is_found: bool, entry_id: str) -> None:
+    if not is_found:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no such dead letter as {entry_id[:80]!r}")
+
+
+def _key(text: str) -> SessionKey:
+    try:
+        return SessionKey.parse(text)
+    except BadSessionKey as error:
+        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error

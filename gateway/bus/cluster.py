@@ -1,0 +1,182 @@
+"""Who owns which shard of a Redis Cluster now, and the connections to the owners.
+
+All keys of a shard share one hash slot, so that a shard has one owner. Who it is, any node tells; we ask
+when somebody met a server that does not serve the shard (any more), a random node first, for one that
+was cut off from the others goes on telling what was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from redis import Redis as BlockingRedis
+from redis.asyncio import Redis
+from redis.crc import key_slot
+from redis.exceptions import AuthenticationError, ClusterDownError, ConnectionError, NoPermissionError, RedisError
+
+from gateway.bus.address import Node
+from gateway.bus.connection import close_client
+from gateway.bus.keys import ShardKeys
+from gateway.bus.server import Server
+
+_LOOK_AGAIN_S: Final = 0.1  # many lines meet the same failover at once: one look is enough for all
+
+
+def slot_of(shard: int) -> int:
+    """The hash slot that every key of the shard is in."""
+    return key_slot(ShardKeys(shard).meta.encode())
+
+
+def owners_in(rows: Sequence[Any], shards: int, asked: Node) -> Mapping[int, Node]:
+    """Shard -> owner, from the answer to CLUSTER SLOTS. A node that does not know its own name is the one asked."""
+    owners: dict[int, Node] = {}
+    for first, last, primary, *_ in rows:
+        host = primary[0].decode() if primary[0] else asked.host
+        for shard in range(shards):
+            if first <= slot_of(shard) <= last:
+                owners[shard] = Node(host, int(primary[1]))
+    return owners
+
+
+class Cluster:
+    """The map of one role."""
+
+    def __init__(self, server: Server, *, shards: int) -> None:
+        self._server = server
+        self._shards = shards
+        self._owners: Mapping[int, Node] = {}
+        self._looking = asyncio.Lock()
+        self._looked_at_s = float("-inf")
+
+    async def owner(self, shard: int) -> Node:
+        """Raises `ClusterDownError` while nobody owns it, `ConnectionError` when no node answers."""
+        if shard not in self._owners:
+            await self.look()
+        if shard not in self._owners:
+            raise ClusterDownError(f"nobody serves hash slot {slot_of(shard)}")
+        return self._owners[shard]
+
+    @property
+    def known(self) -> tuple[Node, ...]:
+        """The owners we have heard of, and the nodes of the URL, in any order."""
+        nodes = list({*self._owners.values(), *self._server.address.nodes})
+        random.shuffle(nodes)
+        return tuple(nodes)
+
+    async def somebody(self) -> Node:
+        """Any server that owns a shard."""
+        if not self._owners:
+            await self.look()
+        return random.choice(list(self._owners.values()))
+
+    async def look(self) -> None:
+        """Ask again who owns what, unless somebody has just done so."""
+        async with self._looking:
+            now = asyncio.get_running_loop().time()
+            if now - self._looked_at_s < _LOOK_AGAIN_S:
+                return
+            self._owners = await self._ask_somebody()
+            self._looked_at_s = asyncio.get_running_loop().time()
+
+    async def _ask_somebody(self) -> Mapping[int, Node]:
+        for node in self.known:
+            client = self._server.discovery_client(node)
+            try:
+                rows = await client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
+            except (AuthenticationError, NoPermissionError):
+                raise
+            except (RedisError, OSError):
+                continue
+            finally:
+                await close_client(client)
+            if owners := owners_in(rows, self._shards, node):
+                return owners
+        raise ConnectionError("no node of the Cluster answers")
+
+
+class NodeClients:
+    """One client per node, made when it is first needed."""
+
+    def __init__(self, make: Callable[[Node], Redis]) -> None:
+        self._make = make
+        self._clients: dict[Node, Redis] = {}
+
+    def of(self, node: Node) -> Redis:
+        """The client of `node`."""
+        if node not in self._clients:
+            self._clients[node] = self._make(node)
+        return self._clients[node]
+
+    async def close(self) -> None:
+        """Hang up everywhere."""
+        for client in self._clients.values():
+            await close_client(client)
+
+
+class ShardWay:
+    """`gateway.bus.way.Way` to whoever owns one shard. Shards of one owner share its client."""
+
+    def __init__(self, cluster: Cluster, shard: int, clients: NodeClients) -> None:
+        self._cluster = cluster
+        self._shard = shard
+        self._clients = clients
+
+    async def client(self) -> Redis:
+        return self._clients.of(await self._cluster.owner(self._shard))
+
+    async def lost(self) -> None:
+        await self._cluster.look()
+
+    def guest(self, node: Node) -> Redis:
+        return self._clients.of(node)
+
+    async def close(self) -> None:
+        """The clients are shared: whoever made them hangs up."""
+
+
+class AnyWay:
+    """A way to some server of the Cluster: what is published at one is heard at all."""
+
+    def __init__(self, cluster: Cluster, clients: NodeClients) -> None:
+        self._cluster = cluster
+        self._clients = clients
+        self._chosen: Node | None = None
+
+    async def client(self) -> Redis:
+        if self._chosen is None:
+            self._chosen = await self._cluster.somebody()
+        return self._clients.of(self._chosen)
+
+    async def lost(self) -> None:
+        self._chosen = None
+        await self._cluster.look()
+
+    def guest(self, node: Node) -> Redis:
+        return self._clients.of(node)
+
+    async def close(self) -> None:
+        """The clients are shared: whoever made them hangs up."""
+
+
+def client_of_owner(server: Server, nodes: Sequence[Node], shard: int) -> BlockingRedis:
+    """For a thread of its own: the client of whoever owns the shard now, as the first of `nodes` to answer says.
+
+    Raises what redis raises.
+    """
+    for node in nodes:
+        client = server.heartbeat_client(node)
+        try:
+            rows: Any = client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]
+        except (RedisError, OSError):
+            client.close()
+            continue
+        owner = owners_in(rows, shard + 1, node).get(shard)
+        if owner == node:
+            return client
+        client.close()
+        if owner is not None:
+            return server.heartbeat_client(owner)
+    raise ConnectionError("no node of the Cluster answers")

@@ -1,0 +1,104 @@
+"""Grants, pairing codes and the operator's questions, over the shards of a Cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gateway.bus.placing import NotSigned, Placing
+from gateway.bus.shard import Shard
+from gateway.contracts.entries import Grant
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import DeliveryRecord
+from gateway.contracts.ports import DeadLetter, QueueFigures
+
+
+class SpreadAccess:
+    """`gateway.contracts.ports.AccessBus`: a grant is in the shard of its owner, all pairing codes are in the first."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self._shards = shards
+        self._rooms = Placing([shard.access for shard in shards])
+
+    async def role_of(self, owner: SessionKey) -> str | None:
+        return await self._rooms.of(owner).role_of(owner)
+
+    async def project_grants(self, grants: Sequence[Grant]) -> None:
+        groups: list[list[Grant]] = [[] for _ in self._shards]
+        for grant in grants:
+            groups[self._rooms.number(grant.key)].append(grant)
+        pairs = zip(self._shards, groups, strict=True)
+        await asyncio.gather(*[shard.access.project_grants(group) for shard, group in pairs])
+
+    async def pairing_code(self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int) -> str | None:
+        first = self._shards[0].access
+        return await first.pairing_code(owner, new_code=new_code, ttl_s=ttl_s, pending_max=pending_max)
+
+    async def redeem_pairing(self, code: str) -> SessionKey | None:
+        return await self._shards[0].access.redeem_pairing(code)
+
+
+class SpreadOperator:
+    """`gateway.contracts.ports.OperatorBus`: figures are sums, and none are given while a shard is away."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self._shards = shards
+        self._rooms = Placing([shard.operator for shard in shards])
+
+    async def figures(self) -> QueueFigures:
+        found = await asyncio.gather(*[shard.operator.figures() for shard in self._shards])
+        pending: Counter[str] = Counter()
+        for figures in found:
+            pending.update(figures.outbound_pending)
+        return QueueFigures(
+            queued=sum(figures.queued for figures in found),
+            ready=sum(figures.ready for figures in found),
+            running=sum(figures.running for figures in found),
+            delayed=sum(figures.delayed for figures in found),
+            dead_letters=sum(figures.dead_letters for figures in found),
+            workers_alive=max(figures.workers_alive for figures in found),  # each is known to every shard
+            outbound_pending=dict(pending),
+            channels_connected={name: state for figures in found for name, state in figures.channels_connected.items()},
+            ambiguous_sends={name: count for figures in found for name, count in figures.ambiguous_sends.items()},
+        )
+
+    async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
+        return await self._rooms.of(key).lane_depth(key)
+
+    async def is_in_work(self, key: SessionKey, fence: int) -> bool:
+        return await self._rooms.of(key).is_in_work(key, fence)
+
+    async def delivery_records(self, key: SessionKey, reply_ids: Sequence[str]) -> Sequence[DeliveryRecord]:
+        return await self._rooms.of(key).delivery_records(key, reply_ids)
+
+    async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
+        found = await asyncio.gather(*[shard.operator.dead_letters(limit) for shard in self._shards])
+        letters = [
+            replace(letter, entry_id=self._rooms.sign(number, letter.entry_id))
+            for number, group in enumerate(found)
+            for letter in group
+        ]
+        return sorted(letters, key=lambda letter: letter.died_at_ms, reverse=True)[:limit]
+
+    async def retry_dead(self, entry_id: str) -> bool:
+        try:
+            number, own_id = self._rooms.signed(entry_id)
+        except NotSigned:
+            return False
+        return await self._shards[number].operator.retry_dead(own_id)
+
+    async def drop_dead(self, entry_id: str) -> bool:
+        try:
+            number, own_id = self._rooms.signed(entry_id)
+        except NotSigned:
+            return False
+        return await self._shards[number].operator.drop_dead(own_id)
+
+    async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
+        await self._rooms.named(channel).report_channel(channel, state, ttl_s=ttl_s)
+
+    async def ping(self) -> None:
+        """Raises `BusUnavailable` unless every shard is served."""
+        await asyncio.gather(*[shard.operator.ping() for shard in self._shards])

@@ -1,0 +1,69 @@
+"""What is known about accounts and places, by all processes of the channels role."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.bus.bus import RedisBus
+from gateway.contracts.ports import Outlook
+from gateway.limits import DEAD_PLACE_TTL_S, DOUBT_TTL_S, REFUSALS_WINDOW_S, SENT_IDS_MAX, SENT_IDS_TTL_S
+
+ACCOUNT = "telegram:7"
+PLACE = "telegram:7:-100"
+
+
+async def test_a_place_that_refused_us_is_dead_until_somebody_speaks_there(bus: RedisBus, raw_redis: Any) -> None:
+    assert await bus.places.outlook(ACCOUNT, PLACE) == Outlook()
+    await bus.places.bury(ACCOUNT, PLACE, reason="blocked")
+    assert await bus.places.outlook(ACCOUNT, PLACE) == Outlook(dead_because="blocked")
+    assert 0 < raw_redis.ttl(f"{{q0}}:dead:{PLACE}") <= DEAD_PLACE_TTL_S
+    await bus.places.revive(PLACE)
+    assert await bus.places.outlook(ACCOUNT, PLACE) == Outlook()
+
+
+async def test_the_refusals_of_an_account_are_counted_over_a_window(bus: RedisBus, raw_redis: Any) -> None:
+    """It never grows longer: the window begins with its first refusal."""
+    assert [await bus.places.bury(ACCOUNT, f"{PLACE}{number}", reason="no") for number in range(3)] == [1, 2, 3]
+    assert await bus.places.bury("telegram:8", PLACE, reason="no") == 1
+    assert 0 < raw_redis.ttl(f"{{q0}}:ref:{ACCOUNT}") <= REFUSALS_WINDOW_S
+
+
+async def test_a_doubt_concerns_one_account_and_passes(bus: RedisBus, raw_redis: Any) -> None:
+    await bus.places.doubt(ACCOUNT)
+    assert (await bus.places.outlook(ACCOUNT, PLACE)).is_account_unsure
+    assert not (await bus.places.outlook("telegram:8", PLACE)).is_account_unsure
+    assert 0 < raw_redis.ttl(f"{{q0}}:doubt:{ACCOUNT}") <= DOUBT_TTL_S
+
+
+async def test_the_newest_messages_of_ours_in_a_place_are_remembered(bus: RedisBus, raw_redis: Any) -> None:
+    await bus.places.note_sent(PLACE, ())
+    assert await bus.places.sent_lately(PLACE) == frozenset()
+    for number in range(SENT_IDS_MAX + 5):
+        await bus.places.note_sent(PLACE, [f"{number:04}"])
+    known = await bus.places.sent_lately(PLACE)
+    assert (len(known), max(known)) == (SENT_IDS_MAX, f"{SENT_IDS_MAX + 4:04}")
+    assert 0 < raw_redis.ttl(f"{{q0}}:sent:{PLACE}") <= SENT_IDS_TTL_S
+
+
+async def test_a_chat_that_moved_is_found_by_every_id_it_had(bus: RedisBus) -> None:
+    """Said twice, as Telegram says it, or again by a late process: the same."""
+    for old, new in (("-1", "-1001"), ("-1", "-1001"), ("-1001", "-1002"), ("-1", "-1001")):
+        await bus.places.note_move("telegram", old, new)
+    assert await bus.places.first_ids("telegram", ["-1", "-1001", "-1002", "-9"]) == ["-1", "-1", "-1", "-9"]
+    assert await bus.places.newest_ids("telegram", ["-1", "-1001", "-1002", "-9"]) == ["-1002", "-1002", "-1002", "-9"]
+    assert await bus.places.newest_ids("discord", ["-1"]) == ["-1"]
+    assert await bus.places.newest_ids("telegram", []) == []
+
+
+async def test_a_chat_that_moves_back_is_no_loop(bus: RedisBus) -> None:
+    """No platform does that; whoever says so is not believed."""
+    await bus.places.note_move("telegram", "-1", "-2")
+    await bus.places.note_move("telegram", "-2", "-1")
+    assert await bus.places.newest_ids("telegram", ["-1", "-2"]) == ["-2", "-2"]
+    assert await bus.places.first_ids("telegram", ["-1", "-2"]) == ["-1", "-1"]
+
+
+async def test_ambiguous_sends_are_counted_by_channel(bus: RedisBus) -> None:
+    for channel in ("telegram", "slack", "telegram"):
+        await bus.places.count_ambiguous(channel)
+    assert (await bus.operator.figures()).ambiguous_sends == {"telegram": 2, "slack": 1}

@@ -1,0 +1,60 @@
+"""Sends whose acknowledgement gets lost, on the real client libraries: nothing lost, nothing twice without a word.
+
+Each reply is committed before it is sent; what the fault hides is whether the platform has it. A reply that is
+there twice has to say so itself, and the bus counts it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from channels.adapter import MARK
+from channels.emulators.stage import Place
+from gateway.bus.bus import RedisBus
+from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.towns import Town, town
+from tests.parts.waiting import until
+
+__all__ = ["town"]
+
+ROUNDS = 10
+CHATS = 10  # one send of each round gets cut: ten in a hundred
+CUT_BEFORE_SHARE = 0.3
+
+
+@pytest.mark.timeout(240)
+async def test_a_hundred_replies_with_lost_acknowledgements(
+    town: Town, bus: RedisBus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every question is answered, in the order of its chat; a second copy stands under the line that says so."""
+    chance = random.Random(2_026)
+    people = [town.ann, *(town.stage.add_person(f"Person {number}") for number in range(CHATS - 1))]
+    places = [town.dm(person) for person in people]
+    async with EchoAgent(bus).at_work(), town.line(bus):
+        for number in range(ROUNDS):
+            setattr(town.stage.faults, "drop_before" if chance.random() < CUT_BEFORE_SHARE else "drop_after", 1)
+            for person, place in zip(people, places, strict=True):
+                await town.stage.say(person.id, place.id, f"question {number}")
+            await until(partial(_is_answered, town, places, f"question {number}"))
+        await until_delivered(bus, town.platform)
+    marked = 0
+    for place in places:
+        texts = town.texts(place)
+        marked += sum(text.startswith(MARK) for text in texts)
+        bare = [text.removeprefix(MARK).strip() for text in texts]
+        assert list(dict.fromkeys(bare)) == [f"echo: question {number}" for number in range(ROUNDS)]
+        assert max(Counter(text for text in texts if not text.startswith(MARK)).values()) == 1
+    counted = (await bus.operator.figures()).ambiguous_sends.get(town.platform, 0)
+    with capsys.disabled():
+        print(
+            f"\n{town.platform}: {ROUNDS * CHATS} replies, {ROUNDS} cut: 0 lost, 0 unmarked duplicates, {marked} marked"
+        )
+    assert counted == marked
+
+
+def _is_answered(town: Town, places: list[Place], question: str) -> bool:
+    return all((town.texts(place) or [""])[-1].endswith(question) for place in places)
