@@ -50,8 +50,9 @@ fmt: $(READY) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
-faults: $(READY) ## only the tests that kill, pause and cut
-	$(BIN)/python -m pytest tests/faults $(ARGS)
+faults: $(READY) ## kill, pause, cut and slow everything, the long way, then the table of numbers; ARGS=... chooses tests
+	$(BIN)/python -m pytest tests/faults -n 0 -s -m "long or not long" $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m tests.faults.numbers)
 
 bench: $(READY) ## print the performance tables
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -20,7 +20,7 @@ from channels.delivery import Delivery
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
-from channels.leases import Tenure
+from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.sender import SendRules
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
@@ -114,11 +114,14 @@ class Line:
             raise
 
     async def report(self) -> None:
-        """Tell the operator's side how this channel is, every few seconds and at every change."""
+        """Tell the operator's side how this channel is, every few seconds and at every change.
+
+        Who stands by says nothing: the process that listens speaks for the account.
+        """
         told, due_s = "", 0.0
         while True:
             state, now_s = self.state, self._clock.monotonic_s()
-            if state != told or now_s >= due_s:
+            if state != SOMEBODY_ELSE and (state != told or now_s >= due_s):
                 try:
                     await self._operator.report_channel(self._adapter.name, state, ttl_s=CHANNEL_REPORT_TTL_S)
                     told, due_s = state, now_s + REPORT_EVERY_S

@@ -171,6 +171,7 @@ async def test_a_worker_that_was_paused_beyond_its_lease_can_commit_nothing(bus:
     assert await bus.lanes.commit(claims[0], handled=1)
 
 
+@pytest.mark.one_shard
 async def test_a_lease_is_known_from_its_registration_to_its_loss(bus: RedisBus, valkey_url: str) -> None:
     """Never longer than it lasts: what counts is when the beat was sent."""
     pulse = Worker().pulse(bus)
@@ -196,9 +197,7 @@ async def test_the_pulse_moves_the_end_of_the_lease_while_the_loop_is_busy(bus: 
             ends_s.add(pulse.lease_end_s)
 
 
-async def test_after_an_outage_the_others_get_time_to_say_that_they_live(
-    bus: RedisBus, valkey_url: str, raw_redis: Any
-) -> None:
+async def test_after_an_outage_the_others_get_time_to_say_that_they_live(bus: RedisBus, raw_redis: Any) -> None:
     """When Redis was away every lease ran out. Whoever is back first must not take everybody's lanes: it
     knows by its own lease that it was not the others' fault."""
     for worker in ("w1", "w2"):

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import random
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import psutil
 
@@ -21,10 +21,11 @@ from tests.parts.crashing import Point
 from tests.parts.fleet import Fleet, RoleProcess, running_fleet
 from tests.parts.ledger import Ledger, Verdict
 from tests.parts.product import Chat
-from tests.parts.waiting import POLL_S
+from tests.parts.waiting import comes_true
 
 PASSAGE_MAX: Final = 4  # the k-th time a point is passed, k from the seed
 REACHED_WITHIN_S: Final = 6.0
+PROVOKED_WITHIN_S: Final = 15.0
 ANSWERED_WITHIN_S: Final = 45.0
 PAUSED_S: Final = 4.5  # a lease and a half
 AWAY_S: Final = 3.0  # longer than a call on the bus is repeated
@@ -33,7 +34,7 @@ SETTINGS: Final = {"TRIVET_AGENT__MODEL": "demo/scripted@100ms"}
 HOSTS: Final = {"h1": ("channels",), "h2": ("agent",), "h3": ("agent",)}
 VICTIMS: Final = {"channels": "h1", "agent": "h2"}
 
-Provoke: TypeAlias = Callable[[], Awaitable[None]]
+Provoke: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(slots=True)
@@ -88,10 +89,8 @@ class CrashRun:
         for _ in range(TRIES):
             await self.victim.arm(point.name, passage=passage, number=number)
             self.victim.trap = (point.name, str(passage), str(int(number)))  # points of a start are passed there
-            provoking = asyncio.ensure_future(provoke())
-            while not (is_reached() or provoking.done()):
-                await asyncio.sleep(POLL_S)
-            await _within(REACHED_WITHIN_S, is_reached)
+            provoking = asyncio.create_task(provoke())
+            await comes_true(is_reached, within_s=PROVOKED_WITHIN_S)
             self.victim.trap = ()
             await provoking
             if is_reached():
@@ -117,7 +116,7 @@ class CrashRun:
         await self.ledger.say_everywhere()
         lives = len(self.victim.endings)
         self.victim.send(signal.SIGTERM)
-        await _within(REACHED_WITHIN_S, lambda: len(self.victim.endings) > lives)
+        await comes_true(lambda: len(self.victim.endings) > lives, within_s=REACHED_WITHIN_S)
         await self.fleet.until_connected()
 
     async def _trouble(self) -> None:
@@ -141,13 +140,6 @@ class CrashRun:
         await asyncio.sleep(AWAY_S)
         await wire.mend()
         await asyncio.sleep(AWAY_S)
-
-
-async def _within(limit_s: float, is_true: Callable[[], bool]) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(limit_s):
-            while not is_true():
-                await asyncio.sleep(POLL_S)
 
 
 @contextlib.asynccontextmanager

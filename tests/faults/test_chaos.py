@@ -20,6 +20,7 @@ from tests.parts.fleet import Fleet, running_fleet
 from tests.parts.ledger import Ledger
 from tests.parts.product import Chat
 from tests.parts.tracing import trace_of
+from tests.parts.waiting import comes_true
 
 OPEN_MAX: Final = 8  # messages of one chat that wait for an answer; a lane takes 20
 THINKING: Final = {"TRIVET_AGENT__MODEL": "demo/scripted@150ms"}
@@ -102,7 +103,6 @@ async def talk(ledger: Ledger, run: Run) -> None:
         for _ in left:
             await ledger.say(chat)
             await asyncio.sleep(mine.expovariate(1 / run.gap_s))
-            while len(ledger.open_words(chat)) >= OPEN_MAX:
-                await asyncio.sleep(0.1)
+            await comes_true(lambda: len(ledger.open_words(chat)) < OPEN_MAX, within_s=run.within_s)
 
     await asyncio.gather(*(speak(chat, random.Random(chance.random())) for chat in ledger.chats))

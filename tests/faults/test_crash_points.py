@@ -16,8 +16,8 @@ from tests.parts.ledger import Verdict
 from tests.parts.tracing import trace_of
 
 SEED = 1
-SHORT = 6
-WORKER = points_of("agent.worker")
+SHORT = 4
+WORKER = [*points_of("agent.worker"), *points_of("agent.answering"), *points_of("agent.runs")]
 
 
 def test_every_await_is_a_crash_point() -> None:
@@ -61,7 +61,7 @@ async def test_a_crash_at_any_point_costs_nothing(tmp_path: Path, role: str) -> 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 async def test_a_pause_longer_than_the_lease_at_any_point_costs_nothing(tmp_path: Path) -> None:
-    """All points of the worker."""
+    """All points of the worker and its runs."""
     async with crash_run(tmp_path, "agent", seed=SEED) as run:
         await run.survey(is_thorough=True)
         await live_through(run, WORKER, run.pause_at)

@@ -1,4 +1,4 @@
-"""What fails because a server is away is put off as long as it takes; only a message's own failures count against it."""
+"""What fails because a server is away is put off as long as it takes; a message's own failures alone count."""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@ The modules in `WATCHED` are compiled with a check behind every `await`, at the 
 `async for` and `async with`, and behind it. The points are read off the source, so that a new `await` is a
 new point. A line `POINT PASSAGE SIGNAL` on standard input arms one: at the given passage from then on the
 process sends itself that signal. Each point that is passed is written to `HOST.passed` in the working
-directory, once, and again after a line `forget`. HOST is what the process takes for the name of its machine. LIMITS in the environment, such as
+directory, once, and again after a line `forget`.
+
+HOST is what the process takes for the name of its machine. LIMITS in the environment, such as
 `SHUTDOWN_GRACE_S=2`, changes bounds of `gateway.limits`.
 """
 
@@ -207,15 +209,15 @@ def main() -> None:
         setattr(limits, name, float(value))  # before a module of the role has taken its own copy
     socket.gethostname = lambda: host
     processes._machine = lambda: host  # type: ignore[assignment]  # another machine to whoever compares
-    diary = Path(f"{host}.passed").open("a", buffering=1)  # for the life of the process
-    trap = _Trap(diary)
-    if words:
-        trap.obey(words)
-    setattr(builtins, _CHECK, trap.passed)
-    sys.meta_path.insert(0, _Finder())
-    threading.Thread(target=_obey, args=(trap,), name="trap", daemon=True).start()
-    sys.argv = [module]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    with Path(f"{host}.passed").open("a", buffering=1) as diary:
+        trap = _Trap(diary)
+        if words:
+            trap.obey(words)
+        setattr(builtins, _CHECK, trap.passed)
+        sys.meta_path.insert(0, _Finder())
+        threading.Thread(target=_obey, args=(trap,), name="trap", daemon=True).start()
+        sys.argv = [module]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

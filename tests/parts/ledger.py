@@ -6,7 +6,6 @@ emulated platforms; so an answer that is missing, doubled or out of order shows.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import re
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.parts.product import Chat
-from tests.parts.waiting import POLL_S
+from tests.parts.waiting import comes_true
 
 _WORD: Final = re.compile(r"\bw\d+z\b")
 MARKS: Final = ("may be a repetition", "may already have", "may have been sent")
@@ -72,13 +71,7 @@ class Ledger:
 
     async def until_answered(self, *, within_s: float) -> bool:
         """Wait until nothing is open; False when that takes longer."""
-        try:
-            async with asyncio.timeout(within_s):
-                while self.open_words():
-                    await asyncio.sleep(5 * POLL_S)
-        except TimeoutError:
-            return False
-        return True
+        return await comes_true(lambda: not self.open_words(), within_s=within_s)
 
     def verdict(self) -> Verdict:
         """The judgement on all that was said so far."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
 import tempfile
+import uuid
 import warnings
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -106,8 +106,7 @@ class PostgresServer:
 @contextlib.asynccontextmanager
 async def postgres_of_its_own() -> AsyncIterator[PostgresServer]:
     """A new, empty server; gone with its folder when the block ends."""
-    folder = Path(tempfile.mkdtemp(prefix="trivet-pg-own-"))
-    folder.rmdir()
+    folder = Path(tempfile.gettempdir()) / f"trivet-pg-own-{uuid.uuid4().hex[:12]}"
     found = await asyncio.to_thread(get_server, folder, cleanup_mode=None)
     server = PostgresServer(found.pgdata, Path(str(found.get_postmaster_info().socket_dir)), found.system_user)
     try:
@@ -122,4 +121,4 @@ async def postgres_of_its_own() -> AsyncIterator[PostgresServer]:
         shutil.rmtree(folder, ignore_errors=True)
         if server.socket_dir != folder:
             with contextlib.suppress(OSError):
-                os.unlink(server.socket)
+                server.socket.unlink()
