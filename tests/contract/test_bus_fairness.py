@@ -55,6 +55,7 @@ async def test_a_hundred_busy_places_of_one_user_delay_nobody_by_more_than_two_t
     assert in_front <= 2
 
 
+@pytest.mark.one_shard
 async def test_many_busy_users_delay_a_stranger_by_two_turns_each(bus: RedisBus) -> None:
     for user in range(5):
         for place in range(20):
@@ -91,6 +92,7 @@ async def test_the_places_of_a_user_take_turns(bus: RedisBus) -> None:
     assert served == [*PLACES[:4], *PLACES[:4]]
 
 
+@pytest.mark.one_shard
 async def test_shared_places_are_users_of_their_own(bus: RedisBus) -> None:
     """A lane without a user belongs to its place: busy groups do not wait for each other."""
     groups = [SessionKey("telegram", "", (f"-{place}",)) for place in range(10)]
@@ -141,6 +143,7 @@ async def test_a_stop_frees_the_place_of_a_lane_wherever_it_waits(bus: RedisBus,
     assert [claim.key for claim in await claim_all(bus)] == expected
 
 
+@pytest.mark.one_shard
 async def test_a_person_who_keeps_changing_his_mind_does_not_keep_the_worker(bus: RedisBus) -> None:
     """The first restart of a turn comes at once; after the next ones the lane stands in line."""
     await bus.intake.enqueue(message(1, ANNA))
