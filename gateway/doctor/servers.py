@@ -30,6 +30,10 @@ async def check_redis(settings: Settings) -> list[Finding]:
     found = [ok("redis", f"{facts.arrangement.value} at {masked_url(settings.redis.url)}")]
     for server in facts.servers:
         found += _judge(server, settings.redis.wait_replicas)
+    if settings.redis.wait_replicas == 0 and any(server.replicas for server in facts.servers):
+        found.append(
+            warning("redis", "a failover loses messages that no replica had yet", "set redis.wait_replicas to 1")
+        )
     if facts.needs_full_coverage:
         found.append(
             warning("redis", "one lost primary stops the whole Cluster", "set `cluster-require-full-coverage no`")

@@ -342,6 +342,7 @@ async def test_what_nobody_can_read_cannot_be_tried_again(bus: RedisBus, raw_red
     assert await bus.operator.drop_dead(entry_id)
 
 
+@pytest.mark.one_shard
 async def test_a_dead_workers_lane_counts_a_failed_run_and_comes_first(bus: RedisBus) -> None:
     await bus.lanes.register("doomed", lease_ttl_s=0.001)
     await bus.intake.enqueue(message(1))

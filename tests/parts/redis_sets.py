@@ -191,10 +191,11 @@ class SentinelSet:
         return int(self.primary.ask("INFO", "replication")["connected_slaves"])
 
     def fail_over(self) -> None:
-        """An orderly change of the primary, without a crash; back when the roles are those asked for."""
-        heir = self.replica
-        self.sentinels[0].ask("SENTINEL", "FAILOVER", SERVICE)
-        wait_until(lambda: self.primary is heir, "the failover")
+        """An orderly change of the primary, without a crash. Back when the old one has become a replica: until
+        then it takes writes that are lost."""
+        heir, old = self.replica, self.primary
+        self.sentinels[0].ask("SENTINEL", "FAILOVER", SERVICE, "COORDINATED")
+        wait_until(lambda: self.primary is heir and old.ask("INFO", "replication")["role"] == "slave", "the failover")
 
     def await_successor(self, dead: ValkeyProcess) -> None:
         wait_until(
