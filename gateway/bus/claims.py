@@ -1,4 +1,4 @@
-"""Claims over many shards: where work may be is asked first, then whoever was asked longest ago, so that none starves."""
+"""Claims over many shards: where work may be is asked first, then whoever was not asked for longest: none starves."""
 
 from __future__ import annotations
 

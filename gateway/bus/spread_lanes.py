@@ -49,9 +49,6 @@ class SpreadLanes:
     async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
         return await self._claims.claim(Wish(worker, messages_max, attempts_max), lanes_max)
 
-    async def finish_dead(self, message: InboundMessage) -> None:
-        await self._rooms.of(message.key).finish_dead(message)
-
     async def wait_for_work(self, *, timeout_s: float) -> None:
         await self._claims.wait(timeout_s)
 

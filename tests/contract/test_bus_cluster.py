@@ -139,7 +139,7 @@ async def test_a_ledger_row_belongs_to_a_reply_in_hand(cluster: ClusterSet) -> N
     """Which shard it is in, the reply says: nobody writes a row for one that he was not given."""
     bus = await open_bus(cluster.url)
     with pytest.raises(BusError, match="not being delivered"):
-        await bus.deliveries.record(receipt(reply(1)).record)
+        await bus.deliveries.record("telegram", "1-0", receipt(reply(1)).record)
     await bus.close()
 
 

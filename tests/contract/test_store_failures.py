@@ -276,9 +276,9 @@ async def test_a_defect_names_no_text(database_url: str) -> None:
     try:
         start = await begin(store, "t1", messages)
         done = outcome(start, "t1", messages, text="dear diary")
-        broken = (*done.entries, *await store.view(start.session.id))
+        twice = [replace(entry, message_id="m2") for entry in (*done.entries, *done.entries)]
         with pytest.raises(StoreError) as caught:
-            await store.commit_turn(replace(done, entries=broken))
+            await store.commit_turn(replace(done, entries=tuple(twice)))
         chain = [caught.value, caught.value.__cause__]
         assert all("diary" not in str(error) for error in chain)
     finally:
