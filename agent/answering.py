@@ -4,8 +4,8 @@
 
 A crash between any two arrows repeats a step and never a reply: what is consumed is known by id, the
 outbox row has an id of its own, and the bus publishes an id once. A run that is still alive never leaves
-its lane half done either: while bus or store are away it insists, and whatever else goes wrong, it gives
-the lane back.
+its lane half done either: while bus or store are away it insists for a while, and whatever else goes wrong,
+it gives the lane back.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import structlog
 from agent.background import Background
 from agent.batches import first_batch, turn_id_of
 from agent.insisting import insist
+from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
 from agent.runs import Run
 from agent.steps import StepsTaken
 from agent.titler import Titler
@@ -56,6 +57,17 @@ class Answering:
         self._scrubber = scrubber
         self._clock = clock
         self._background = background
+        self._is_store_away = False
+
+    async def has_store(self) -> bool:
+        """Whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""
+        if self._is_store_away:
+            try:
+                await self._store.grants()
+            except StoreUnavailable:
+                return False
+            self._is_store_away = False
+        return True
 
     async def run(self, run: Run) -> None:
         """The worker's boundary: whatever goes wrong in a turn ends here, recorded and decided.
@@ -67,6 +79,7 @@ class Answering:
             await self._answer(run)
         except (Fenced, StoreUnavailable) as error:
             _log.warning("turn.put_off", lane=lane, reason=str(error))
+            self._is_store_away = isinstance(error, StoreUnavailable)
             await self._put_off(run)
         except asyncio.CancelledError:
             run.lose()
@@ -80,7 +93,7 @@ class Answering:
         messages = first_batch(claim.messages)
         batch = Batch(turn_id_of(messages[0]), claim.key, claim.lease.fence, messages)
         with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
-            start = await insist(lambda: self._begin(batch))
+            start = await insist(lambda: self._begin(batch), for_s=BEGIN_PATIENCE_S)
             fresh = tuple(message for message in messages if message.id in start.fresh_ids)
             if messages[0] not in fresh:
                 await self._publish_again(run, start, batch)
@@ -125,7 +138,7 @@ class Answering:
 
     async def _commit(self, run: Run, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()) -> None:
         """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
-        await insist(lambda: self._store.commit_turn(commit))
+        await insist(lambda: self._store.commit_turn(commit), for_s=COMMIT_PATIENCE_S)
         replies = (*earlier, *commit.outbox)
         is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)

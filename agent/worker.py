@@ -31,6 +31,7 @@ from gateway.limits import (
 _log = structlog.get_logger(__name__)
 _SAFETY_WAIT_S: Final = 1.0  # a lost wake-up costs a second, not a message
 _BUS_RETRY_S: Final = 0.5
+_STORE_RETRY_S: Final = 0.5
 _LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 
 
@@ -117,6 +118,9 @@ class Worker:
             if free <= 0:
                 self._slot_freed.clear()
                 await self._slot_freed.wait()
+                continue
+            if not await self._answering.has_store():
+                await asyncio.sleep(_STORE_RETRY_S)
                 continue
             try:
                 wait_s = await self._claim(free, beat)

@@ -43,12 +43,18 @@ WATCHED: Final = {
         "agent.dead_letters",
         "agent.relay",
         "agent.control",
+        "agent.aside",
     ),
     "channels": (
         "channels.delivery",
         "channels.courier",
+        "channels.sender",
+        "channels.page",
+        "channels.patience",
+        "channels.homes",
         "channels.intake",
         "channels.listening",
+        "channels.behind",
         "channels.telegram.polling",
     ),
 }

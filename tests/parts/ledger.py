@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from channels.adapter import MARK
 from tests.parts.product import Chat
 from tests.parts.waiting import comes_true
 
 _WORD: Final = re.compile(r"\bw\d+z\b")
-MARKS: Final = ("may be a repetition", "may already have", "may have been sent")
-"""What Trivet writes on a message that it may be sending a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +100,4 @@ def _answers(chat: Chat) -> list[tuple[str, bool]]:
     places = [place.id for place in chat.stage.places() if chat.place.id in (place.id, place.parent_id)]
     said = [said for place in places for said in chat.stage.said(place) if said.author.is_bot]
     said.sort(key=lambda each: each.at_ms)
-    return [(each.text, any(mark in each.text for mark in MARKS)) for each in said]
+    return [(each.text, MARK in each.text) for each in said]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from agent.model.client import ModelEvent, ModelRequest
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
 from agent.relay import Relay
-from gateway.bus.bus import RedisBus
+from gateway.bus.bus import RedisBus, open_bus
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Session, TurnCommit, TurnStart, UsagePurpose
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
@@ -126,6 +127,32 @@ async def test_an_outage_of_the_database_costs_neither_an_answer_nor_an_attempt(
     assert "You said: hello" in await agent.ask("hello")
     assert len(mind.asked) == 1
     assert (failed.count("begin"), failed.count("view"), failed.count("commit")) == (2, 1, TURN_ATTEMPTS_MAX + 1)
+
+
+async def test_a_process_cut_off_from_the_database_leaves_the_lanes_to_the_others(
+    bus: RedisBus, store: SqlStore, database_url: str, valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reaches the bus, so its leases hold for as long as it lives: only it can let go."""
+    cut_off, tried = open_store(database_url), asyncio.Event()
+
+    async def away(*_args: object, **_named: object) -> None:
+        tried.set()
+        raise StoreUnavailable("the test cut this process off")
+
+    monkeypatch.setattr(cut_off, "begin_turn", away)
+    monkeypatch.setattr(cut_off, "grants", away)
+    elsewhere = await open_bus(valkey_url)
+    async with (
+        running_agent(elsewhere, cut_off, ScriptedClient(), tmp_path),
+        running_agent(bus, store, ScriptedClient(), tmp_path, concurrency=1) as agent,
+    ):
+        for user in range(1, 4):
+            await agent.say("hello", f"telegram:{user}")
+        await tried.wait()
+        answers = await agent.heard(3)
+    assert all("You said: hello" in answer.text for answer in answers)
+    await elsewhere.close()
+    await cut_off.close()
 
 
 async def test_an_outage_of_the_bus_in_mid_commit_publishes_once(
