@@ -1,4 +1,4 @@
-"""Claims over many shards: where work may be is asked first, then whoever was not asked for longest: none starves."""
+"""Claims over many shards: they take turns, from a random one on, so that none starves."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class Claims:
         self._bell = bell
         self._outages = outages
         self._promising: set[int] = set()  # shards whose token we took
-        self._turns = list(range(len(shards)))  # whoever was asked longest ago comes first
-        random.shuffle(self._turns)
+        self._turn = random.randrange(len(shards))
         self._late: set[asyncio.Task[None]] = set()
 
     async def wait(self, timeout_s: float) -> None:
@@ -52,14 +51,12 @@ class Claims:
                 return
 
     async def claim(self, wish: Wish, lanes_max: int) -> ClaimBatch:
-        """Up to `lanes_max` lanes. Where a token was is asked first, then all the others, until that many are found.
+        """Up to `lanes_max` lanes: where a token was is asked first, then the others in turn.
 
         A round asks as many shards at once as lanes are wanted, each for its share; who gave all it was
         asked for is asked again.
         """
-        present = set(self._outages.present(set(self._turns)))
-        hungry = [shard for shard in self._turns if shard in present]
-        hungry.sort(key=lambda shard: shard not in self._promising)
+        hungry = self._in_turn()
         claims: list[Claim] = []
         due_s: list[float] = []
         dead: list[InboundMessage] = []
@@ -67,13 +64,13 @@ class Claims:
             wanted = lanes_max - len(claims)
             asked, hungry = hungry[:wanted], hungry[wanted:]
             share = wanted // len(asked)
-            self._promising.difference_update(asked)
-            self._turns = [shard for shard in self._turns if shard not in asked] + asked
             for shard, batch in (await self._ask(asked, wish, share)).items():
                 claims += batch.claims
                 dead += batch.dead
                 if batch.next_due_s is not None:
                     due_s.append(batch.next_due_s)
+                if batch.claims:
+                    self._turn = shard + 1
                 if len(batch.claims) == share:
                     hungry.append(shard)
         return ClaimBatch(tuple(claims), min(due_s, default=None), tuple(dead))
@@ -109,6 +106,14 @@ class Claims:
         except BusError:
             self._outages.note(shard)
             return None
+
+    def _in_turn(self) -> list[int]:
+        """The shards that answer: those whose token we took, then the one behind that which gave last, and so on."""
+        count = len(self._shards)
+        order = self._outages.present(set(range(count)))
+        order.sort(key=lambda shard: (shard not in self._promising, (shard - self._turn) % count))
+        self._promising.clear()
+        return order
 
     async def _take_token(self, shard: int) -> bool:
         room, token = self._shards[shard], None

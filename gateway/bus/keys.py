@@ -257,7 +257,7 @@ DECLARED: Final = (
     KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger"),
     KeyKind("pair:pending:.+", "zset", _EXPIRES, "access", "strangers of a channel with a pending code, by end"),
     KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
-    KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout"),
+    KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout, a mark to copy"),
 )
 
 _TAGGED: Final = re.compile(r"\{q\d+\}:(.+)", re.DOTALL)

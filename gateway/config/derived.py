@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from pydantic import SecretStr
 
@@ -53,8 +53,8 @@ def settings_secrets(settings: Settings) -> tuple[str, ...]:
         value = value_of(settings, key)
         if isinstance(value, SecretStr):
             found.append(value.get_secret_value())
-        elif isinstance(value, str) and (password := _password(value)):
-            found.append(password)
+        elif isinstance(value, str):
+            found.extend(_passwords(value))
     return tuple(dict.fromkeys(found))
 
 
@@ -118,8 +118,12 @@ def _make_token(path: Path) -> str:
     return token
 
 
-def _password(url: str) -> str:
+def _passwords(url: str) -> list[str]:
+    """That of the login, and those of options such as `sentinel_password`."""
     try:
-        return unquote(urlsplit(url).password or "")
+        parts = urlsplit(url)
+        options = parse_qs(parts.query)
     except ValueError:
-        return ""
+        return []
+    found = [unquote(parts.password or ""), *(words[0] for name, words in options.items() if name.endswith("password"))]
+    return [password for password in found if password]

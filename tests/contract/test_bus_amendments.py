@@ -228,6 +228,7 @@ async def test_a_message_that_quotes_an_envelope_is_not_taken_for_it(bus: RedisB
 # --- interruptions
 
 
+@pytest.mark.one_shard
 async def test_an_interrupting_message_restarts_the_running_turn_with_both(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1), interrupts=True)
     claim = await claim_one(bus)

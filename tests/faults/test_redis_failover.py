@@ -53,14 +53,19 @@ class Town:
 
     async def answer(self) -> None:
         """Claim and commit for ever. What a commit says decides, as the store decides in the product."""
-        while True:
-            try:
-                batch = await self.bus.lanes.claim("w1", lanes_max=64, messages_max=5, attempts_max=99)
-                await asyncio.gather(*[self.commit(claim) for claim in batch.claims])
-                if not batch.claims:
-                    await self.bus.lanes.wait_for_work(timeout_s=0.5)
-            except BusUnavailable:
-                await asyncio.sleep(0.05)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self.claim_once(group)
+
+    async def claim_once(self, group: asyncio.TaskGroup) -> None:
+        try:
+            batch = await self.bus.lanes.claim("w1", lanes_max=64, messages_max=5, attempts_max=99)
+            for claim in batch.claims:  # each by itself, as a worker runs its turns: one may wait for its server
+                group.create_task(self.commit(claim))
+            if not batch.claims:
+                await self.bus.lanes.wait_for_work(timeout_s=0.5)
+        except BusUnavailable:
+            await asyncio.sleep(0.05)
 
     async def commit(self, claim: Claim) -> None:
         answers = [reply(one.id.rpartition(":")[2], claim.key) for one in claim.messages]

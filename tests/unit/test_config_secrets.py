@@ -122,3 +122,9 @@ def test_only_the_configuration_reads_the_environment() -> None:
 def test_the_rule_about_the_environment_sees_a_violation() -> None:
     assert readers_of_the_environment("import os\nhome = os.environ['HOME']\n") == [2]
     assert readers_of_the_environment("from os import getenv\n") == [1]
+
+
+def test_every_password_of_a_url_is_known_to_the_scrubber() -> None:
+    url = "redis+sentinel://:first-hush@a,b/x?sentinel_password=second%2Dhush"
+    settings = load_settings(None, {"TRIVET_REDIS__URL": url}).settings
+    assert {"first-hush", "second-hush"} <= set(settings_secrets(settings))
