@@ -336,12 +336,13 @@ def lane_of(handle: bytes) -> str:
 
 
 @pytest.mark.parametrize("turns_max", [0, 3])
-def test_no_interleaving_breaks_a_promise(valkey_url: str, raw_redis: Any, turns_max: int) -> None:
+@pytest.mark.parametrize("lives", [10, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+def test_no_interleaving_breaks_a_promise(valkey_url: str, raw_redis: Any, lives: int, turns_max: int) -> None:
     class OnServer(Interleavings):
         url, redis = valkey_url, raw_redis
         bounds = Bounds(turns_max=turns_max)
 
     run_state_machine_as_test(
         OnServer,
-        settings=settings(max_examples=40, stateful_step_count=80, deadline=None, suppress_health_check=SLOW),
+        settings=settings(max_examples=lives, stateful_step_count=80, deadline=None, suppress_health_check=SLOW),
     )

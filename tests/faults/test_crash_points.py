@@ -16,7 +16,7 @@ from tests.parts.ledger import Verdict
 from tests.parts.tracing import trace_of
 
 SEED = 1
-SHORT = 4
+SHORT = 2
 WORKER = [*points_of("agent.worker"), *points_of("agent.answering"), *points_of("agent.runs")]
 
 
