@@ -17,7 +17,8 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
 
-RETRY_DELAYS_S: Final = (1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0)  # 8 attempts outlast a 20-minute outage
+RETRY_DELAYS_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 60.0, 60.0, 120.0, 300.0, 600.0)
+"""Someone is waiting, so the first minute has six attempts; all together outlast an outage of twenty minutes."""
 RATE_LIMITS_MAX: Final = 200  # a 429 is flow control, no failure; yet a bucket that never opens must end
 MOVES_MAX: Final = 3  # a chat that moves more often is a loop
 

@@ -39,7 +39,7 @@ from gateway.bus.bus import open_bus
 async def main():
     bus = await open_bus(sys.argv[1])
     await bus.lanes.register("paused", lease_ttl_s=1)
-    async with bus.heartbeat("paused", on_cancel=print, on_lost=lambda: None) as pulse:
+    async with bus.heartbeat("paused", on_cancel=lambda cancel: None, on_lost=lambda: None) as pulse:
         (claim,) = (await bus.lanes.claim("paused", lanes_max=10, messages_max=20, attempts_max=4)).claims
         print(pulse.lease_end_s > time.monotonic(), flush=True)
         sys.stdin.readline()

@@ -72,6 +72,7 @@ class LaneModel:
         self.parks: dict[SessionKey, deque[Lane]] = {key.owner: deque() for key in keys}
         self.cancels: dict[str, set[tuple[str, CancelKind, int]]] = {}
         self.told: dict[int, CancelKind] = {}
+        self.revoked: set[int] = set()
         self.restarted: set[str] = set()
         self.ended: Counter[str] = Counter()
         self.dead: list[InboundMessage] = []
@@ -93,6 +94,11 @@ class LaneModel:
 
     def waiting(self, lane: Lane) -> int:
         return len(lane.mailbox) - lane.in_work
+
+    def unaware(self, worker: str) -> set[Cancel]:
+        """What `worker` may still be told of turns that were taken away from it behind its back."""
+        pending = self.cancels.get(worker, set())
+        return {Cancel(lane, kind) for lane, kind, fence in pending if fence in self.revoked}
 
     def cancelled(self, worker: str) -> set[Cancel]:
         """What the next beat of `worker` tells it."""
@@ -233,6 +239,8 @@ class LaneModel:
                 self._go_to_the_tail(lane)
 
     def revoke(self, lane: Lane) -> None:
+        assert lane.claim is not None
+        self.revoked.add(lane.claim.lease.fence)
         lane.stopped = lane.in_work
         if self._end_run(lane):
             self._go_to_the_front(lane)
