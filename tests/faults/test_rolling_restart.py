@@ -50,6 +50,7 @@ async def talk(ledger: Ledger) -> None:
         await asyncio.sleep(1.0)
 
 
+@pytest.mark.long
 async def test_a_turn_that_outlasts_the_grace_is_handed_over(fleet: Fleet) -> None:
     """Another worker takes it at once, without waiting for a lease to end, and no attempt is counted."""
     ann, ben = (fleet.chat("telegram", name) for name in ("Ann", "Ben"))

@@ -63,6 +63,7 @@ async def test_a_partition_between_agent_and_valkey_frees_the_lane(fleet: Fleet,
     await ledger.say_everywhere()
 
 
+@pytest.mark.long
 async def test_postgresql_restarts_in_an_orderly_way(fleet: Fleet, ledger: Ledger) -> None:
     """Every connection is ended by the server."""
     await fleet.database.restart()

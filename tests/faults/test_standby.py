@@ -115,6 +115,7 @@ async def test_the_standby_takes_over_from_a_dead_machine(
         await town.stays_silent(3)
 
 
+@pytest.mark.long
 async def test_a_machine_that_cannot_reach_the_bus_stops_before_the_standby_begins(
     town: Town, machines: tuple[Machine, Machine], bus: RedisBus
 ) -> None:
