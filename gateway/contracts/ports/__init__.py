@@ -1,0 +1,35 @@
+"""The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
+
+from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus
+from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
+from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
+from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
+from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
+from gateway.contracts.ports.store import Store
+from gateway.contracts.ports.time import Clock
+
+__all__ = [
+    "AccessBus",
+    "Admission",
+    "Amendment",
+    "Cancel",
+    "CancelKind",
+    "Claim",
+    "ClaimBatch",
+    "Clock",
+    "DeadLetter",
+    "DeliveryBus",
+    "IntakeBus",
+    "LaneBus",
+    "LaneDepth",
+    "Lease",
+    "OperatorBus",
+    "Outlook",
+    "PendingReply",
+    "PlaceBus",
+    "QueueFigures",
+    "ScrubStream",
+    "Scrubber",
+    "Store",
+    "Verdict",
+]

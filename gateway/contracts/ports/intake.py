@@ -1,0 +1,107 @@
+"""What the channels role may do with what people say, and who may say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from gateway.contracts.entries import (
+    Grant,
+)
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import (
+    ControlRequest,
+    InboundMessage,
+)
+
+
+class Verdict(StrEnum):
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    LANE_FULL = "lane_full"
+    QUEUE_FULL = "queue_full"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the bus did with a message. After ACCEPTED or DUPLICATE the platform may be told "received".
+
+    `queued` counts the messages now waiting in the lane, this one included; `is_running` says that a
+    turn of the lane is in progress.
+    """
+
+    verdict: Verdict
+    queued: int = 0
+    is_running: bool = False
+
+
+class Amendment(StrEnum):
+    """What became of a message that its author changed or deleted."""
+
+    CHANGED = "changed"
+    """It was still waiting: nobody will see what it was before."""
+    RESTARTED = "restarted"
+    """It was being answered: that turn is cancelled, and its lane starts again with the change."""
+    TOO_LATE = "too_late"
+    """It is not on the bus any more, is being stopped, or a change has restarted its turn before."""
+
+
+class IntakeBus(Protocol):
+    """What the channels role may do with inbound messages. Raises `BusUnavailable`.
+
+    One connection, one order: calls from one task reach Redis in the order they were made.
+    """
+
+    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
+        """Deduplicate by `message.id` and append to the lane of `message.key`: both or neither.
+
+        With `interrupts` an accepted message cancels the running turn of its lane (RESTART), in the same step.
+        """
+        ...
+
+    async def amend(self, message: InboundMessage) -> Amendment:
+        """Put an edited message in the place of the one with its id and key. A turn that is answering
+        it is restarted, once per message."""
+        ...
+
+    async def withdraw(self, key: SessionKey, message_id: str) -> Amendment:
+        """Take a message that its author deleted off its lane. A turn that is answering it is
+        restarted without it."""
+        ...
+
+    async def request_control(self, request: ControlRequest) -> bool:
+        """Put a control command on the control lane; False for a duplicate message id.
+
+        For STOP, in the same atomic step: the running turn is cancelled and what is queued in the
+        lane is dropped; the request that arrives carries `dropped` and `was_running`.
+        """
+        ...
+
+    async def position(self, name: str) -> str | None:
+        """An intake position (Telegram offset, last message of a place) kept for ever."""
+        ...
+
+    async def set_position(self, name: str, value: str) -> None: ...
+
+
+class AccessBus(Protocol):
+    """The projection of the grants that intake reads, and pairing codes. Truth is in SQL."""
+
+    async def role_of(self, owner: SessionKey) -> str | None:
+        """The `GrantRole` value of a user, or None for a stranger."""
+        ...
+
+    async def project_grants(self, grants: Sequence[Grant]) -> None:
+        """Replace the whole projection."""
+        ...
+
+    async def pairing_code(self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int) -> str | None:
+        """The pending code of this stranger, made now from `new_code` if there is none; None when too
+        many strangers of the channel are pending."""
+        ...
+
+    async def redeem_pairing(self, code: str) -> SessionKey | None:
+        """Take a code: the stranger it was given to, once."""
+        ...

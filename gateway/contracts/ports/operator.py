@@ -1,0 +1,76 @@
+"""What the operator asks the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import (
+    DeliveryRecord,
+    InboundMessage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """The state of the bus for /readyz, /metrics and /status."""
+
+    queued: int
+    ready: int
+    running: int
+    delayed: int
+    dead_letters: int
+    workers_alive: int
+    outbound_pending: dict[str, int]
+    channels_connected: dict[str, str]
+    ambiguous_sends: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Something that was given up. `message` is None for what is no inbound message, or cannot be read."""
+
+    entry_id: str
+    died_at_ms: int
+    reason: str
+    attempts: int
+    error: str
+    message: InboundMessage | None
+
+
+class LaneDepth(Protocol):
+    async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
+        """Messages waiting in a lane behind those of a running turn, and whether a turn runs."""
+        ...
+
+    async def is_in_work(self, key: SessionKey, fence: int) -> bool:
+        """Whether the turn with this fencing token still owns the lane."""
+        ...
+
+
+class OperatorBus(LaneDepth, Protocol):
+    async def figures(self) -> QueueFigures: ...
+
+    async def delivery_records(self, key: SessionKey, reply_ids: Sequence[str]) -> Sequence[DeliveryRecord]:
+        """What the ledger says of replies of a key, for as long as it lives; PENDING when it says nothing."""
+        ...
+
+    async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
+        """The newest dead letters, newest first."""
+        ...
+
+    async def retry_dead(self, entry_id: str) -> bool:
+        """Put a dead message back on its lane, behind what waits there. False: it is no dead message."""
+        ...
+
+    async def drop_dead(self, entry_id: str) -> bool:
+        """Forget a dead letter. False: there is none with this id."""
+        ...
+
+    async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
+        """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""
+        ...
+
+    async def ping(self) -> None: ...

@@ -1,0 +1,29 @@
+"""The way from raw text to clean text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gateway.contracts.messages import (
+    CleanText,
+    Finding,
+)
+
+
+class Scrubber(Protocol):
+    """The one maker of `CleanText`. Never raises: a failure inside replaces the whole text."""
+
+    def scrub(self, text: str) -> CleanText: ...
+
+    def findings(self, text: str) -> Sequence[Finding]: ...
+
+    def stream(self) -> ScrubStream: ...
+
+
+class ScrubStream(Protocol):
+    """For any way of cutting a text into chunks, the joined output equals `scrub(text)`."""
+
+    def feed(self, chunk: str) -> CleanText: ...
+
+    def flush(self) -> CleanText: ...

@@ -1,0 +1,148 @@
+"""The truth in SQL, as the agent and gateway roles use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gateway.contracts.entries import (
+    Effect,
+    Entry,
+    Fact,
+    Grant,
+    Session,
+    Todo,
+    TurnCommit,
+    TurnStart,
+    Usage,
+)
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import (
+    CleanText,
+    InboundMessage,
+    Receipt,
+    Reply,
+    TurnTrace,
+    Whereabouts,
+)
+
+
+class Store(Protocol):
+    """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
+
+    async def begin_turn(
+        self,
+        *,
+        turn_id: str,
+        key: SessionKey,
+        fence: int,
+        messages: Sequence[InboundMessage],
+        now_ms: int,
+        is_said: bool = True,
+    ) -> TurnStart:
+        """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
+        the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
+        no user entries are stored: a command is not part of the conversation.
+
+        The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that
+        is not among them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
+        ...
+
+    async def join_turn(
+        self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
+    ) -> Sequence[Entry]:
+        """Steer: store messages that join the running turn (raises `Fenced`). Returns their user entries;
+        one that was answered before has none. The commit moves them to where its `entries` hold them."""
+        ...
+
+    async def commit_turn(self, commit: TurnCommit) -> Session:
+        """One transaction guarded by the fence (raises `Fenced`): transcript, consumed ids, usage, effects,
+        outbox. Returns the key's current session afterwards."""
+        ...
+
+    async def turn_began(self, key: SessionKey) -> int | None:
+        """When the last run of the turn that this lane has not committed began; None when there is none."""
+        ...
+
+    async def fence_off(self, key: SessionKey, fence: int) -> Sequence[Reply]:
+        """From now on nobody writes in this lane under `fence` or an older one. Returns the replies that its
+        turn had committed before and whose delivery no receipt has ended."""
+        ...
+
+    async def give_up(
+        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, now_ms: int
+    ) -> bool:
+        """A message whose runs all failed: consumed, answered with `reply`, and followed by `note` where it
+        stands in a transcript. No run of it that still lives may commit. False: it was answered before."""
+        ...
+
+    async def view(self, session_id: str) -> Sequence[Entry]:
+        """The entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
+        ...
+
+    async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
+        """Everything ever said, page by page."""
+        ...
+
+    async def append_compaction(self, session_id: str, *, fence: int, key: SessionKey, entry: Entry) -> Entry:
+        """Add a summary (guarded by the fence); returns it with its `seq`."""
+        ...
+
+    async def record_usage(self, usage: Sequence[Usage], *, session_id: str) -> None: ...
+
+    async def claim_title(self, session_id: str, *, tries_max: int) -> bool:
+        """Count one try if the title is still the sentinel; False when it is not or the tries are spent."""
+        ...
+
+    async def set_title_if_untitled(self, session_id: str, title: CleanText) -> bool:
+        """One conditional UPDATE, so that a user's /title always wins."""
+        ...
+
+    async def apply(self, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session: ...
+
+    async def current_session(self, key: SessionKey) -> Session | None: ...
+
+    async def session(self, session_id: str) -> Session | None: ...
+
+    async def sessions(self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0) -> Sequence[Session]:
+        """Newest first; of one key or of all."""
+        ...
+
+    async def take_stale_outbox(self, *, after_ms: int, limit: int) -> Sequence[Reply]:
+        """Replies without a receipt that were committed `after_ms` ago, for the relay to publish again. Each
+        is given to one caller, and again only after it has waited for as long again as it had before."""
+        ...
+
+    async def record_receipts(self, receipts: Sequence[Receipt]) -> None: ...
+
+    async def recent_deliveries(self, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
+        """How far the newest replies of a key came (None: of all keys), newest first."""
+        ...
+
+    async def trace(self, id_: str) -> TurnTrace | None:
+        """The turn that `id_` belongs to: an inbound message's id, a turn's or a reply's."""
+        ...
+
+    async def put_outbox(self, replies: Sequence[Reply]) -> None:
+        """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""
+        ...
+
+    async def grants(self) -> Sequence[Grant]: ...
+
+    async def put_grant(self, grant: Grant) -> None: ...
+
+    async def todos(self, owner: SessionKey) -> Sequence[Todo]: ...
+
+    async def replace_todos(self, owner: SessionKey, todos: Sequence[Todo]) -> None: ...
+
+    async def remember(self, owner: SessionKey, text: CleanText, *, now_ms: int) -> Fact: ...
+
+    async def recall(self, owner: SessionKey, query: str, *, limit: int) -> Sequence[Fact]:
+        """Facts of this owner only, best match first; an empty query gives the newest."""
+        ...
+
+    async def check_schema(self) -> None:
+        """Raises `SchemaMismatch` unless the schema is exactly ours, `StoreUnavailable` if unreachable."""
+        ...
+
+    async def close(self) -> None: ...
