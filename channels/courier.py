@@ -19,7 +19,7 @@ from typing import Final
 from channels.adapter import AnyChunk, ChannelAdapter, SupportsMoves, SupportsPlaceholders
 from channels.backoff import jittered
 from channels.homes import Homes
-from channels.journey import GiveUp, Journey, next_move
+from channels.journey import YOUNG_S, GiveUp, Journey, next_move
 from channels.leases import Tenure
 from channels.pacing import Pacer
 from channels.page import Page, TakenOver
@@ -148,7 +148,7 @@ class Courier:
                 await page.note(state, reason=str(error), attempt=journey.attempt)
                 raise
             except DeliveryError as error:
-                move = next_move(error, journey)
+                move = next_move(error, journey, is_young=page.now_ms() - page.reply.created_at_ms < YOUNG_S * 1000)
                 await self._learn(error, journey.address)
                 if isinstance(move, GiveUp):
                     return move

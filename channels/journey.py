@@ -19,6 +19,8 @@ from gateway.limits import DELIVERY_ATTEMPTS_MAX
 
 RETRY_DELAYS_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 60.0, 60.0, 120.0, 300.0, 600.0)
 """Someone is waiting, so the first minute has six attempts; all together outlast an outage of twenty minutes."""
+YOUNG_S: Final = 1_200.0  # no reply is given up before: platforms and processes may be away for so long
+YOUNG_DELAY_MAX_S: Final = 60.0  # attempts that deaths of ours have spent must not make its reader wait
 RATE_LIMITS_MAX: Final = 200  # a 429 is flow control, no failure; yet a bucket that never opens must end
 MOVES_MAX: Final = 3  # a chat that moves more often is a loop
 
@@ -64,8 +66,11 @@ class GiveUp:
     reason: str
 
 
-def next_move(error: DeliveryError, journey: Journey) -> Again | GiveUp:
-    """What follows from a platform's refusal. Pure; without jitter."""
+def next_move(error: DeliveryError, journey: Journey, *, is_young: bool = False) -> Again | GiveUp:
+    """What follows from a platform's refusal. Pure; without jitter.
+
+    Nobody gives up a reply that `is_young`: processes that die spend its attempts faster than an outage ends.
+    """
     match error:
         case RateLimited():
             waited = replace(journey, rate_limits=journey.rate_limits + 1)
@@ -82,17 +87,19 @@ def next_move(error: DeliveryError, journey: Journey) -> Again | GiveUp:
         case AddressDead():
             return GiveUp(str(error))
         case OutcomeUnknown():
-            return _later(replace(journey, is_unsure=True, is_careful=True), error, DeliveryState.UNKNOWN)
+            unsure = replace(journey, is_unsure=True, is_careful=True)
+            return _later(unsure, error, DeliveryState.UNKNOWN, is_young=is_young)
         case _:
-            return _later(journey, error, DeliveryState.RETRY)
+            return _later(journey, error, DeliveryState.RETRY, is_young=is_young)
 
 
 def _at_once(journey: Journey) -> Again:
     return Again(journey, 0.0, DeliveryState.RETRY)
 
 
-def _later(journey: Journey, error: DeliveryError, state: DeliveryState) -> Again | GiveUp:
+def _later(journey: Journey, error: DeliveryError, state: DeliveryState, *, is_young: bool) -> Again | GiveUp:
     tried = replace(journey, attempt=journey.attempt + 1)
-    if tried.attempt >= DELIVERY_ATTEMPTS_MAX:
+    if tried.attempt >= DELIVERY_ATTEMPTS_MAX and not is_young:
         return GiveUp(f"gave up after {tried.attempt} attempts: {error}")
-    return Again(tried, RETRY_DELAYS_S[min(tried.attempt, len(RETRY_DELAYS_S)) - 1], state)
+    delay_s = RETRY_DELAYS_S[min(tried.attempt, len(RETRY_DELAYS_S)) - 1]
+    return Again(tried, min(delay_s, YOUNG_DELAY_MAX_S) if is_young else delay_s, state)

@@ -406,6 +406,15 @@ class TestTheNextMove:
     def test_gives_up_when_even_plain_text_is_refused(self) -> None:
         assert isinstance(next_move(FormatRefused("no"), Journey(HERE, is_plain=True)), GiveUp)
 
+    def test_never_gives_up_a_young_reply(self) -> None:
+        """Processes that die spend its attempts; a storm once lost an answer so."""
+        worn = Journey(HERE, attempt=DELIVERY_ATTEMPTS_MAX + 5)
+        for error in (SendFailed("502"), OutcomeUnknown("cut")):
+            assert isinstance(next_move(error, worn), GiveUp)
+            move = next_move(error, worn, is_young=True)
+            assert isinstance(move, Again)
+            assert move.wait_s <= 60
+
     def test_waits_longer_after_each_failure(self) -> None:
         waits = []
         journey = Journey(HERE)
