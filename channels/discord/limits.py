@@ -11,7 +11,6 @@ BOT_BURST: Final = 500  # discord.py waits out what is too much; this only flatt
 
 TYPING_PERIOD_S: Final = 8.0  # the indicator lasts 10 seconds
 
-INTENTS: Final = 37_377  # guilds, guild messages, direct messages, message content (privileged)
 NONCE_CHARS: Final = 24  # at most 25
 CALL_TIMEOUT_S: Final = 60.0  # discord.py retries inside a call, up to five times
 RATE_LIMIT_WAIT_MAX_S: Final = 60.0  # the least that discord.py accepts is 30; longer waits become ours
