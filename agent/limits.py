@@ -53,3 +53,16 @@ TODO_ITEMS_MAX: Final = 50
 FACT_CHARS_MAX: Final = 2_000
 RECALL_FACTS_MAX: Final = 20
 IDENTITY_FILE_CHARS_MAX: Final = 20_000
+
+# --- files of a workspace
+FILE_BYTES_MAX: Final = 2 * 1024 * 1024  # what the file tools read or write; the journal keeps such files whole
+FILE_PATH_CHARS_MAX: Final = 1_024
+PATH_PARTS_MAX: Final = 256  # of a path with its symbolic links written out
+LINKS_MAX: Final = 40  # symbolic links on one path, as Linux has it
+LISTED_FILES_MAX: Final = 1_000
+WALKED_FILES_MAX: Final = 20_000  # looked at by one search or tree
+SEARCH_HITS_MAX: Final = 200
+SEARCH_LINE_CHARS_MAX: Final = 300  # of a line that is shown as a hit
+SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024  # read by one search: about a second
+JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
+JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
