@@ -66,3 +66,19 @@ SEARCH_LINE_CHARS_MAX: Final = 300  # of a line that is shown as a hit
 SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024  # read by one search: about a second
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+
+# --- the sandbox
+SANDBOX_TIMEOUT_S: Final = 60.0  # as any tool
+SANDBOX_TIMEOUT_MAX_S: Final = 300.0  # what a call may ask for: half a turn
+SANDBOX_CPU_S: Final = 300  # of one process, should the wall clock be slow
+SANDBOX_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of all processes together
+SANDBOX_ADDRESS_BYTES: Final = 4 * SANDBOX_MEMORY_BYTES  # of one process: runtimes reserve more than they use
+SANDBOX_FILE_BYTES_MAX: Final = 64 * 1024 * 1024  # of one file that a command writes
+SANDBOX_PROCESSES_MAX: Final = 64  # of one command; a build with a few jobs needs a dozen
+SANDBOX_THREADS_MAX: Final = 512  # the kernel's own bound; it counts threads and, on old kernels, all of a user's
+SANDBOX_DESCRIPTORS_MAX: Final = 256
+SANDBOX_TMP_BYTES: Final = 128 * 1024 * 1024  # of /tmp, which is memory
+SANDBOX_WATCH_EVERY_S: Final = 0.1
+SANDBOX_PROBE_S: Final = 10.0
+SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
+CODE_CHARS_MAX: Final = 32_000
