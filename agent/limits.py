@@ -82,3 +82,14 @@ SANDBOX_WATCH_EVERY_S: Final = 0.1
 SANDBOX_PROBE_S: Final = 10.0
 SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
 CODE_CHARS_MAX: Final = 32_000
+
+# --- the web
+WEB_TIMEOUT_S: Final = 30.0  # of one fetch, redirects included
+WEB_CONNECT_S: Final = 10.0
+WEB_BYTES_MAX: Final = 2 * 1024 * 1024  # of a body, unpacked; more text than any model reads
+WEB_REDIRECTS_MAX: Final = 5
+WEB_URL_CHARS_MAX: Final = 4_096
+WEB_HTML_CHARS_MAX: Final = 1_000_000  # of a page that is turned into Markdown: some seconds of work
+WEB_CONVERSION_S: Final = 15.0  # an honest page of that size takes a third
+WEB_CONVERSIONS_MAX: Final = 2  # pages turned into Markdown at once: they have the processors that turns need
+SEARCH_RESULTS_MAX: Final = 10
