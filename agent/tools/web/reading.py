@@ -41,7 +41,7 @@ class PageReader:
 def _known(charset: str) -> str | None:
     """The charset, if Python can make text of its bytes."""
     try:
-        b"".decode(charset)
+        b"x".decode(charset)
     except (LookupError, ValueError):
         return None
     return charset
