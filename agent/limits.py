@@ -93,3 +93,12 @@ WEB_HTML_CHARS_MAX: Final = 1_000_000  # of a page that is turned into Markdown:
 WEB_CONVERSION_S: Final = 15.0  # an honest page of that size takes a third
 WEB_CONVERSIONS_MAX: Final = 2  # pages turned into Markdown at once: they have the processors that turns need
 SEARCH_RESULTS_MAX: Final = 10
+
+# --- MCP servers
+MCP_START_S: Final = 60.0  # `uvx` and its like download on their first start
+MCP_CALL_S: Final = 60.0  # as any tool
+MCP_TOOLS_MAX: Final = 64  # of one server: each stands in every prompt
+MCP_TOOL_NAME_CHARS_MAX: Final = 64  # what providers take
+MCP_DESCRIPTION_CHARS_MAX: Final = 1_024
+MCP_SCHEMA_CHARS_MAX: Final = 16_000
+MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most

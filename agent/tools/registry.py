@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 from jsonschema import Draft202012Validator
+from referencing import Registry
 
 from agent.limits import QUESTION_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
@@ -75,7 +76,7 @@ class ToolRegistry:
         for tool in new:
             Draft202012Validator.check_schema(tool.spec.schema)
         self._tools |= {tool.spec.name: tool for tool in new}
-        self._validators |= {tool.spec.name: Draft202012Validator(tool.spec.schema) for tool in new}
+        self._validators |= {tool.spec.name: _validator(tool.spec.schema) for tool in new}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -178,6 +179,11 @@ class ToolRegistry:
             raise ToolError(f"{tool.spec.name} was not approved: do without it")
         if verdict is Verdict.EXPIRED:
             raise ToolError(f"nobody approved {tool.spec.name} in time: do without it")
+
+
+def _validator(schema: Mapping[str, Any]) -> Draft202012Validator:
+    """With an empty registry: without one, a `$ref` in a stranger's schema would be fetched from wherever."""
+    return Draft202012Validator(schema, registry=Registry())
 
 
 async def _run_in_time(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> str:
