@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -61,7 +61,8 @@ async def over_http(port: int = 0) -> AsyncIterator[int]:
         await until(lambda: _listens(port))
         yield port
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):  # it may have been told to die
+            process.kill()
         await process.wait()
 
 

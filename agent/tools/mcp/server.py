@@ -65,7 +65,7 @@ class McpLink:
             try:
                 await self._serve(opening)
             except Exception as error:  # noqa: BLE001 - a supervisor's child: counted, logged, started again later
-                self._failed(error)
+                self._ended(error, was_connected=opening.done())
             finally:
                 if not opening.done():
                     opening.set_exception(ToolError(f"the MCP server {self.server.name} cannot be reached"))
@@ -147,12 +147,13 @@ class McpLink:
             _log.info("mcp.connected", server=self.server.name)
             await self._lost.wait()
 
-    def _failed(self, error: Exception) -> None:
+    def _ended(self, error: Exception, *, was_connected: bool) -> None:
+        """A server that never came up has to wait; one that died is started again at once."""
         first_s, most_s = MCP_BACKOFF_S
-        pause_s = min(first_s * 2**self._failures, most_s)
-        self._failures += 1
+        pause_s = 0.0 if was_connected else min(first_s * 2**self._failures, most_s)
+        self._failures += not was_connected
         self._not_before_s = self._clock.monotonic_s() + pause_s
-        _log.warning("mcp.failed", server=self.server.name, reason=type(error).__name__, pause_s=pause_s)
+        _log.warning("mcp.ended", server=self.server.name, reason=type(error).__name__, pause_s=pause_s)
 
 
 @asynccontextmanager
