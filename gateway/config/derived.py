@@ -54,6 +54,9 @@ def settings_secrets(settings: Settings) -> tuple[str, ...]:
             found.append(value.get_secret_value())
         elif isinstance(value, str) and (password := _password(value)):
             found.append(password)
+        elif isinstance(value, tuple):
+            lines = (item.get_secret_value() for item in value if isinstance(item, SecretStr))
+            found += (secret for line in lines for secret in _secrets_in(line))
     return tuple(dict.fromkeys(found))
 
 
@@ -115,6 +118,14 @@ def _make_token(path: Path) -> str:
     finally:
         draft.unlink()
     return token
+
+
+def _secrets_in(line: str) -> tuple[str, ...]:
+    """Of a secret line `name=value`: the password of a URL, else the value and the token behind `Bearer`."""
+    value = line.partition("=")[2]
+    if "://" in value:
+        return tuple(filter(None, (_password(value),)))
+    return value, value.rpartition(" ")[2]
 
 
 def _password(url: str) -> str:

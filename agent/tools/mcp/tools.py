@@ -60,7 +60,10 @@ class McpTools:
                 _log.warning("mcp.undiscovered", server=link.server.name, reason=str(error))
                 await asyncio.sleep(MCP_BACKOFF_S[1])
                 continue
-            offer(tuple(filter(None, (self._tool(link, remote) for remote in found))))
+            try:
+                offer(tuple(filter(None, (self._tool(link, remote) for remote in found))))
+            except ValueError as error:  # two of one name
+                _log.warning("mcp.refused", server=link.server.name, reason=str(error))
             return
 
     def _tool(self, link: McpLink, remote: RemoteTool) -> Tool | None:
