@@ -27,7 +27,7 @@ def database_tools(databases: ForeignDatabases) -> tuple[Sequence[Tool], Sequenc
         {
             "type": "object",
             "properties": {
-                "database": {"enum": list(databases.names)},
+                "database": {"type": "string", "enum": list(databases.names)},
                 "statement": {"type": "string", "minLength": 1, "maxLength": FOREIGN_STATEMENT_CHARS_MAX},
             },
             "required": ["database", "statement"],

@@ -28,7 +28,7 @@ _WRITE: Final = ToolSpec(
                     "type": "object",
                     "properties": {
                         "text": {"type": "string", "minLength": 1, "maxLength": 500},
-                        "state": {"enum": [state.value for state in TodoState]},
+                        "state": {"type": "string", "enum": [state.value for state in TodoState]},
                     },
                     "required": ["text", "state"],
                 },

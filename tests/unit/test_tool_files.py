@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from agent.tools.files.reading import reading_tools
 from agent.tools.files.workspace import Workspace, Workspaces, folder_name
 from agent.tools.files.writing import writing_tools
 from agent.tools.registry import ToolRegistry
+from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from tests.parts.tooling import call, context, registry, run
 
@@ -276,3 +279,35 @@ async def test_a_file_keeps_its_mode(tools: ToolRegistry, workspace: Workspace) 
     script.chmod(0o755)
     await run(tools, "file_edit", path="run.sh", old="sh\n", new="bash\n")
     assert script.stat().st_mode & 0o777 == 0o755
+
+
+async def test_a_link_that_is_swapped_in_meanwhile_leads_nowhere(workspace: Workspace, tmp_path: Path) -> None:
+    """A command in the sandbox may change a folder into a link at any moment."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a").write_text("outside")
+    (tmp_path / "outside" / "b").write_text("outside")
+    (workspace.files / "real").mkdir()
+    (workspace.files / "real" / "a").write_text("inside")
+    (workspace.files / "link").symlink_to(tmp_path / "outside")
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            for name in ("real", "link"):
+                (workspace.files / name).rename(workspace.files / "door")
+                (workspace.files / "door").rename(workspace.files / name)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    seen = set()
+    try:
+        for _ in range(3_000):
+            with suppress(ToolError):
+                seen.add(workspace.read("door/a"))
+            with suppress(ToolError):
+                workspace.delete("door/b")
+    finally:
+        over.set()
+        swapping.join()
+    assert seen <= {b"inside"}
+    assert sorted(path.name for path in (tmp_path / "outside").iterdir()) == ["a", "b"]

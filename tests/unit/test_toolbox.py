@@ -153,3 +153,20 @@ async def test_a_toolbox_holds_every_family_under_the_policy(tmp_path: Path) -> 
         calls = [call("file_write", path="a", content="x"), call("file_delete", path="a")]
         assert [result.is_error for result in await tools.run_round(member, calls)] == [False, True]
         assert "\n3\n" in (await run(tools, "mcp_local_add", a=1, b=2)).text
+
+
+async def test_every_schema_is_of_a_kind_that_all_providers_take(tmp_path: Path) -> None:
+    """An object on top without alternatives, and a type for every property."""
+    async with open_toolbox(
+        load_settings(None, {}).settings.tools,
+        data_dir=tmp_path,
+        own=(),
+        databases=Foreign({"shop": "sqlite+aiosqlite:///shop.db"}),
+        scrubber=Scrubber(),
+        clock=SystemClock(),
+    ) as tools:
+        for spec in tools.specs:
+            assert spec.schema["type"] == "object"
+            assert set(spec.schema) <= {"type", "properties", "required"}, spec.name
+            assert all("type" in part for part in spec.schema["properties"].values()), spec.name
+            assert set(spec.schema.get("required", ())) <= set(spec.schema["properties"])

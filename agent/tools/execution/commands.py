@@ -29,7 +29,7 @@ LANGUAGES: Final[Mapping[str, Sequence[str]]] = {
 
 _TIMEOUT: Final = {
     "type": "number",
-    "exclusiveMinimum": 0,
+    "minimum": 0.1,
     "maximum": SANDBOX_TIMEOUT_MAX_S,
     "description": f"Seconds it may take, {SANDBOX_TIMEOUT_S:g} unless given.",
 }
@@ -75,7 +75,11 @@ def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequ
         "Run a program in the workspace and see what it prints. No network; only the workspace can be written.",
         {
             "type": "object",
-            "properties": {"language": {"enum": list(languages)}, "code": _CODE, "timeout_s": _TIMEOUT},
+            "properties": {
+                "language": {"type": "string", "enum": list(languages)},
+                "code": _CODE,
+                "timeout_s": _TIMEOUT,
+            },
             "required": ["language", "code"],
         },
     )

@@ -58,7 +58,6 @@ _SEARCH: Final = ToolSpec(
             "text": {"type": "string", "minLength": 1, "maxLength": 500},
             "ignore_case": {"type": "boolean"},
         },
-        "anyOf": [{"required": ["glob"]}, {"required": ["text"]}],
     },
 )
 
@@ -129,6 +128,8 @@ def _row(entry: Listed) -> str:
 
 
 def _search(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    if "glob" not in arguments and "text" not in arguments:
+        raise ToolError("say what to search for: `glob`, `text`, or both")
     hits: list[str] = []
     for hit in _hits(workspace, arguments):
         if len(hits) == SEARCH_HITS_MAX:

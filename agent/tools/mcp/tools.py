@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_ON_TOP: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "enum"})
+"""Providers refuse a whole request for one of these at the top of a tool's schema; the server checks anyway."""
+
 _DIGEST_CHARS: Final = 8
 _SLACK_S: Final = 5.0  # the link keeps time itself and says which server it was
 
@@ -68,7 +71,8 @@ class McpTools:
 
     def _tool(self, link: McpLink, remote: RemoteTool) -> Tool | None:
         """One of theirs as one of ours; None for a schema that no model could be given."""
-        if not _is_usable(remote.input_schema):
+        schema = {name: part for name, part in remote.input_schema.items() if name not in _NOT_ON_TOP}
+        if not _is_usable(schema):
             _log.warning("mcp.tool_refused", server=link.server.name, tool=remote.name[:64])
             return None
         description = self._scrubber.scrub((remote.description or remote.name)[:MCP_DESCRIPTION_CHARS_MAX])
@@ -80,7 +84,7 @@ class McpTools:
             return as_text(result) or "(no output)"
 
         return Tool(
-            ToolSpec(tool_name(link.server.name, remote.name), description, remote.input_schema),
+            ToolSpec(tool_name(link.server.name, remote.name), description, schema),
             f"mcp {link.server.name}",
             Risk.EXECUTE,  # what it does is the server's word, and nobody's check
             run,
