@@ -192,7 +192,7 @@ class JournalMachine(RuleBasedStateMachine):
         assert self._files() == self.states[self.at]
 
 
-JournalMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+JournalMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
 TestJournal = JournalMachine.TestCase
 
 

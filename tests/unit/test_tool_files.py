@@ -311,3 +311,16 @@ async def test_a_link_that_is_swapped_in_meanwhile_leads_nowhere(workspace: Work
         swapping.join()
     assert seen <= {b"inside"}
     assert sorted(path.name for path in (tmp_path / "outside").iterdir()) == ["a", "b"]
+
+
+async def test_undo_takes_back_the_folders_that_a_change_brought_about(
+    tools: ToolRegistry, workspace: Workspace
+) -> None:
+    """Left behind, they would stand in the way of the next undo."""
+    await run(tools, "file_write", path="x/y/a", content="one")
+    await run(tools, "file_undo")
+    assert list(workspace.files.iterdir()) == []
+    await run(tools, "file_redo")
+    (workspace.files / "x" / "mine").write_text("the user's own")
+    await run(tools, "file_undo")
+    assert [path.name for path in (workspace.files / "x").iterdir()] == ["mine"]

@@ -28,7 +28,8 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class FolderMade:
-    """An empty folder came to be; turned round, it was deleted."""
+    """An empty folder came to be; turned round, it was deleted. One that is there already is as good as made, and
+    one that is not empty stays: it has become somebody's."""
 
     path: str
     is_made: bool
@@ -47,6 +48,17 @@ class Step:
     def reversed(self) -> Step:
         """The step that takes this one back."""
         return Step(self.title, tuple(_reversed(change) for change in reversed(self.changes)))
+
+
+def with_folders(workspace: Workspace, step: Step) -> Step:
+    """The step with the folders that it will bring about as changes of their own, so that they go with it."""
+    paths = [
+        change.path if isinstance(change, Written) else change.target
+        for change in step.changes
+        if isinstance(change, Moved) or (isinstance(change, Written) and change.after is not None)
+    ]
+    missing = dict.fromkeys(folder for path in paths for folder in workspace.missing_folders(path))
+    return Step(step.title, (*(FolderMade(folder, is_made=True) for folder in missing), *step.changes))
 
 
 def perform(workspace: Workspace, step: Step) -> None:
@@ -81,7 +93,7 @@ def _make(workspace: Workspace, change: Change) -> None:
             if is_made:
                 workspace.make_folder(path)
             else:
-                workspace.delete(path)
+                workspace.delete_folder(path)
 
 
 def _reversed(change: Change) -> Change:

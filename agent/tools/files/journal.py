@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agent.limits import JOURNAL_BYTES_MAX, JOURNAL_STEPS_MAX
-from agent.tools.files.changes import Change, FolderMade, Moved, Step, Written, perform
+from agent.tools.files.changes import Change, FolderMade, Moved, Step, Written, perform, with_folders
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
 
@@ -42,6 +42,7 @@ class Journal:
     def make(self, step: Step) -> None:
         """Make a step; what was taken back before cannot be made again any more. Raises `ToolError`."""
         with self._workspace.lock:
+            step = with_folders(self._workspace, step)
             rows, row = self._read(), self._row(step)  # before the change: a full disk must not part the two
             perform(self._workspace, step)
             self._write(_Rows([*rows.done, row], []))

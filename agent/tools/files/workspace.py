@@ -105,9 +105,27 @@ class Workspace:
                 os.unlink(at.name, dir_fd=at.folder)
 
     def make_folder(self, path: str) -> None:
-        """Make a folder that does not exist. Raises `ToolError`."""
+        """Make a folder, unless it is there. Raises `ToolError`."""
         with self._spot(path, makes_folders=True, follows_last=False) as at:
-            os.mkdir(at.name, 0o755, dir_fd=at.folder)
+            if not _is_folder(at):
+                os.mkdir(at.name, 0o755, dir_fd=at.folder)
+
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder, unless it is gone or something is in it. Raises `ToolError`."""
+        with suppress(NotThere):
+            if self.look(path).is_folder and not self.entries(path):
+                self.delete(path)
+
+    def missing_folders(self, path: str) -> tuple[str, ...]:
+        """The folders above `path` that a write would make, outermost first. Raises `ToolError`."""
+        missing = []
+        for at, letter in enumerate(path):
+            if letter == "/" and path[:at].strip("./"):
+                try:
+                    self.resolved(f"{path[:at]}/what is in it")
+                except NotThere:
+                    missing.append(path[:at])
+        return tuple(missing)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder to a name that is free; missing folders are made. Raises `ToolError`."""

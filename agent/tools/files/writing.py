@@ -153,6 +153,8 @@ def _delete(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
         if found.is_link:
             workspace.delete(path)
             return f"Deleted the link {path}; it cannot be taken back."
+        if found.is_folder and workspace.entries(path):
+            raise ToolError(f"{path} is a folder that is not empty")
         change = FolderMade(path, is_made=False) if found.is_folder else Written(path, workspace.read(path), None)
         Journal(workspace).make(Step(f"file_delete {path}", (change,)))
     return f"Deleted {path}."
