@@ -8,40 +8,27 @@ import os
 import signal
 import socket
 from functools import partial
-from importlib.metadata import version
 
 import uvloop
 
 from agent.aside import run_aside
-from agent.commands import CommandTable
-from agent.compactor import Compactor
+from agent.assembly import assembled
 from agent.control import ControlLane
-from agent.identity import Identity, RuntimeFacts
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import PREFIX, ScriptedClient, check_name
-from agent.models import choose_models
 from agent.relay import Relay
-from agent.steps import Steps
-from agent.titler import Titler
-from agent.tools.memory import memory_tools
-from agent.tools.registry import ToolRegistry
-from agent.tools.todo import todo_tools
-from agent.turn import TurnTaker
-from agent.worker import Worker
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings, database_url, load, utility_model
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.config import Settings, database_url, load
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import open_store
 from gateway.telemetry.logs import configure_logs
-
-WORKSPACE = "workspace"
 
 
 def main() -> None:
@@ -72,7 +59,9 @@ async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) ->
         stack.push_async_callback(bus.close)
         await bus.access.project_grants(await store.grants())
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
-        worker = _worker(worker_id, settings, bus, store, client, scrubber, clock)
+        worker = await stack.enter_async_context(
+            assembled(worker_id, settings, bus=bus, store=store, client=client, scrubber=scrubber, clock=clock)
+        )
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
@@ -98,49 +87,6 @@ async def _open_bus(settings: Settings) -> RedisBus:
         settings.redis.url or embedded_url(settings.data_dir),
         user_turns_max=settings.queue.user_turns_max,
         turns_max=settings.queue.turns_max,
-    )
-
-
-def _worker(
-    worker_id: str,
-    settings: Settings,
-    bus: RedisBus,
-    store: Store,
-    client: ModelClient,
-    scrubber: Scrubber,
-    clock: Clock,
-) -> Worker:
-    models = choose_models(
-        client,
-        model=settings.agent.model,
-        utility_model=utility_model(settings),
-        context_window=settings.agent.context_window or 0,
-    )
-    tools = ToolRegistry([*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)], scrubber, clock)
-    facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, tools.overview)
-    compactor = Compactor(client, models, store, scrubber, clock)
-    turns = TurnTaker(
-        models=models,
-        steps=Steps(client, tools, scrubber, clock),
-        compactor=compactor,
-        commands=CommandTable(store, compactor, bus.operator, scrubber),
-        identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
-        store=store,
-        scrubber=scrubber,
-        clock=clock,
-    )
-    return Worker(
-        worker_id=worker_id,
-        bus=bus.lanes,
-        lanes=bus.operator,
-        pulse=partial(bus.heartbeat, worker_id),
-        store=store,
-        turns=turns,
-        titler=Titler(client, models, store, scrubber, clock),
-        scrubber=scrubber,
-        clock=clock,
-        concurrency=settings.agent.concurrency,
-        is_steered=settings.queue.mode is QueueMode.STEER,
     )
 
 

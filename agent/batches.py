@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from agent.commands import parse_command
+from agent.commands.parsing import parse_command
 from gateway.contracts.messages import InboundMessage
 
 

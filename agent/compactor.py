@@ -53,12 +53,16 @@ class Compactor:
             return tuple(view)
         stored = await self._store.append_compaction(session.id, fence=fence, key=session.key, entry=entry)
         _log.info("session.compacted", session_id=session.id, entries=len(plan.head))
-        return (stored, *(kept for kept in view if kept.seq >= plan.tail_start_seq and kept.kind is EntryKind.MESSAGE))
+        return (
+            stored,
+            *(kept for kept in view if kept.seq >= plan.tail_start_seq and kept.kind is not EntryKind.COMPACTION),
+        )
 
     async def _summarise(self, session: Session, plan: Plan, focus: CleanText | None, permit: Permit) -> Entry | None:
         request = ModelRequest(
             model=self._models.utility,
             purpose=UsagePurpose.COMPACTION,
+            key=session.key,
             system=PROMPTS.summary,
             messages=summary_request(plan, focus=focus),
             completion_tokens_max=SUMMARY_TOKENS_MAX,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,11 +26,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFacts:
-    """What does not change while the process lives."""
+    """What does not change inside a session. `tools` is asked for each prompt: MCP servers come up late."""
 
     version: str
     channels: tuple[str, ...]
-    tools: Mapping[str, tuple[str, ...]]
+    tools: Callable[[], Mapping[str, tuple[str, ...]]]
 
 
 class Identity:
@@ -48,7 +48,7 @@ class Identity:
         sections = [
             PROMPTS.system,
             *(text for name in IDENTITY_FILES if (text := self._file(self._workspace / name))),
-            _tools_section(self._facts.tools),
+            _tools_section(self._facts.tools()),
             _tasks_section(todos),
             _runtime_section(self._facts, key),
         ]

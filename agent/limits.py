@@ -45,8 +45,67 @@ SUMMARY_TEMPERATURE: Final = 0.2
 TOOL_TIMEOUT_S: Final = 60.0
 TOOLS_PARALLEL_MAX: Final = 8
 TOOL_RESULT_CHARS_MAX: Final = 8_000
+TOOL_PAGE_CHARS: Final = 7_500  # one page of read_more: a result, with room for its frame
+TOOL_RAW_CHARS_MAX: Final = 400_000  # of one result that can be read at all: 50 pages, scrubbed in 40 ms
+TOOL_OUTPUT_BYTES_MAX: Final = 256 * 1024  # kept of what a command prints, half from each end
+SHELF_RESULTS_MAX: Final = 256  # long results that read_more can still reach in one process
+SHELF_CHARS_MAX: Final = 16_000_000  # some 32 MB of memory at the very worst
+HANDLE_CHARS: Final = 10  # 49 bits: not to be guessed, short enough for a model to copy
+FRAME_CHARS: Final = 8  # of the mark around foreign text: whoever wrote the text cannot know it
+NOTE_CHARS_MAX: Final = 200  # of each failure in a note of self-correction
+QUESTION_CHARS_MAX: Final = 1_000  # of a call's arguments in a question to a person
+APPROVAL_TTL_S: Final = 15 * 60.0
 TOOL_ARGUMENTS_CHARS_MAX: Final = 64_000
 TODO_ITEMS_MAX: Final = 50
 FACT_CHARS_MAX: Final = 2_000
 RECALL_FACTS_MAX: Final = 20
 IDENTITY_FILE_CHARS_MAX: Final = 20_000
+
+# --- files of a workspace
+FILE_BYTES_MAX: Final = 2 * 1024 * 1024  # what the file tools read or write; the journal keeps such files whole
+FILE_PATH_CHARS_MAX: Final = 1_024
+PATH_PARTS_MAX: Final = 256  # of a path with its symbolic links written out
+LINKS_MAX: Final = 40  # symbolic links on one path, as Linux has it
+LISTED_FILES_MAX: Final = 1_000
+WALKED_FILES_MAX: Final = 20_000  # looked at by one search or tree
+SEARCH_HITS_MAX: Final = 200
+SEARCH_LINE_CHARS_MAX: Final = 300  # of a line that is shown as a hit
+SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024  # read by one search: about a second
+JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
+JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+
+# --- the sandbox
+SANDBOX_TIMEOUT_S: Final = 60.0  # as any tool
+SANDBOX_TIMEOUT_MAX_S: Final = 300.0  # what a call may ask for: half a turn
+SANDBOX_CPU_S: Final = 300  # of one process, should the wall clock be slow
+SANDBOX_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of all processes together
+SANDBOX_ADDRESS_BYTES: Final = 4 * SANDBOX_MEMORY_BYTES  # of one process: runtimes reserve more than they use
+SANDBOX_FILE_BYTES_MAX: Final = 64 * 1024 * 1024  # of one file that a command writes
+SANDBOX_PROCESSES_MAX: Final = 64  # of one command; a build with a few jobs needs a dozen
+SANDBOX_THREADS_MAX: Final = 512  # the kernel's own bound; it counts threads and, on old kernels, all of a user's
+SANDBOX_DESCRIPTORS_MAX: Final = 256
+SANDBOX_TMP_BYTES: Final = 128 * 1024 * 1024  # of /tmp, which is memory
+SANDBOX_WATCH_EVERY_S: Final = 0.1
+SANDBOX_PROBE_S: Final = 10.0
+SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
+CODE_CHARS_MAX: Final = 32_000
+
+# --- the web
+WEB_TIMEOUT_S: Final = 30.0  # of one fetch, redirects included
+WEB_CONNECT_S: Final = 10.0
+WEB_BYTES_MAX: Final = 2 * 1024 * 1024  # of a body, unpacked; more text than any model reads
+WEB_REDIRECTS_MAX: Final = 5
+WEB_URL_CHARS_MAX: Final = 4_096
+WEB_HTML_CHARS_MAX: Final = 1_000_000  # of a page that is turned into Markdown: some seconds of work
+WEB_CONVERSION_S: Final = 15.0  # an honest page of that size takes a third
+WEB_CONVERSIONS_MAX: Final = 2  # pages turned into Markdown at once: they have the processors that turns need
+SEARCH_RESULTS_MAX: Final = 10
+
+# --- MCP servers
+MCP_START_S: Final = 60.0  # `uvx` and its like download on their first start
+MCP_CALL_S: Final = 60.0  # as any tool
+MCP_TOOLS_MAX: Final = 64  # of one server: each stands in every prompt
+MCP_TOOL_NAME_CHARS_MAX: Final = 64  # what providers take
+MCP_DESCRIPTION_CHARS_MAX: Final = 1_024
+MCP_SCHEMA_CHARS_MAX: Final = 16_000
+MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most

@@ -22,9 +22,10 @@ from agent.model.client import (
     ToolSpec,
 )
 from agent.prompts.library import PROMPTS
-from agent.tools.registry import ToolRegistry, written_out
+from agent.tools.arguments import written_out
+from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
-from gateway.contracts.entries import Entry, Role, ToolCall, Usage, UsagePurpose
+from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, Usage, UsagePurpose
 from gateway.contracts.messages import CleanText, InboundMessage, joined
 from gateway.contracts.ports import Clock, Scrubber
 
@@ -95,12 +96,13 @@ class Steps:
         """
         messages = list(prompt)
         for _ in range(TOOL_ROUNDS_MAX):
-            spoken = await self._speak(taken, context, model, system, messages, self._tools.specs)
+            spoken = await self._speak(taken, context, model, system, messages, self._tools.specs_for(context))
             if not spoken.calls:
                 taken.answer = spoken.text
                 return
             results = await self._tools.run_round(context, _as_run(spoken))
             self._keep_results(taken, context, messages, results)
+            self._note_failures(taken, context, messages, results)
             _let_in(taken, messages, await hold.join())
         messages.append(PromptMessage(Role.USER, PROMPTS.wrap_up))
         spoken = await self._speak(taken, context, model, system, messages, ())
@@ -118,6 +120,7 @@ class Steps:
         request = ModelRequest(
             model,
             UsagePurpose.TURN,
+            context.key,
             system,
             tuple(messages),
             tools=tools,
@@ -180,6 +183,21 @@ class Steps:
                     turn_id=context.turn_id,
                     created_at_ms=now_ms,
                 )
+            )
+
+    def _note_failures(
+        self,
+        taken: StepsTaken,
+        context: ToolContext,
+        messages: list[PromptMessage],
+        results: Sequence[ToolResult],
+    ) -> None:
+        note = self._tools.note_on(results)
+        if note is not None:
+            messages.append(PromptMessage(Role.USER, note))
+            now_ms = self._clock.now_ms()
+            taken.entries.append(
+                Entry(Role.USER, note, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms)
             )
 
 

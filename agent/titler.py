@@ -49,6 +49,7 @@ class Titler:
         request = ModelRequest(
             model=self._models.utility,
             purpose=UsagePurpose.TITLE,
+            key=session.key,
             system=PROMPTS.title,
             messages=first_request(first_text),
             completion_tokens_max=TITLE_REASONING_TOKENS_MAX if is_reasoning else TITLE_TOKENS_MAX,

@@ -19,19 +19,20 @@ def summary_of(view: Sequence[Entry]) -> CleanText | None:
 
 def said_in(view: Sequence[Entry]) -> tuple[Entry, ...]:
     """A view without its summary."""
-    return tuple(entry for entry in view if entry.kind is EntryKind.MESSAGE)
+    return tuple(entry for entry in view if entry.kind is not EntryKind.COMPACTION)
 
 
 def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     """Entries cut into user-led turns: user messages, then everything up to the next user message.
 
-    Consecutive user messages (a batch, or one whose turn failed) belong to one turn. Entries before
-    the first user message form a turn of their own.
+    Consecutive user messages (a batch, or one whose turn failed) belong to one turn; a note begins none.
+    Entries before the first user message form a turn of their own.
     """
     turns: list[list[Entry]] = []
     for entry in entries:
+        is_said = entry.role is Role.USER and entry.kind is EntryKind.MESSAGE
         follows_user = bool(turns) and turns[-1][-1].role is Role.USER
-        if not turns or (entry.role is Role.USER and not follows_user):
+        if not turns or (is_said and not follows_user):
             turns.append([])
         turns[-1].append(entry)
     return tuple(map(tuple, turns))

@@ -13,14 +13,17 @@ from dataclasses import dataclass
 
 import structlog
 
-from agent.commands import CommandTable, parse_command
+from agent.commands.parsing import parse_command
+from agent.commands.table import CommandTable
 from agent.compactor import Compactor
 from agent.context import build_prompt, next_prompt_tokens, preamble
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.models import Models
+from agent.people import People, author_of
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.steps import Hold, Steps, StepsTaken
+from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import ContextTooLong, ModelError
@@ -58,6 +61,7 @@ class TurnTaker:
         compactor: Compactor,
         commands: CommandTable,
         identity: Identity,
+        people: People,
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
@@ -67,6 +71,7 @@ class TurnTaker:
         self._compactor = compactor
         self._commands = commands
         self._identity = identity
+        self._people = people
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
@@ -115,11 +120,21 @@ class TurnTaker:
     ) -> None:
         room = self._models.budget.usable - len(system) // 4
         prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
-        context = ToolContext(batch.key, batch.key.owner, batch.turn_id, hold.permit)
+        newest = batch.messages[-1]
+        context = ToolContext(
+            batch.key,
+            batch.key.owner,
+            batch.turn_id,
+            role=await self._people.role_behind(batch.messages),
+            place=Place.DM if newest.is_private else Place.GROUP,
+            asked_by=author_of(newest),
+            permit=hold.permit,
+        )
         await self._steps.run(taken, hold, context, model=self._models.answer, system=system, prompt=prompt)
 
     async def _take_command(self, batch: Batch, session: Session, hold: Hold) -> TurnCommit:
-        done = await self._commands.run(batch.messages[0], session, fence=batch.fence, permit=hold.permit)
+        role = await self._people.role_behind(batch.messages)
+        done = await self._commands.run(batch.messages[0], session, role, fence=batch.fence, permit=hold.permit)
         nothing = StepsTaken()
         reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
         return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)

@@ -68,6 +68,13 @@ RECALL_CANDIDATES_MAX: Final = 500  # facts ranked for one question; people keep
 RECALL_TERMS_MAX: Final = 64  # words of one question that are looked up
 FACT_TERMS_MAX: Final = 2_000  # words of one fact that can be found
 
+# --- foreign databases
+FOREIGN_TIMEOUT_S: Final = 20.0  # of one statement
+FOREIGN_ROWS_MAX: Final = 500  # more than anybody reads in a chat
+FOREIGN_BYTES_MAX: Final = 256 * 1024  # of all cells together
+FOREIGN_CELL_CHARS_MAX: Final = 2_000
+FOREIGN_STATEMENT_CHARS_MAX: Final = 20_000
+
 # --- text
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message
 REPLY_CHARS_MAX: Final = 40_000  # ten messages of Telegram, twenty of Discord: more belongs in a file

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 
 Permit = Callable[[], Awaitable[None]]
@@ -39,10 +40,12 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call. `timeout_s` bounds the whole call, stream included; `permit` is asked before each try."""
+    """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream included;
+    `permit` is asked before each try."""
 
     model: str
     purpose: UsagePurpose
+    key: SessionKey
     system: CleanText
     messages: tuple[PromptMessage, ...]
     tools: tuple[ToolSpec, ...] = ()

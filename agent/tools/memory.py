@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from agent.limits import FACT_CHARS_MAX, RECALL_FACTS_MAX
 from agent.model.client import ToolSpec
-from agent.tools.tool import Risk, Tool, ToolContext
+from agent.tools.permissions import Risk
+from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.ports import Clock, Scrubber, Store
 
 _REMEMBER: Final = ToolSpec(

@@ -1,120 +1,197 @@
-"""Runs the tools of one round: validated, in parallel, results in call order, scrubbed and bounded."""
+"""Runs the tools of one round: validated, permitted, in parallel, results in call order, scrubbed and bounded."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
 
-import json_repair
 import structlog
 from jsonschema import Draft202012Validator
+from referencing import Registry
 
-from agent.limits import TOOL_ARGUMENTS_CHARS_MAX, TOOL_RESULT_CHARS_MAX, TOOLS_PARALLEL_MAX
+from agent.limits import QUESTION_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
-from agent.tools.tool import Tool, ToolContext, ToolResult
+from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
+from agent.tools.arguments import parse_arguments, written_out
+from agent.tools.correction import correction_note
+from agent.tools.envelope import Envelopes
+from agent.tools.permissions import Permission, Policy
+from agent.tools.shelf import Shelf
+from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.errors import ToolError
+from gateway.contracts.messages import CleanText, clipped
 from gateway.contracts.ports import Clock, Scrubber
 
 _log = structlog.get_logger(__name__)
-_ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
-_CUT: Final = "\n[… {count} characters left out …]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What the calls of one round share."""
+
+    context: ToolContext
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TOOLS_PARALLEL_MAX))
+    locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
 
 class ToolRegistry:
-    """All tools of an agent process, by name. Refuses two tools of one name and a broken schema."""
+    """All tools of an agent process, by name. Refuses two tools of one name and a broken schema.
 
-    def __init__(self, tools: Sequence[Tool], scrubber: Scrubber, clock: Clock) -> None:
-        self._tools = {tool.spec.name: tool for tool in tools}
-        if len(self._tools) != len(tools):
-            raise ValueError("two tools share a name")
-        for tool in tools:
-            Draft202012Validator.check_schema(tool.spec.schema)
-        self._validators = {name: Draft202012Validator(tool.spec.schema) for name, tool in self._tools.items()}
+    `read_more` is always among them: it belongs to the results, which are kept here. `absent` tools are
+    listed with their reasons, and a call of one says so.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        policy: Policy | None = None,
+        approvals: Approvals | None = None,
+        absent: Sequence[AbsentTool] = (),
+    ) -> None:
+        shelf = Shelf(clock)
+        self._tools: dict[str, Tool] = {}
+        self._validators: dict[str, Draft202012Validator] = {}
+        self._absent = {tool.name: tool for tool in absent}
+        self._envelopes = Envelopes(shelf, scrubber, clock)
+        self._policy = policy or Policy()
+        self._approvals = approvals or NobodyToAsk()
         self._scrubber = scrubber
         self._clock = clock
+        self.add((*tools, shelf.tool()))
+
+    def add(self, tools: Iterable[Tool]) -> None:
+        """Offer more tools from now on (an MCP server that has come up); all of them or none."""
+        new = tuple(tools)
+        names = [tool.spec.name for tool in new]
+        if len(set(names)) != len(names) or not self._tools.keys().isdisjoint(names):
+            raise ValueError("two tools share a name")
+        for tool in new:
+            Draft202012Validator.check_schema(tool.spec.schema)
+        self._tools |= {tool.spec.name: tool for tool in new}
+        self._validators |= {tool.spec.name: _validator(tool.spec.schema) for tool in new}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """As the model sees them, in a fixed order: the prompt's prefix must not change."""
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
 
+    def specs_for(self, context: ToolContext) -> tuple[ToolSpec, ...]:
+        """The tools that are not denied in this context, in the same fixed order."""
+        return tuple(spec for spec in self.specs if self._permission(context, spec.name) is not Permission.DENY)
+
     @property
     def overview(self) -> Mapping[str, tuple[str, ...]]:
-        """Tool names by category, for the system prompt."""
-        categories: dict[str, list[str]] = {}
+        """Tool names by category, for the system prompt; what is off stands there with its reason."""
+        categories: defaultdict[str, list[str]] = defaultdict(list)
         for name, tool in sorted(self._tools.items()):
-            categories.setdefault(tool.category, []).append(name)
+            categories[tool.category].append(name)
+        for name, absent in sorted(self._absent.items()):
+            categories[absent.category].append(f"{name} (off: {absent.reason})")
         return {category: tuple(names) for category, names in sorted(categories.items())}
+
+    @property
+    def protected_names(self) -> frozenset[str]:
+        """Tools whose old results are never pruned."""
+        return frozenset(name for name, tool in self._tools.items() if tool.protected)
 
     async def run_round(self, context: ToolContext, calls: Sequence[RequestedCall]) -> tuple[ToolResult, ...]:
         """Every call gets a result, in call order. Cancelling cancels every tool."""
-        slots = asyncio.Semaphore(TOOLS_PARALLEL_MAX)
+        shared = _Round(context)
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(self._run_one(context, call, slots)) for call in calls]
+            running = [group.create_task(self._run_one(shared, call)) for call in calls]
         return tuple(task.result() for task in running)
 
-    async def _run_one(self, context: ToolContext, call: RequestedCall, slots: asyncio.Semaphore) -> ToolResult:
-        async with slots:
-            await context.permit()
-            began_s = self._clock.monotonic_s()
-            is_error = False
-            try:
-                raw = await self._attempt(context, call)
-            except ToolError as error:
-                raw, is_error = str(error), True
-            except Exception as error:  # noqa: BLE001 - the tool boundary: the model gets an error result, the log the rest
-                _log.exception("tool.crashed", tool=call.name)
-                raw, is_error = f"{call.name} failed: {type(error).__name__}", True
-            duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
-        # Cut only after scrubbing: a cut through a secret would hide it from the scrubber.
-        clean = self._scrubber.scrub(raw)
-        shown, is_truncated = _bounded(clean)
-        _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
-        return ToolResult(call.id, call.name, self._scrubber.scrub(shown), is_error, is_truncated, duration_ms)
+    def note_on(self, results: Sequence[ToolResult]) -> CleanText | None:
+        """What the model is told after a round with failures, None if nothing failed."""
+        return correction_note(results, self._scrubber)
 
-    async def _attempt(self, context: ToolContext, call: RequestedCall) -> str:
+    async def _run_one(self, shared: _Round, call: RequestedCall) -> ToolResult:
+        began_s = self._clock.monotonic_s()
+        is_error = False
+        try:
+            raw = await self._attempt(shared, call)
+        except ToolError as error:
+            raw, is_error = str(error), True
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raw, is_error = f"{call.name} was interrupted from within", True
+        except Exception as error:  # noqa: BLE001 - the tool boundary: the model gets an error result, the log the rest
+            _log.exception("tool.crashed", tool=call.name)
+            raw, is_error = f"{call.name} failed: {type(error).__name__}", True
+        duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
         tool = self._tools.get(call.name)
-        if tool is None:
-            raise ToolError(f"there is no tool {call.name!r}; there are: {', '.join(sorted(self._tools))}")
+        envelope = self._envelopes.wrap(shared.context.key, raw, foreign=tool is not None and tool.foreign)
+        _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
+        return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
+
+    async def _attempt(self, shared: _Round, call: RequestedCall) -> str:
+        tool = self._find(call.name)
+        if self._permission(shared.context, call.name) is Permission.DENY:
+            raise ToolError(f"{call.name} is not permitted to this user in this place")
         arguments = parse_arguments(call.arguments)
         problems = sorted(self._validators[call.name].iter_errors(arguments), key=lambda problem: list(problem.path))
         if problems:
             raise ToolError("; ".join(f"{problem.json_path}: {problem.message[:200]}" for problem in problems[:5]))
-        try:
-            async with asyncio.timeout(tool.timeout_s):
-                return await tool.run(context, arguments)
-        except TimeoutError as error:
-            raise ToolError(f"{call.name} did not finish within {tool.timeout_s:g} s") from error
+        async with AsyncExitStack() as held:
+            for name in sorted(set(tool.locks(arguments))):
+                await held.enter_async_context(shared.locks[name])
+            await self._ask_if_needed(shared.context, tool, call)
+            await held.enter_async_context(shared.slots)
+            await shared.context.permit()
+            return await _run_in_time(tool, shared.context, arguments)
+
+    def _find(self, name: str) -> Tool:
+        if name in self._tools:
+            return self._tools[name]
+        if name in self._absent:
+            raise ToolError(f"{name} is off here: {self._absent[name].reason}")
+        raise ToolError(f"there is no tool {name[:64]!r}; there are: {', '.join(sorted(self._tools))}")
+
+    def _permission(self, context: ToolContext, name: str) -> Permission:
+        granted = self._policy.permissions(context.role, context.place) & context.ceiling
+        return granted.of(name, self._tools[name].risk)
+
+    async def _ask_if_needed(self, context: ToolContext, tool: Tool, call: RequestedCall) -> None:
+        """Raises `ToolError` unless the call needs no approval or gets one. Waiting takes none of its time."""
+        if self._permission(context, tool.spec.name) is Permission.ALLOW:
+            return
+        question = Question(
+            key=context.key,
+            turn_id=context.turn_id,
+            asked_by=context.asked_by or context.owner,
+            call_id=call.id,
+            tool=self._scrubber.scrub(tool.spec.name),
+            risk=tool.risk,
+            arguments=clipped(self._scrubber.scrub(written_out(call.arguments)), QUESTION_CHARS_MAX),
+        )
+        verdict = await self._approvals.ask(question)
+        _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)
+        if verdict is Verdict.DENIED:
+            raise ToolError(f"{tool.spec.name} was not approved: do without it")
+        if verdict is Verdict.EXPIRED:
+            raise ToolError(f"nobody approved {tool.spec.name} in time: do without it")
 
 
-def parse_arguments(text: str) -> Mapping[str, Any]:
-    """The arguments as an object; broken JSON is repaired where that is possible. Raises `ToolError`."""
-    if len(text) > TOOL_ARGUMENTS_CHARS_MAX:
-        raise ToolError(f"the arguments are longer than {TOOL_ARGUMENTS_CHARS_MAX} characters")
+def _validator(schema: Mapping[str, Any]) -> Draft202012Validator:
+    """With an empty registry: without one, a `$ref` in a stranger's schema would be fetched from wherever."""
+    return Draft202012Validator(schema, registry=Registry())
+
+
+async def _run_in_time(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    deadline = asyncio.timeout(tool.timeout_s)
     try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        value = json_repair.loads(text)
-    if not isinstance(value, dict):
-        raise ToolError("the arguments are no JSON object")
-    return value
-
-
-def written_out(text: str) -> str:
-    """The same arguments with every character as itself: a word in `\\u` escapes is hidden from the scrubber."""
-    try:
-        written = json.dumps(json.loads(text or "{}"), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        written = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)
-    return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _bounded(text: str) -> tuple[str, bool]:
-    """Head and tail of a text that is too long for the model."""
-    if len(text) <= TOOL_RESULT_CHARS_MAX:
-        return text, False
-    half = TOOL_RESULT_CHARS_MAX // 2
-    return text[:half] + _CUT.format(count=len(text) - 2 * half) + text[-half:], True
+        async with deadline:
+            return await tool.run(context, arguments)
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise
+        raise ToolError(f"{tool.spec.name} did not finish within {tool.timeout_s:g} s") from error

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from agent.limits import TODO_ITEMS_MAX
 from agent.model.client import ToolSpec
-from agent.tools.tool import Risk, Tool, ToolContext
+from agent.tools.permissions import Risk
+from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.entries import Todo, TodoState
 from gateway.contracts.ports import Scrubber, Store
 
@@ -27,7 +28,7 @@ _WRITE: Final = ToolSpec(
                     "type": "object",
                     "properties": {
                         "text": {"type": "string", "minLength": 1, "maxLength": 500},
-                        "state": {"enum": [state.value for state in TodoState]},
+                        "state": {"type": "string", "enum": [state.value for state in TodoState]},
                     },
                     "required": ["text", "state"],
                 },

@@ -4,40 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from agent.limits import TOOL_TIMEOUT_S
 from agent.model.client import Permit, ToolSpec, always
+from agent.tools.permissions import EVERYTHING, Permissions, Place, Risk
+from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 
 
-class Risk(StrEnum):
-    """The worst a tool can do. A call needs the permission of its risk."""
-
-    READ = "read"
-    WRITE = "write"
-    EXECUTE = "execute"
-    NETWORK = "network"
-    SPEND = "spend"
-
-
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call."""
+    """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call.
+
+    `role` and `place` choose the permissions, and the defaults are those with the fewest; `asked_by` is the
+    person who asked, where that is not the owner (a shared place). `ceiling` narrows what the policy grants:
+    a sub-agent's is its parent's, intersected with its type's.
+    """
 
     key: SessionKey
     owner: SessionKey
     turn_id: str
+    role: GrantRole = GrantRole.GUEST
+    place: Place = Place.GROUP
+    asked_by: SessionKey | None = None
+    ceiling: Permissions = EVERYTHING
     permit: Permit = field(default=always, compare=False, repr=False)
+
+
+def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool. `run` returns raw text, which is scrubbed before anyone sees it; it raises `ToolError`
-    for what the model did wrong. `arguments` have passed `spec.schema`. A `protected` tool's old results
-    are never pruned."""
+    for what the model did wrong. `arguments` have passed `spec.schema`.
+
+    `locks` names what a call touches: calls of one round that touch the same run one after the other, in call
+    order. A `protected` tool's old results are never pruned. What a `foreign` tool returns was written by
+    strangers and is marked as such for the model.
+    """
 
     spec: ToolSpec
     category: str
@@ -45,6 +53,17 @@ class Tool:
     run: Callable[[ToolContext, Mapping[str, Any]], Awaitable[str]]
     timeout_s: float = TOOL_TIMEOUT_S
     protected: bool = False
+    foreign: bool = False
+    locks: Callable[[Mapping[str, Any]], tuple[str, ...]] = _locks_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentTool:
+    """A tool that this machine or this configuration cannot offer, and why, as a short clause."""
+
+    name: str
+    category: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import EnumType
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from annotated_types import Ge, Le
 from pydantic import BaseModel, SecretStr, TypeAdapter
@@ -39,7 +39,7 @@ class Setting:
     @property
     def is_secret(self) -> bool:
         """True when the value may never be shown."""
-        return SecretStr in _members(self.field.annotation)
+        return SecretStr in _plain_members(self.field.annotation)
 
     @property
     def is_list(self) -> bool:
@@ -114,6 +114,11 @@ def _leaves(section: type[BaseModel], prefix: str) -> Iterator[Setting]:
 def _members(annotation: object) -> tuple[object, ...]:
     """The parts of a union, or the type alone."""
     return get_args(annotation) or (annotation,)
+
+
+def _plain_members(annotation: object) -> tuple[object, ...]:
+    """The same, without what `Annotated` adds to each."""
+    return tuple(get_args(part)[0] if get_origin(part) is Annotated else part for part in _members(annotation))
 
 
 def _choices(member: object) -> tuple[object, ...]:

@@ -55,6 +55,9 @@ def settings_secrets(settings: Settings) -> tuple[str, ...]:
             found.append(value.get_secret_value())
         elif isinstance(value, str):
             found.extend(_passwords(value))
+        elif isinstance(value, tuple):
+            lines = (item.get_secret_value() for item in value if isinstance(item, SecretStr))
+            found += (secret for line in lines for secret in _secrets_in(line))
     return tuple(dict.fromkeys(found))
 
 
@@ -116,6 +119,12 @@ def _make_token(path: Path) -> str:
     finally:
         draft.unlink()
     return token
+
+
+def _secrets_in(line: str) -> list[str]:
+    """Of a secret line `name=value`: the passwords of a URL, else the value and the token behind `Bearer`."""
+    value = line.partition("=")[2]
+    return _passwords(value) if "://" in value else [value, value.rpartition(" ")[2]]
 
 
 def _passwords(url: str) -> list[str]:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
-    SecretStr,
     WithJsonSchema,
 )
 
+from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
+from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
@@ -35,7 +34,6 @@ REDIS_SCHEMES: Final = (
     "rediss+cluster://",
 )
 DATABASE_SCHEMES: Final = ("sqlite+aiosqlite://", "postgresql+asyncpg://")
-HTTP_SCHEMES: Final = ("https://", "http://")
 WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
 SCRIPTED_MODEL: Final = "demo/scripted"
 REPLICAS_MAX: Final = 5  # more copies of a message than any set of servers is run with
@@ -87,20 +85,6 @@ def _resolved(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
-def _expecting(text: str) -> dict[str, Any]:
-    """What an error message says was expected, where the type alone does not tell."""
-    return {"expected": text}
-
-
-def _url(*schemes: str, may_be_empty: bool = True) -> AfterValidator:
-    def check(text: str) -> str:
-        if (may_be_empty and not text) or (text.startswith(schemes) and len(text.partition("://")[2]) > 0):
-            return text
-        raise ValueError("not such a URL")
-
-    return AfterValidator(check)
-
-
 def _to_key(value: object) -> SessionKey:
     if isinstance(value, SessionKey):
         return value
@@ -108,11 +92,6 @@ def _to_key(value: object) -> SessionKey:
         return SessionKey.parse(str(value))
     except BadSessionKey as error:
         raise ValueError(str(error)) from error
-
-
-def _filled(secret: SecretStr | None) -> SecretStr | None:
-    """An empty token is no token: a template with blanks configures nothing."""
-    return secret if secret is not None and secret.get_secret_value() else None
 
 
 def _bare(url: str) -> str:
@@ -127,23 +106,15 @@ Key = Annotated[
     SessionKey, PlainValidator(_to_key), PlainSerializer(str), WithJsonSchema({"type": "string"}, mode="validation")
 ]
 Port = Annotated[int, Field(ge=1, le=65_535)]
-Secret = Annotated[SecretStr | None, AfterValidator(_filled)]
-WebUrl = Annotated[str, _url(*HTTP_SCHEMES, may_be_empty=False), Field(json_schema_extra=_expecting("an http(s) URL"))]
-
-
-class Section(BaseModel):
-    """One table of the file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
 
 class Redis(Section):
     """The bus."""
 
-    url: Annotated[str, _url(*REDIS_SCHEMES)] = Field(
+    url: Annotated[str, url_with(*REDIS_SCHEMES)] = Field(
         default="",
         description="Redis or Valkey, 6.2 or newer. Empty: Trivet starts its own Valkey inside data_dir.",
-        json_schema_extra=_expecting(f"empty or a URL that starts with one of {', '.join(REDIS_SCHEMES)}"),
+        json_schema_extra=expecting(f"empty or a URL that starts with one of {', '.join(REDIS_SCHEMES)}"),
     )
     wait_replicas: int = Field(
         default=0,
@@ -157,10 +128,10 @@ class Redis(Section):
 class Database(Section):
     """The truth: sessions, transcripts, replies not yet sent."""
 
-    url: Annotated[str, _url(*DATABASE_SCHEMES)] = Field(
+    url: Annotated[str, url_with(*DATABASE_SCHEMES)] = Field(
         default="",
         description="SQLAlchemy URL. Empty: SQLite in data_dir/trivet.db. Several machines need postgresql+asyncpg://.",
-        json_schema_extra=_expecting(f"empty or a URL that starts with one of {', '.join(DATABASE_SCHEMES)}"),
+        json_schema_extra=expecting(f"empty or a URL that starts with one of {', '.join(DATABASE_SCHEMES)}"),
     )
 
 
@@ -174,10 +145,10 @@ class Http(Section):
     webhook_port: Port = Field(
         default=8421, description="Port the channels role listens on when a channel's mode needs webhooks."
     )
-    public_url: Annotated[str, _url(*HTTP_SCHEMES), AfterValidator(_bare)] = Field(
+    public_url: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(_bare)] = Field(
         default="",
         description="How the platforms reach the webhook port from the internet; needed by webhook modes.",
-        json_schema_extra=_expecting("empty or an http(s) URL"),
+        json_schema_extra=expecting("empty or an http(s) URL"),
     )
     admin_token: Secret = Field(
         default=None,
@@ -196,10 +167,10 @@ class Agent(Section):
     utility_model: str = Field(
         default="", description="Model for titles and summaries. Empty: the cheapest known of the same provider."
     )
-    api_base: Annotated[str, _url(*HTTP_SCHEMES)] = Field(
+    api_base: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
         default="",
         description="Address of the model's API, passed to litellm. Empty: the provider's own.",
-        json_schema_extra=_expecting("empty or an http(s) URL"),
+        json_schema_extra=expecting("empty or an http(s) URL"),
     )
     api_key: Secret = Field(
         default=None, description="Key of the model's API, passed to litellm. Empty: the provider's variable."
@@ -266,10 +237,10 @@ class Discord(Channel):
     api_base: Annotated[WebUrl, AfterValidator(_bare)] = Field(
         default="https://discord.com/api/v10", description="Address of the REST API, with its version."
     )
-    gateway_url: Annotated[str, _url(*WEBSOCKET_SCHEMES)] = Field(
+    gateway_url: Annotated[str, url_with(*WEBSOCKET_SCHEMES)] = Field(
         default="",
         description="Address of the gateway's websocket. Empty: ask the API.",
-        json_schema_extra=_expecting("empty or a ws(s) URL"),
+        json_schema_extra=expecting("empty or a ws(s) URL"),
     )
 
 
@@ -313,7 +284,7 @@ class Access(Section):
     admins: tuple[Key, ...] = Field(
         default=(),
         description='Session keys of admins, such as ["telegram:123456789"].',
-        json_schema_extra=_expecting('a list of session keys such as ["telegram:123456789"]'),
+        json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
     )
     default: AccessDefault = Field(
         default=AccessDefault.PAIRING,
@@ -376,4 +347,5 @@ class Settings(Section):
     access: Access = Access()
     session: Session = Session()
     queue: Queue = Queue()
+    tools: Tools = Tools()
     log: Log = Log()

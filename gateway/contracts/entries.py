@@ -22,6 +22,8 @@ class Role(StrEnum):
 class EntryKind(StrEnum):
     MESSAGE = "message"
     COMPACTION = "compaction"
+    NOTE = "note"
+    """What the gateway told the model in the role of the user: it begins no turn and nobody said it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class Entry:
 
     A `COMPACTION` entry is a summary: the entries below `tail_start_seq` are out of the model's view.
     A `TOOL` entry answers `tool_call_id`; `is_error` is the flag of its result envelope.
-    `message_id` is the platform message a user entry came from (unique per store).
+    `message_id` is the platform message a user entry came from (unique per store). What was undone is kept
+    and marked (`is_undone`): it is in no view any more.
     """
 
     role: Role
@@ -53,12 +56,16 @@ class Entry:
     message_id: str = ""
     turn_id: str = ""
     created_at_ms: int = 0
+    is_undone: bool = False
 
 
 class UsagePurpose(StrEnum):
     TURN = "turn"
     TITLE = "title"
     COMPACTION = "compaction"
+    MEMORY = "memory"
+    PLAN = "plan"
+    EMBEDDING = "embedding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,8 @@ class Session:
     """One conversation under a key, as lists show it. `number` counts a key's sessions from 1.
 
     `prompt_tokens` is what the provider counted for the last prompt (0 = unknown); `prompt_seq` is the
-    last entry that prompt held, so that only what came after it has to be estimated.
+    last entry that prompt held, so that only what came after it has to be estimated. `model` and `profile`
+    are what the user chose with /model and /agent; empty: the configured ones.
     """
 
     id: str
@@ -109,6 +117,8 @@ class Session:
     cost_usd: float
     is_current: bool = False
     title_tries: int = 0
+    model: str = ""
+    profile: str = ""
     prompt_tokens: int = 0
     prompt_seq: int = 0
 

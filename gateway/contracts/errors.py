@@ -10,6 +10,7 @@
     ├── StoreError
     │   ├── StoreUnavailable        retryable: locked, unreachable
     │   ├── SchemaMismatch          newer or missing schema
+    │   ├── QueryRefused            a foreign database did not answer; the message may be shown to the model
     │   └── Fenced                  a newer worker owns the lane; drop the turn
     ├── ModelError                  after retries; `user_sentence` is what the user may read
     │   ├── ModelUnavailable        retryable: rate limit, overload, 5xx, connect and read errors
@@ -88,6 +89,10 @@ class StoreUnavailable(StoreError):
 
 class SchemaMismatch(StoreError):
     """The database is newer than this Trivet, or was never migrated."""
+
+
+class QueryRefused(StoreError):
+    """A foreign database, or the guard before it, refused a statement. The message names no host and no password."""
 
 
 class Fenced(StoreError):

@@ -48,6 +48,8 @@ def to_session(row: Row[Any], *, current_id: str | None) -> Session:
         cost_usd=float(row.cost_usd),
         is_current=row.id == current_id,
         title_tries=row.title_tries,
+        model=row.model,
+        profile=row.profile,
         prompt_tokens=row.prompt_tokens,
         prompt_seq=row.prompt_seq,
     )
@@ -69,6 +71,7 @@ def from_entry(entry: Entry, *, session_id: str) -> Values:
         "message_id": entry.message_id or None,
         "turn_id": entry.turn_id,
         "created_at_ms": entry.created_at_ms,
+        "is_undone": entry.is_undone,
     }
 
 
@@ -87,6 +90,7 @@ def to_entry(row: Row[Any]) -> Entry:
         message_id=row.message_id or "",
         turn_id=row.turn_id,
         created_at_ms=row.created_at_ms,
+        is_undone=row.is_undone,
     )
 
 

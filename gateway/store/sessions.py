@@ -105,6 +105,8 @@ def open_next(connection: Connection, key: SessionKey, *, new_id: str, now_ms: i
             "title": UNTITLED,
             "status": SessionStatus.ACTIVE.value,
             "title_tries": 0,
+            "model": "",
+            "profile": "",
             "prompt_tokens": 0,
             "prompt_seq": 0,
             "parent_session_id": None,

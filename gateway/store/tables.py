@@ -27,14 +27,15 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "0001"
+SCHEMA_REVISION: Final = "0002"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"0001"})
+KNOWN_REVISIONS: Final = frozenset({"0001", "0002"})
 """Every migration up to ours: anything else was made by a newer Trivet."""
 
 VERSION_TABLE: Final = "schema_version"
@@ -102,6 +103,8 @@ sessions: Final = Table(
     _column("message_count", Integer, doc="entries of kind message"),
     _column("tokens", BigInteger, doc="prompt and completion tokens of all its model calls"),
     _column("cost_usd", Float(53), doc="what its model calls cost"),
+    _column("model", Text, doc="the model chosen with /model; empty for the configured one", server_default=""),
+    _column("profile", Text, doc="the agent profile chosen with /agent; empty for none", server_default=""),
     _column("prompt_tokens", Integer, doc="the provider's count of its last prompt; 0 for unknown"),
     _column("prompt_seq", Integer, doc="the last entry that prompt held"),
     _column("created_at_ms", BigInteger, doc="when it was opened"),
@@ -127,9 +130,10 @@ entries: Final = Table(
     _column("message_id", Text, doc="the inbound message of a user entry", nullable=True),
     _column("turn_id", Text, doc="the turn that wrote it"),
     _column("created_at_ms", BigInteger, doc="when it was written"),
+    _column("is_undone", Boolean, doc="taken out of every view by /undo or /retry", server_default=false()),
     UniqueConstraint("message_id"),
 )
-"""Transcripts. Append-only; a compaction changes what is in view, never what was said."""
+"""Transcripts. Append-only; a compaction or an undo changes what is in view, never what was said."""
 
 Index(
     "ix_entries_compactions",

@@ -17,19 +17,21 @@ from gateway.store.tables import entries, lanes
 
 _IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
 _OF_SESSION: Final = entries.c.session_id == bindparam("s")
+_IS_IN_FORCE: Final = and_(_IS_COMPACTION, ~entries.c.is_undone)
 
 _TAIL_START: Final = (
     select(entries.c.tail_start_seq)
-    .where(_OF_SESSION, _IS_COMPACTION)
+    .where(_OF_SESSION, _IS_IN_FORCE)
     .order_by(entries.c.seq.desc())
     .limit(1)
     .scalar_subquery()
 )
-_NEWEST_COMPACTION: Final = select(func.max(entries.c.seq)).where(_OF_SESSION, _IS_COMPACTION).scalar_subquery()
+_NEWEST_COMPACTION: Final = select(func.max(entries.c.seq)).where(_OF_SESSION, _IS_IN_FORCE).scalar_subquery()
 _VIEW: Final = (
     select(entries)
     .where(
         _OF_SESSION,
+        ~entries.c.is_undone,
         or_(
             and_(~_IS_COMPACTION, entries.c.seq >= func.coalesce(_TAIL_START, 0)),
             entries.c.seq == _NEWEST_COMPACTION,

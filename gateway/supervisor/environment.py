@@ -10,6 +10,7 @@ _CHANNELS: Final = "TRIVET_CHANNELS__"
 _MODEL_KEY: Final = "TRIVET_AGENT__API_KEY"
 _ADMIN_TOKEN: Final = "TRIVET_HTTP__ADMIN_TOKEN"  # noqa: S105 - a variable's name
 _DATABASE: Final = "TRIVET_DATABASE__URL"
+_TOOL_SECRETS: Final = frozenset({"TRIVET_TOOLS__WEB__KEY", "TRIVET_TOOLS__MCP_SECRETS", "TRIVET_TOOLS__DATABASES"})
 _PLAIN: Final = re.compile(
     r"TRIVET_.*|PATH|HOME|USER|LOGNAME|SHELL|TERM|TZ|LANG|LANGUAGE|LC_.*|TMPDIR|XDG_.*|VIRTUAL_ENV|PYTHON.*"
     r"|LD_LIBRARY_PATH|DYLD_.*|SSL_CERT_.*|REQUESTS_CA_BUNDLE|(HTTPS?|ALL|NO)_PROXY|COVERAGE_.*",
@@ -18,8 +19,8 @@ _PLAIN: Final = re.compile(
 
 
 def for_channels(environ: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Plain variables and ours, without the model's key, the database and the operator's token."""
-    return _plain(environ, given, hidden={_MODEL_KEY, _DATABASE, _ADMIN_TOKEN})
+    """Plain variables and ours, without the keys of the model and the tools, the database, the operator's token."""
+    return _plain(environ, given, hidden={_MODEL_KEY, _DATABASE, _ADMIN_TOKEN, *_TOOL_SECRETS})
 
 
 def for_agent(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
@@ -29,8 +30,8 @@ def for_agent(environ: Mapping[str, str], given: Mapping[str, str], *, channels:
 
 
 def for_admin(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
-    """Plain variables and ours, without tokens of channels and the model's key."""
-    return _without_channels(_plain(environ, given, hidden={_MODEL_KEY}), channels)
+    """Plain variables and ours, without tokens of channels and the keys of the model and the tools."""
+    return _without_channels(_plain(environ, given, hidden={_MODEL_KEY, *_TOOL_SECRETS}), channels)
 
 
 def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[str]) -> dict[str, str]:

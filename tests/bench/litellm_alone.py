@@ -18,6 +18,7 @@ from agent.model.client import ModelRequest, PromptMessage, ToolSpec, ask
 from agent.model.litellm_client import LitellmClient
 from agent.prompts.library import PROMPTS
 from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from tests.bench.chats import QUESTION
 from tests.bench.processes import running, said
@@ -39,11 +40,14 @@ async def cpu_ms_per_call(url: str, cores: Collection[int]) -> float:
         return float((await said(process, within_s=CALLS_WITHIN_S))["cpu_ms"])
 
 
+KEY = SessionKey("telegram", "1")
+
+
 async def measure(url: str) -> float:
     client = LitellmClient(ModelCatalog(), api_base=url, api_key="x")
     question = PromptMessage(Role.USER, CleanText(QUESTION.format(number=1)))
     request = ModelRequest(
-        "openai/gpt-4o-mini", UsagePurpose.TURN, PROMPTS.system, (question,), tools=TOOLS, timeout_s=30.0
+        "openai/gpt-4o-mini", UsagePurpose.TURN, KEY, PROMPTS.system, (question,), tools=TOOLS, timeout_s=30.0
     )
     for _ in range(WARM_UP):
         await ask(client, request)

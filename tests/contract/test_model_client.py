@@ -21,6 +21,7 @@ from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelRejected, ModelUnavailable
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import own_words
 from tests.parts.model_server import Failure, ModelServer, call, serve_model
 
@@ -40,10 +41,14 @@ async def client(provider: ModelServer) -> AsyncIterator[LitellmClient]:
     await client.close()
 
 
+KEY = SessionKey("telegram", "1")
+
+
 def asking(text: str, *, tools: tuple[ToolSpec, ...] = (), timeout_s: float = 20.0) -> ModelRequest:
     return ModelRequest(
         model="openai/gpt-4o-mini",
         purpose=UsagePurpose.TURN,
+        key=KEY,
         system=own_words("You are a test."),
         messages=(PromptMessage(Role.USER, own_words(text)),),
         tools=tools,
@@ -84,6 +89,7 @@ async def test_a_tool_round_reaches_the_provider_in_its_own_shape(client: Litell
     request = ModelRequest(
         "openai/gpt-4o-mini",
         UsagePurpose.TURN,
+        KEY,
         own_words("s"),
         (
             PromptMessage(Role.USER, own_words("q")),

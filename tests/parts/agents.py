@@ -6,26 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from pathlib import Path
 
-from agent.commands import CommandTable
-from agent.compactor import Compactor
+from agent.assembly import assembled
 from agent.control import ControlLane
-from agent.identity import Identity, RuntimeFacts
 from agent.model.client import ModelClient
-from agent.models import Models, choose_models
 from agent.relay import Relay
-from agent.steps import Steps
-from agent.titler import Titler
-from agent.tools.memory import memory_tools
-from agent.tools.registry import ToolRegistry
-from agent.tools.todo import todo_tools
-from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.config import QueueMode, Settings
+from gateway.config.settings import Access, Agent, Queue
+from gateway.config.tools import Tools
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     CleanText,
@@ -71,7 +64,6 @@ class AgentProcess:
     worker: Worker
     bus: RedisBus
     store: SqlStore
-    models: Models
     clock: SystemClock
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     replies: list[Reply] = field(default_factory=list)
@@ -135,7 +127,7 @@ async def running_agent(
     bus: RedisBus,
     store: SqlStore,
     client: ModelClient,
-    workspace: Path,
+    data_dir: Path,
     *,
     model: str = "demo/scripted",
     context_window: int = 0,
@@ -143,51 +135,37 @@ async def running_agent(
     is_steered: bool = False,
     grace_s: float = SHUTDOWN_GRACE_S,
     scrubber: Scrubber | None = None,
+    admins: tuple[SessionKey, ...] = (),
+    tools: Tools | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
     clock = SystemClock()
     scrubber = scrubber or SecretScrubber()
-    models = choose_models(client, model=model, utility_model=model, context_window=context_window)
-    tools = ToolRegistry([*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)], scrubber, clock)
-    compactor = Compactor(client, models, store, scrubber, clock)
-    worker_id = f"test:{clock.code(8)}"
-    worker = Worker(
-        worker_id=worker_id,
-        bus=bus.lanes,
-        lanes=bus.operator,
-        pulse=partial(bus.heartbeat, worker_id),
-        store=store,
-        turns=TurnTaker(
-            models=models,
-            steps=Steps(client, tools, scrubber, clock),
-            compactor=compactor,
-            commands=CommandTable(store, compactor, bus.operator, scrubber),
-            identity=Identity(workspace, RuntimeFacts("0.0", ("telegram",), tools.overview), scrubber),
-            store=store,
-            scrubber=scrubber,
-            clock=clock,
-        ),
-        titler=Titler(client, models, store, scrubber, clock),
-        scrubber=scrubber,
-        clock=clock,
-        concurrency=concurrency,
-        is_steered=is_steered,
-        grace_s=grace_s,
+    settings = Settings(
+        data_dir=data_dir,
+        agent=Agent(model=model, utility_model=model, context_window=context_window or None, concurrency=concurrency),
+        queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
+        access=Access(admins=admins),
+        tools=tools or Tools(),
     )
-    process = AgentProcess(worker_id, worker, bus, store, models, clock)
-    if tweak is not None:
-        tweak(process)
-    beside = [
-        asyncio.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
-        asyncio.create_task(ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()),
-    ]
-    working = asyncio.create_task(worker.run(process.stopping))
-    try:
-        yield process
-    finally:
-        process.stopping.set()
-        await working
-        for task in beside:
-            task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+    worker_id = f"test:{clock.code(8)}"
+    async with assembled(
+        worker_id, settings, bus=bus, store=store, client=client, scrubber=scrubber, clock=clock, grace_s=grace_s
+    ) as worker:
+        process = AgentProcess(worker_id, worker, bus, store, clock)
+        if tweak is not None:
+            tweak(process)
+        beside = [
+            asyncio.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+            asyncio.create_task(ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()),
+        ]
+        working = asyncio.create_task(worker.run(process.stopping))
+        try:
+            yield process
+        finally:
+            process.stopping.set()
+            await working
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.registry import written_out
+from agent.tools.arguments import written_out
 from gateway.scrub import scrub
 from tests.property.scrub_corpus import leaks, positives
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.commands import Command, parse_command
+from agent.commands.parsing import Command, parse_command
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDel
 from agent.model.scripted import SIGNATURE, ScriptedClient, check_name
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
 
 
@@ -15,7 +16,7 @@ def asking(*said: str, purpose: UsagePurpose = UsagePurpose.TURN) -> ModelReques
     messages: list[PromptMessage] = []
     for text in said:
         messages += [PromptMessage(Role.USER, CleanText(text)), PromptMessage(Role.ASSISTANT, own_words("ok"))]
-    return ModelRequest("demo/scripted", purpose, own_words("s"), tuple(messages[:-1]))
+    return ModelRequest("demo/scripted", purpose, SessionKey("telegram", "1"), own_words("s"), tuple(messages[:-1]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus
+from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
@@ -19,6 +20,7 @@ __all__ = [
     "Clock",
     "DeadLetter",
     "DeliveryBus",
+    "ForeignDatabases",
     "IntakeBus",
     "LaneBus",
     "LaneDepth",
@@ -28,6 +30,7 @@ __all__ = [
     "PendingReply",
     "PlaceBus",
     "QueueFigures",
+    "Rows",
     "ScrubStream",
     "Scrubber",
     "Store",

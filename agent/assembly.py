@@ -1,0 +1,88 @@
+"""Puts the parts of an agent together, as the settings say: the same for the process and for its tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+from typing import Final
+
+from agent.commands.conversation import conversation_commands
+from agent.commands.table import CommandTable
+from agent.compactor import Compactor
+from agent.identity import Identity, RuntimeFacts
+from agent.model.client import ModelClient
+from agent.models import choose_models
+from agent.people import People
+from agent.steps import Steps
+from agent.titler import Titler
+from agent.tools.memory import memory_tools
+from agent.tools.todo import todo_tools
+from agent.tools.toolbox import open_toolbox
+from agent.turn import TurnTaker
+from agent.worker import Worker
+from gateway.bus.bus import RedisBus
+from gateway.config import QueueMode, Settings, utility_model
+from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.limits import SHUTDOWN_GRACE_S
+from gateway.store.foreign import Foreign
+
+WORKSPACE: Final = "workspace"
+"""The folder inside `data_dir` with the identity files of the operator."""
+
+
+@asynccontextmanager
+async def assembled(
+    worker_id: str,
+    settings: Settings,
+    *,
+    bus: RedisBus,
+    store: Store,
+    client: ModelClient,
+    scrubber: Scrubber,
+    clock: Clock,
+    grace_s: float = SHUTDOWN_GRACE_S,
+) -> AsyncIterator[Worker]:
+    """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
+    models = choose_models(
+        client,
+        model=settings.agent.model,
+        utility_model=utility_model(settings),
+        context_window=settings.agent.context_window or 0,
+    )
+    compactor = Compactor(client, models, store, scrubber, clock)
+    async with open_toolbox(
+        settings.tools,
+        data_dir=settings.data_dir,
+        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
+        databases=Foreign(settings.tools.database_urls),
+        scrubber=scrubber,
+        clock=clock,
+    ) as tools:
+        facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
+        turns = TurnTaker(
+            models=models,
+            steps=Steps(client, tools, scrubber, clock),
+            compactor=compactor,
+            commands=CommandTable(conversation_commands(store, compactor, bus.operator, scrubber)),
+            identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
+            people=People(bus.access, settings.access.admins),
+            store=store,
+            scrubber=scrubber,
+            clock=clock,
+        )
+        yield Worker(
+            worker_id=worker_id,
+            bus=bus.lanes,
+            lanes=bus.operator,
+            pulse=partial(bus.heartbeat, worker_id),
+            store=store,
+            turns=turns,
+            titler=Titler(client, models, store, scrubber, clock),
+            scrubber=scrubber,
+            clock=clock,
+            concurrency=settings.agent.concurrency,
+            is_steered=settings.queue.mode is QueueMode.STEER,
+            grace_s=grace_s,
+        )

@@ -1,0 +1,67 @@
+"""Commands about the conversation itself: /new, /title, /sessions, /compact, and those that find the lane idle."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agent.commands.table import Asked, CommandRow, Done
+from agent.compactor import Compactor
+from agent.sentences import status_text, stopped_sentence
+from agent.titling import shorten
+from gateway.contracts.entries import OpenSession, Session, SessionStatus, SetTitle
+from gateway.contracts.ports import LaneDepth, Scrubber, Store
+
+_SESSIONS_SHOWN: Final = 10
+
+
+def conversation_commands(
+    store: Store, compactor: Compactor, lanes: LaneDepth, scrubber: Scrubber
+) -> tuple[CommandRow, ...]:
+    """The rows, in the order of /help."""
+
+    async def new(_asked: Asked) -> Done:
+        return Done("A new conversation has begun.", (OpenSession(),))
+
+    async def stop(_asked: Asked) -> Done:
+        # The control lane stops turns; a /stop that comes this way finds its own lane idle.
+        return Done(stopped_sentence(was_running=False, dropped=0))
+
+    async def title(asked: Asked) -> Done:
+        if not asked.argument:
+            return Done(f"This conversation is called **{asked.session.title}**.")
+        wanted = scrubber.scrub(shorten(" ".join(asked.argument.split())))
+        return Done(f"This conversation is now called **{wanted}**.", (SetTitle(wanted),))
+
+    async def sessions(asked: Asked) -> Done:
+        found = await store.sessions(key=asked.session.key, limit=_SESSIONS_SHOWN)
+        return Done("Your conversations, newest first:\n\n" + "\n".join(map(_session_line, found)))
+
+    async def status(asked: Asked) -> Done:
+        waiting, _ = await lanes.lane_depth(asked.session.key)
+        # This very command is the turn that runs and the message that waits.
+        return Done(status_text(asked.session, waiting=max(waiting - 1, 0), is_running=False))
+
+    async def compact(asked: Asked) -> Done:
+        view = await store.view(asked.session.id)
+        focus = scrubber.scrub(asked.argument) if asked.argument else None
+        compacted = await compactor.compact(
+            asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
+        )
+        if compacted == tuple(view):
+            return Done("There is nothing to condense: a summary would be no shorter.")
+        return Done(f"Condensed {len(view) - len(compacted) + 1} messages.")
+
+    return (
+        CommandRow("new", "begin a new conversation", new),
+        CommandRow("stop", "stop what is running and drop what waits", stop),
+        CommandRow("title", "show or set the title: /title TEXT", title),
+        CommandRow("sessions", "your conversations", sessions),
+        CommandRow("status", "what is going on", status),
+        CommandRow("where", "where your messages are", status),
+        CommandRow("compact", "condense this conversation: /compact [focus]", compact),
+    )
+
+
+def _session_line(session: Session) -> str:
+    mark = " (current)" if session.status is SessionStatus.ACTIVE else ""
+    return f"{session.number}. {session.title}, {session.message_count} messages{mark}"

@@ -1,0 +1,68 @@
+"""The table of commands that are part of the conversation. /stop, /status and /where run in `agent.control`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from agent.commands.parsing import parse_command
+from agent.model.client import Permit
+from gateway.contracts.entries import Effect, GrantRole, Session
+from gateway.contracts.messages import InboundMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One command as its row gets it: what stands behind its name, where, by whom, under which fence."""
+
+    argument: str
+    message: InboundMessage
+    session: Session
+    role: GrantRole
+    fence: int
+    permit: Permit
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command says and what it changes; the change is committed together with the answer."""
+
+    text: str
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRow:
+    """One command. `about` is its line in /help; empty: it is not listed."""
+
+    name: str
+    about: str
+    run: Callable[[Asked], Awaitable[Done]]
+
+
+class CommandTable:
+    """Runs commands. Refuses two rows of one name."""
+
+    def __init__(self, rows: Iterable[CommandRow]) -> None:
+        listed = (
+            CommandRow("help", "what I understand", self._help),
+            *rows,
+            CommandRow("start", "", self._help),
+        )
+        self._rows = {row.name: row for row in listed}
+        if len(self._rows) != len(listed):
+            raise ValueError("two commands share a name")
+
+    async def run(
+        self, message: InboundMessage, session: Session, role: GrantRole, *, fence: int, permit: Permit
+    ) -> Done:
+        """Answer the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
+        command = parse_command(message.text)
+        if command is None or command.name not in self._rows:
+            name = command.name if command else message.text[:32]
+            return Done(f"I do not know /{name}. /help lists what I understand.")
+        return await self._rows[command.name].run(Asked(command.argument, message, session, role, fence, permit))
+
+    async def _help(self, _asked: Asked) -> Done:
+        lines = (f"- /{row.name}: {row.about}" for row in self._rows.values() if row.about)
+        return Done("Write to me as you would to a person. I also understand:\n\n" + "\n".join(lines))

@@ -1,0 +1,42 @@
+"""Who is asking, as the policy of the tools and the commands see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from agent.insisting import insist
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import InboundMessage
+from gateway.contracts.ports import AccessBus
+
+_RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
+
+
+class People:
+    """Looks up roles. An admin by configuration is one whatever the grants say; a user without a grant, whom
+    `access.default` let in, is a guest."""
+
+    def __init__(self, access: AccessBus, admins: Iterable[SessionKey]) -> None:
+        self._access = access
+        self._admins = frozenset(admins)
+
+    async def role_of(self, user: SessionKey) -> GrantRole:
+        """The role of one user (an owner key); a word that nobody knows is no role (fail closed)."""
+        if user in self._admins:
+            return GrantRole.ADMIN
+        word = await insist(lambda: self._access.role_of(user))
+        if word is None:
+            return GrantRole.GUEST
+        return GrantRole(word) if word in set(GrantRole) else GrantRole.BLOCKED
+
+    async def role_behind(self, messages: Sequence[InboundMessage]) -> GrantRole:
+        """The least of the roles of all who speak in `messages`: nobody borrows another's."""
+        roles = [await self.role_of(author) for author in dict.fromkeys(map(author_of, messages))]
+        return min(roles, key=_RANKS.index)
+
+
+def author_of(message: InboundMessage) -> SessionKey:
+    """The person who wrote it, also where the key names only a place."""
+    return SessionKey(message.key.channel, message.key.user or message.author_id)

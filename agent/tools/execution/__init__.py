@@ -1,0 +1,1 @@
+"""Commands and programs, run inside a sandbox or not at all."""

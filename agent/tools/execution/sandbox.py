@@ -1,0 +1,230 @@
+"""The sandbox: bubblewrap with no network, a read-only system, one writable workspace, and an end.
+
+Inside there is nothing of the operator's: no home, no data directory, no environment, no other process. Root is
+nobody there, and the kernel's namespaces end with the first process. Where bubblewrap is missing or the
+kernel lends no user namespaces, there is no sandbox and nothing is run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from agent.limits import (
+    SANDBOX_ADDRESS_BYTES,
+    SANDBOX_CPU_S,
+    SANDBOX_DESCRIPTORS_MAX,
+    SANDBOX_FILE_BYTES_MAX,
+    SANDBOX_MEMORY_BYTES,
+    SANDBOX_PROBE_S,
+    SANDBOX_PROCESSES_MAX,
+    SANDBOX_RUNS_MAX,
+    SANDBOX_THREADS_MAX,
+    SANDBOX_TMP_BYTES,
+    SANDBOX_WATCH_EVERY_S,
+)
+from agent.tools.execution.output import Output
+from agent.tools.execution.processes import footprint
+from agent.tools.files.walk import MOUNT
+
+_log = structlog.get_logger(__name__)
+
+PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+"""Where programs are looked for, inside and, for the list of languages, outside."""
+
+_LIMITS: Final = (
+    f"ulimit -c 0 -t {SANDBOX_CPU_S} -f {SANDBOX_FILE_BYTES_MAX // 1024} -v {SANDBOX_ADDRESS_BYTES // 1024}"
+    f' -n {SANDBOX_DESCRIPTORS_MAX} -u {SANDBOX_THREADS_MAX} || exit 126; exec "$@"'
+)
+"""Bash sets the limits inside and becomes the program; nothing of ours runs between fork and exec."""
+
+_SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_FILES: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/certs", "/etc/mime.types")
+_SEALED: Final = ("--remount-ro", "/proc", "--remount-ro", "/")
+"""Last of all. /proc too: where Trivet runs as root, the kernel takes the sandbox's user for root there."""
+
+_USER: Final = "1000"
+_DRAIN_S: Final = 5.0  # after a kill the pipe is closed at once
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `stopped` says why it was killed, "" if it ended by itself with `exit_code`."""
+
+    exit_code: int
+    output: str
+    stopped: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoSandbox:
+    """Why nothing can be run here, as a short clause."""
+
+    reason: str
+
+
+class Sandbox:
+    """Runs programs over a workspace. Made by `find_sandbox`, which has seen it work."""
+
+    def __init__(self, bwrap: str, arguments: Sequence[str]) -> None:
+        self._bwrap = bwrap
+        self._arguments = tuple(arguments)
+        self._slots = asyncio.Semaphore(SANDBOX_RUNS_MAX)
+
+    async def run(self, program: Sequence[str], *, workspace: Path, timeout_s: float, stdin: str = "") -> Outcome:
+        """Run a program in the workspace until it ends, takes too long or takes too much. Cancelling kills it.
+
+        When this returns or raises, every process of the run is dead and reaped.
+        """
+        async with self._slots:
+            process = await self._start(program, workspace)
+            output = Output()
+            talking = asyncio.ensure_future(_talk(process, stdin, output))
+            try:
+                stopped = await _until_end(process, talking, timeout_s)
+            finally:
+                await _kill(process, talking)
+            return Outcome(process.returncode or 0, output.text(), stopped)
+
+    async def _start(self, program: Sequence[str], workspace: Path) -> asyncio.subprocess.Process:
+        """bubblewrap reads its arguments from a pipe: inside, its command line can be read."""
+        arguments = (*self._arguments, "--bind", str(workspace), MOUNT, "--chdir", MOUNT, *_SEALED)
+        reader, writer = os.pipe()
+        try:
+            with os.fdopen(writer, "wb") as pipe:  # far less than a pipe holds
+                pipe.write(b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
+            return await asyncio.create_subprocess_exec(
+                *(self._bwrap, "--args", str(reader), "--", "/bin/bash", "-c", _LIMITS, "bash", *program),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                pass_fds=(reader,),
+                start_new_session=True,
+                env={},
+            )
+        finally:
+            os.close(reader)
+
+
+async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
+    """A sandbox that has been seen to work, or why there is none. `hidden` must not be seen from inside."""
+    path = shutil.which("bwrap")
+    if path is None:
+        return NoSandbox("bubblewrap is not installed")
+    for options in (("--disable-userns",), ()):  # older bubblewraps do not know it
+        sandbox = Sandbox(path, (*_arguments(hidden), *options))
+        complaint = await _complaint(sandbox)
+        if complaint is None:
+            return sandbox
+        _log.info("sandbox.refused", options=options, complaint=complaint)
+    return NoSandbox("bubblewrap does not work here (are user namespaces allowed?)")
+
+
+async def _complaint(sandbox: Sandbox) -> str | None:
+    """None if a program runs inside and finds what it needs."""
+    with tempfile.TemporaryDirectory(prefix="trivet-probe-") as folder:
+        try:
+            ran = await sandbox.run(["bash", "-c", "echo works"], workspace=Path(folder), timeout_s=SANDBOX_PROBE_S)
+        except OSError as error:
+            return type(error).__name__
+    return None if ran.output == "works\n" else ran.output[-300:] or ran.stopped
+
+
+def _arguments(hidden: Sequence[Path]) -> list[str]:
+    """All of bubblewrap's arguments but the workspace."""
+    arguments = ["--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
+    arguments += ["--uid", _USER, "--gid", _USER, "--hostname", "sandbox", "--cap-drop", "ALL"]
+    arguments += ["--ro-bind", "/usr", "/usr"]
+    for name in _SYSTEM:
+        place = Path(name)
+        if place.is_symlink():
+            arguments += ["--symlink", str(place.readlink()), name]
+        elif place.is_dir():
+            arguments += ["--ro-bind", name, name]
+    for name in _FILES:
+        arguments += ["--ro-bind-try", name, name]
+    arguments += ["--proc", "/proc", "--dev", "/dev", "--size", str(SANDBOX_TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
+    for place in hidden:
+        if place.resolve().is_relative_to("/usr"):
+            arguments += ["--tmpfs", str(place.resolve())]
+    for name, value in _environment().items():
+        arguments += ["--setenv", name, value]
+    return arguments
+
+
+def _environment() -> Mapping[str, str]:
+    return {"PATH": PATH, "HOME": MOUNT, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb"}
+
+
+async def _talk(process: asyncio.subprocess.Process, stdin: str, output: Output) -> None:
+    """Feed and hear the program until it closes its output; what is too long is forgotten on the way."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    feeding = asyncio.ensure_future(_feed(process.stdin, stdin.encode(errors="replace")))
+    try:
+        while chunk := await process.stdout.read(65_536):
+            output.add(chunk)
+    finally:
+        feeding.cancel()
+        await asyncio.wait([feeding])
+
+
+async def _feed(pipe: asyncio.StreamWriter, content: bytes) -> None:
+    with contextlib.suppress(ConnectionError, OSError):
+        pipe.write(content)
+        await pipe.drain()
+        pipe.close()
+
+
+async def _until_end(process: asyncio.subprocess.Process, talking: asyncio.Future[None], timeout_s: float) -> str:
+    """Wait for the end; returns why the run has to be stopped, "" if it ended by itself."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not talking.done() or process.returncode is None:
+                await asyncio.wait([talking], timeout=SANDBOX_WATCH_EVERY_S)
+                if talking.done():  # at the end, as a rule; a program may also close its output and go on
+                    await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=SANDBOX_WATCH_EVERY_S)
+                taken = footprint(process.pid)
+                if taken.processes > SANDBOX_PROCESSES_MAX:
+                    return f"it started more than {SANDBOX_PROCESSES_MAX} processes"
+                if taken.memory_bytes > SANDBOX_MEMORY_BYTES:
+                    return f"it took more than {SANDBOX_MEMORY_BYTES // 1024**2} MB of memory"
+    except TimeoutError:
+        return f"it did not finish within {timeout_s:g} s"
+    return ""
+
+
+async def _kill(process: asyncio.subprocess.Process, talking: asyncio.Future[None]) -> None:
+    """Kill bubblewrap's group. Its child dies with it, and with that the namespace and everything in it: the
+    pipe's end is the proof. Nothing interrupts this, not even another cancellation."""
+
+    async def end() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+        await asyncio.wait([talking], timeout=_DRAIN_S)
+        if not talking.done():
+            _log.error("sandbox.survivor", pid=process.pid)
+            talking.cancel()
+
+    if process.returncode is not None and talking.done():
+        return
+    ending = asyncio.ensure_future(end())
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            if ending.cancelled():
+                raise
+    if (task := asyncio.current_task()) is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -1,0 +1,137 @@
+"""Unified diffs as models write them: read leniently, applied exactly. Pure.
+
+The counts in a hunk's header are often wrong, so the body alone is believed; its lines must be found in the
+file as they are, nearest to where the header says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.contracts.errors import ToolError
+
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
+_NOWHERE: Final = "/dev/null"
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Lines to find and lines to put there, with their line ends; `start` is the line the header names."""
+
+    start: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePatch:
+    """The hunks of one file; None stands for no file before (a new one) or after (a deleted one)."""
+
+    source: str | None
+    target: str | None
+    hunks: tuple[Hunk, ...]
+
+    @property
+    def added(self) -> str:
+        """All that the patch would bring in."""
+        return "".join("".join(hunk.new) for hunk in self.hunks)
+
+
+def parse_patch(text: str) -> tuple[FilePatch, ...]:
+    """The files of a unified diff. Raises `ToolError` for text that holds none."""
+    patches = tuple(_files(_lines(text)))
+    if not patches:
+        raise ToolError("this is no unified diff: it needs lines with ---, +++ and @@ -1,2 +1,3 @@")
+    return patches
+
+
+def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
+    """The text with every hunk applied. Raises `ToolError` if one does not fit; then nothing is changed."""
+    lines = _lines(text)
+    shift = 0
+    for number, hunk in enumerate(hunks, 1):
+        wanted = max(hunk.start - 1, 0) + shift
+        at = _find(lines, hunk.old, wanted, is_insertion_after=hunk.start + shift)
+        if at is None:
+            raise ToolError(f"{path}: hunk {number} (line {hunk.start}) does not fit the file: read it again")
+        lines[at : at + len(hunk.old)] = hunk.new
+        shift += len(hunk.new) - len(hunk.old)
+    return "".join(lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends. `splitlines` would also cut at form feeds and their like."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    last = lines.pop().removesuffix("\n")
+    return [*lines, last] if last else lines
+
+
+def _find(lines: list[str], old: tuple[str, ...], wanted: int, *, is_insertion_after: int) -> int | None:
+    if not old:
+        return min(is_insertion_after, len(lines))
+    last = len(lines) - len(old)
+    places = sorted(range(last + 1), key=lambda at: abs(at - wanted))
+    return next((at for at in places if tuple(lines[at : at + len(old)]) == old), None)
+
+
+def _files(lines: list[str]) -> Iterator[FilePatch]:
+    at = 0
+    while at < len(lines):
+        if not (lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")):
+            at += 1
+            continue
+        source, target = _names(lines[at], lines[at + 1])
+        hunks, at = _hunks(lines, at + 2)
+        if hunks:
+            yield FilePatch(source, target, hunks)
+
+
+def _names(minus: str, plus: str) -> tuple[str | None, str | None]:
+    """The two paths, without a time stamp behind a tab and without git's a/ and b/."""
+    source, target = (line[4:].rstrip("\n").partition("\t")[0].strip() for line in (minus, plus))
+    has_source = source.startswith("a/") or source == _NOWHERE
+    has_target = target.startswith("b/") or target == _NOWHERE
+    if has_source and has_target:
+        source, target = source.removeprefix("a/"), target.removeprefix("b/")
+    return (None if source == _NOWHERE else source), (None if target == _NOWHERE else target)
+
+
+def _hunks(lines: list[str], at: int) -> tuple[tuple[Hunk, ...], int]:
+    hunks: list[Hunk] = []
+    while at < len(lines) and (header := _HUNK.match(lines[at])):
+        end = at + 1
+        while end < len(lines) and _belongs(lines, end):
+            end += 1
+        body = lines[at + 1 : end]
+        while body and body[-1] == "\n":  # empty lines between the hunk and what comes after it
+            body.pop()
+        hunks.append(_hunk(int(header[1]), body))
+        at = end
+    return tuple(hunks), at
+
+
+def _belongs(lines: list[str], at: int) -> bool:
+    """A line of a hunk: not the next hunk, not the header of the next file."""
+    line = lines[at]
+    if line.startswith("--- ") and at + 2 < len(lines) and lines[at + 1].startswith("+++ "):
+        return not _HUNK.match(lines[at + 2])
+    return line[0] in " +-\\" or line == "\n"
+
+
+def _hunk(start: int, body: list[str]) -> Hunk:
+    """One hunk's two sides. Editors and models strip the blank that stands for an empty line."""
+    sides: dict[str, list[str]] = {"-": [], "+": []}
+    marks = ""
+    for line in body:
+        mark, rest = (" ", line) if line == "\n" else (line[0], line[1:])
+        if mark == "\\":
+            for side in marks:
+                sides[side][-1] = sides[side][-1].removesuffix("\n")
+            continue
+        marks = "-+" if mark == " " else mark
+        for side in marks:
+            sides[side].append(rest if rest.endswith("\n") else rest + "\n")
+    return Hunk(start, tuple(sides["-"]), tuple(sides["+"]))

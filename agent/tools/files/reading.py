@@ -1,0 +1,178 @@
+"""The file tools that change nothing: file_read, file_list, file_tree, file_info, file_search."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from agent.limits import (
+    FILE_PATH_CHARS_MAX,
+    LISTED_FILES_MAX,
+    SEARCH_BYTES_MAX,
+    SEARCH_HITS_MAX,
+    SEARCH_LINE_CHARS_MAX,
+)
+from agent.model.client import ToolSpec
+from agent.tools.files.content import path_locks, text_of
+from agent.tools.files.workspace import Listed, Workspace, Workspaces
+from agent.tools.permissions import Risk
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import ToolError
+
+PATH: Final = {"type": "string", "maxLength": FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
+_FOLDER: Final = {**PATH, "description": "A folder relative to the workspace; empty for all of it."}
+
+_READ: Final = ToolSpec(
+    "file_read",
+    "Read a text file of the workspace, with line numbers; all of it or some lines.",
+    {
+        "type": "object",
+        "properties": {
+            "path": PATH,
+            "first_line": {"type": "integer", "minimum": 1},
+            "lines": {"type": "integer", "minimum": 1},
+        },
+        "required": ["path"],
+    },
+)
+_LIST: Final = ToolSpec("file_list", "List one folder.", {"type": "object", "properties": {"path": _FOLDER}})
+_TREE: Final = ToolSpec(
+    "file_tree",
+    "Show everything below a folder as a tree.",
+    {"type": "object", "properties": {"path": _FOLDER, "depth": {"type": "integer", "minimum": 1, "maximum": 20}}},
+)
+_INFO: Final = ToolSpec(
+    "file_info", "Kind, size and time of a file or folder.", {"type": "object", "properties": {"path": PATH}}
+)
+_SEARCH: Final = ToolSpec(
+    "file_search",
+    "Find files by name (`glob`, where * also crosses folders), lines by a text they contain, or both.",
+    {
+        "type": "object",
+        "properties": {
+            "path": _FOLDER,
+            "glob": {"type": "string", "minLength": 1, "maxLength": 200},
+            "text": {"type": "string", "minLength": 1, "maxLength": 500},
+            "ignore_case": {"type": "boolean"},
+        },
+    },
+)
+
+
+def reading_tools(workspaces: Workspaces) -> tuple[Tool, ...]:
+    """The five tools, each on the workspace of whoever asks."""
+
+    def tool(spec: ToolSpec, work: Callable[[Workspace, Mapping[str, Any]], str]) -> Tool:
+        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+            return await asyncio.to_thread(work, workspaces.of(context.key), arguments)
+
+        return Tool(spec, "files", Risk.READ, run, locks=path_locks("path"))
+
+    return (
+        tool(_READ, _read),
+        tool(_LIST, _list),
+        tool(_TREE, _tree),
+        tool(_INFO, _info),
+        tool(_SEARCH, _search),
+    )
+
+
+def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    path = arguments["path"]
+    lines = text_of(path, workspace.read(path)).split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    first = arguments.get("first_line", 1)
+    if first > max(len(lines), 1):
+        raise ToolError(f"{path} has {len(lines)} lines")
+    shown = lines[first - 1 :][: arguments.get("lines", len(lines))]
+    numbered = "\n".join(f"{number:>6}  {line}" for number, line in enumerate(shown, first))
+    return numbered or f"{path} is empty"
+
+
+def _list(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    entries = workspace.entries(arguments.get("path", ""))
+    shown = [_row(entry) for entry in entries]
+    if len(entries) == LISTED_FILES_MAX:
+        shown.append(f"… only the first {LISTED_FILES_MAX}")
+    return "\n".join(shown) or "The folder is empty."
+
+
+def _tree(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    root = arguments.get("path", "")
+    above = len([part for part in workspace.resolved(root).split("/") if part])
+    depth = arguments.get("depth", 20)
+    shown: list[str] = []
+    for entry in workspace.walk(root):
+        level = entry.path.count("/") - above
+        if level >= depth:
+            continue
+        if len(shown) == LISTED_FILES_MAX:
+            shown.append(f"… only the first {LISTED_FILES_MAX}")
+            break
+        shown.append("  " * level + entry.path.rpartition("/")[2] + ("/" if entry.is_folder else ""))
+    return "\n".join(shown) or "The folder is empty."
+
+
+def _info(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    return _row(workspace.look(arguments.get("path", "")))
+
+
+def _row(entry: Listed) -> str:
+    kind = "folder" if entry.is_folder else "link" if entry.is_link else f"{entry.size_bytes} bytes"
+    changed = datetime.fromtimestamp(entry.changed_at_s, UTC)
+    return f"{entry.path or '.'}{'/' if entry.is_folder else ''}  {kind}  {changed:%Y-%m-%d %H:%M} UTC"
+
+
+def _search(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    if "glob" not in arguments and "text" not in arguments:
+        raise ToolError("say what to search for: `glob`, `text`, or both")
+    hits: list[str] = []
+    for hit in _hits(workspace, arguments):
+        if len(hits) == SEARCH_HITS_MAX:
+            hits.append(f"… more than {SEARCH_HITS_MAX} hits: search for something more special")
+            break
+        hits.append(hit)
+    return "\n".join(hits) or "Nothing matches."
+
+
+def _hits(workspace: Workspace, arguments: Mapping[str, Any]) -> Iterator[str]:
+    ignores_case = arguments.get("ignore_case", False)
+    text = arguments.get("text", "")
+    wanted = text.casefold() if ignores_case else text
+    left = SEARCH_BYTES_MAX
+    for entry in workspace.walk(arguments.get("path", "")):
+        if not _is_named(entry.path, arguments.get("glob"), ignores_case=ignores_case):
+            continue
+        if not text:
+            yield entry.path + ("/" if entry.is_folder else "")
+            continue
+        if entry.is_folder or entry.is_link:
+            continue
+        left -= entry.size_bytes
+        if left < 0:
+            yield "… the rest was not searched: too many bytes"
+            return
+        for number, line in _lines(workspace, entry.path):
+            if wanted in (line.casefold() if ignores_case else line):
+                yield f"{entry.path}:{number}: {line.strip()[:SEARCH_LINE_CHARS_MAX]}"
+
+
+def _is_named(path: str, glob: str | None, *, ignores_case: bool) -> bool:
+    if glob is None:
+        return True
+    if ignores_case:
+        path, glob = path.casefold(), glob.casefold()
+    return fnmatchcase(path, glob) or fnmatchcase(path.rpartition("/")[2], glob.removeprefix("**/"))
+
+
+def _lines(workspace: Workspace, path: str) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a text file; nothing for one that is too long, no text, or gone by now."""
+    try:
+        content = text_of(path, workspace.read(path))
+    except ToolError:
+        return
+    yield from enumerate(content.split("\n"), 1)

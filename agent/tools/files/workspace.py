@@ -1,0 +1,270 @@
+"""The folder of one conversation, and what can be done in it. Everything here blocks: call it in a thread."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+from weakref import WeakValueDictionary
+
+from agent.limits import FILE_BYTES_MAX, LISTED_FILES_MAX, PATH_PARTS_MAX, WALKED_FILES_MAX
+from agent.tools.files.walk import FOLDER_FLAGS, NotThere, Spot, in_plain_words, spot
+from gateway.contracts.errors import ToolError
+from gateway.contracts.ids import SessionKey
+
+TEMPORARY: Final = ".trivet-unfinished-"
+"""How a file begins its life; a crash may leave one behind, which no listing shows."""
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9]+")
+_READABLE_CHARS: Final = 60
+_DIGEST_CHARS: Final = 20
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One file or folder. `path` is relative to the workspace; times are Unix seconds."""
+
+    path: str
+    is_folder: bool
+    is_link: bool
+    size_bytes: int
+    changed_at_s: float
+
+
+class Workspaces:
+    """A folder for each session key, below one root that is the owner's alone."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._open: WeakValueDictionary[SessionKey, Workspace] = WeakValueDictionary()
+
+    def of(self, key: SessionKey) -> Workspace:
+        """The workspace of `key`, made if it is new. Two tools of one process get the same one."""
+        known = self._open.get(key)
+        if known is None:
+            known = self._open[key] = Workspace(self._root / folder_name(key))
+        return known
+
+
+def folder_name(key: SessionKey) -> str:
+    """A name that people can read and that no two keys share, on a disk that knows no capitals, too."""
+    text = str(key)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{_UNSAFE.sub('-', text)[:_READABLE_CHARS].strip('-').lower()}-{digest}"
+
+
+class Workspace:
+    """One conversation's files in `files/`, and beside them, out of every tool's reach, its journal."""
+
+    def __init__(self, home: Path) -> None:
+        self.files = home / "files"
+        self.journal = home / "journal"
+        self.lock = threading.RLock()
+        """Held by whoever changes files: one change at a time, each with its line in the journal."""
+        for folder in (home, self.files, self.journal):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def read(self, path: str) -> bytes:
+        """The content of a plain file of at most FILE_BYTES_MAX. Raises `ToolError`."""
+        with self._spot(path) as at:
+            return _read(at)
+
+    def read_if_there(self, path: str) -> bytes | None:
+        """`read`, None for a file that does not exist."""
+        try:
+            return self.read(path)
+        except NotThere:
+            return None
+
+    def write(self, path: str, content: bytes) -> None:
+        """Put a file in place, whole or not at all; missing folders are made. Raises `ToolError`."""
+        if len(content) > FILE_BYTES_MAX:
+            raise ToolError(f"{path}: a file may have at most {FILE_BYTES_MAX} bytes")
+        with self._spot(path, makes_folders=True) as at:
+            _write(at, content)
+
+    def delete(self, path: str) -> None:
+        """Delete a file, a symbolic link (not what it points to) or an empty folder. Raises `ToolError`."""
+        with self._spot(path, follows_last=False) as at:
+            if at.is_workspace:
+                raise ToolError("the workspace itself cannot be deleted")
+            if _is_folder(at):
+                os.rmdir(at.name, dir_fd=at.folder)
+            else:
+                os.unlink(at.name, dir_fd=at.folder)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, unless it is there. Raises `ToolError`."""
+        with self._spot(path, makes_folders=True, follows_last=False) as at:
+            if not _is_folder(at):
+                os.mkdir(at.name, 0o755, dir_fd=at.folder)
+
+    def delete_folder(self, path: str) -> None:
+        """Delete a folder, unless it is gone or something is in it. Raises `ToolError`."""
+        with suppress(NotThere):
+            if self.look(path).is_folder and not self.entries(path):
+                self.delete(path)
+
+    def missing_folders(self, path: str) -> tuple[str, ...]:
+        """The folders above `path` that a write would make, outermost first. Raises `ToolError`."""
+        missing = []
+        for at, letter in enumerate(path):
+            if letter == "/" and path[:at].strip("./"):
+                try:
+                    self.resolved(f"{path[:at]}/what is in it")
+                except NotThere:
+                    missing.append(path[:at])
+        return tuple(missing)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder to a name that is free; missing folders are made. Raises `ToolError`."""
+        with (
+            self._spot(source, follows_last=False) as at,
+            self._spot(target, makes_folders=True, follows_last=False) as to,
+        ):
+            if at.is_workspace or to.is_workspace:
+                raise ToolError("the workspace itself cannot be moved")
+            if _look(at) is None:
+                raise ToolError(f"{at.path} does not exist")
+            if _look(to) is not None:
+                raise ToolError(f"{to.path} exists already: delete it first, or choose another name")
+            if to.path.startswith(f"{at.path}/"):
+                raise ToolError("a folder cannot be moved into itself")
+            os.rename(at.name, to.name, src_dir_fd=at.folder, dst_dir_fd=to.folder)
+
+    def resolved(self, path: str) -> str:
+        """The path without dots and symbolic links. Raises `ToolError` if it leads nowhere or outside."""
+        with self._spot(path) as at:
+            return at.path
+
+    def look(self, path: str) -> Listed:
+        """What stands under `path`, a symbolic link as itself. Raises `ToolError` if nothing does."""
+        with self._spot(path, follows_last=False) as at:
+            found = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+            return _listed(at.path, found)
+
+    def entries(self, path: str) -> list[Listed]:
+        """A folder's files and folders by name, at most LISTED_FILES_MAX of them. Raises `ToolError`."""
+        with self._spot(path) as at, _opened(at.name, at.folder) as folder:
+            return list(islice(_in_folder(folder, at.path), LISTED_FILES_MAX))
+
+    def walk(self, path: str) -> Iterator[Listed]:
+        """Everything below a folder, folders before what is in them, by name; symbolic links are listed, not
+        followed; at most WALKED_FILES_MAX. Raises `ToolError`."""
+        with self._spot(path) as at, _opened(at.name, at.folder) as folder:
+            yield from islice(_below(folder, at.path), WALKED_FILES_MAX)
+
+    @contextmanager
+    def _spot(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Iterator[Spot]:
+        """Every complaint of the system leaves in plain words."""
+        try:
+            workspace = os.open(self.files, FOLDER_FLAGS)
+            try:
+                with spot(workspace, path, makes_folders=makes_folders, follows_last=follows_last) as found:
+                    yield found
+            finally:
+                os.close(workspace)
+        except OSError as error:
+            raise in_plain_words(error, path or "the workspace") from error
+        except UnicodeEncodeError as error:
+            raise ToolError("a path has no half characters") from error
+
+
+@contextmanager
+def _opened(name: str, parent: int) -> Iterator[int]:
+    folder = os.open(name, FOLDER_FLAGS, dir_fd=parent)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _in_folder(folder: int, path: str) -> Iterator[Listed]:
+    """What stands in an open folder, by name. What goes away meanwhile is left out."""
+    for name in sorted(os.listdir(folder)):
+        with suppress(FileNotFoundError):
+            if not name.startswith(TEMPORARY):
+                state = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                yield _listed(f"{path}/{name}".lstrip("/"), state)
+
+
+def _below(folder: int, path: str, depth: int = 0) -> Iterator[Listed]:
+    """What stands in an open folder and in those below it, each folder followed by what is in it."""
+    for entry in _in_folder(folder, path):
+        yield entry
+        if entry.is_folder and depth < PATH_PARTS_MAX:
+            with suppress(OSError), _opened(entry.path.rpartition("/")[2], folder) as deeper:
+                yield from _below(deeper, entry.path, depth + 1)
+
+
+def _look(at: Spot) -> os.stat_result | None:
+    try:
+        return os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _is_folder(at: Spot) -> bool:
+    state = _look(at)
+    return state is not None and stat.S_ISDIR(state.st_mode)
+
+
+def _read(at: Spot) -> bytes:
+    """What is checked is what is read: the open file, not its name. A pipe would hang, a device never end, and
+    a second hard link may be a door to somewhere else."""
+    descriptor = os.open(at.name, _READ_FILE, dir_fd=at.folder)
+    try:
+        _refuse_odd(at.path, os.fstat(descriptor))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > FILE_BYTES_MAX:
+        raise ToolError(f"{at.path} has more than {FILE_BYTES_MAX} bytes: too long for the file tools")
+    return content
+
+
+def _refuse_odd(path: str, state: os.stat_result) -> None:
+    if stat.S_ISDIR(state.st_mode):
+        raise ToolError(f"{path} is a folder")
+    if not stat.S_ISREG(state.st_mode):
+        raise ToolError(f"{path} is no plain file")
+    if state.st_nlink > 1:
+        raise ToolError(f"{path} has several names (hard links): copy it first")
+
+
+def _write(at: Spot, content: bytes) -> None:
+    before = _look(at)
+    if at.is_workspace:
+        raise ToolError("the workspace is a folder")
+    if before is not None:
+        _refuse_odd(at.path, before)
+    unfinished = TEMPORARY + secrets.token_hex(8)
+    descriptor = os.open(unfinished, _NEW_FILE, 0o644, dir_fd=at.folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if before is not None:
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        os.rename(unfinished, at.name, src_dir_fd=at.folder, dst_dir_fd=at.folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished, dir_fd=at.folder)
+        raise
+
+
+def _listed(path: str, state: os.stat_result) -> Listed:
+    return Listed(path, stat.S_ISDIR(state.st_mode), stat.S_ISLNK(state.st_mode), state.st_size, state.st_mtime)

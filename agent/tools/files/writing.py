@@ -1,0 +1,190 @@
+"""The file tools that change something: file_write, file_edit, file_patch, file_delete, file_rename, and the two
+that go back and forth in the journal: file_undo, file_redo."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from agent.limits import FILE_BYTES_MAX
+from agent.model.client import ToolSpec
+from agent.tools.files.changes import Change, FolderMade, Moved, Step, Written
+from agent.tools.files.content import path_locks, refuse_placeholder, text_of
+from agent.tools.files.journal import Journal
+from agent.tools.files.patching import FilePatch, apply_hunks, parse_patch
+from agent.tools.files.reading import PATH
+from agent.tools.files.workspace import Workspace, Workspaces
+from agent.tools.permissions import Risk
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import ToolError
+
+_WRITE: Final = ToolSpec(
+    "file_write",
+    "Write a whole text file, a new one or over an old one; missing folders are made.",
+    {
+        "type": "object",
+        "properties": {"path": PATH, "content": {"type": "string", "maxLength": FILE_BYTES_MAX}},
+        "required": ["path", "content"],
+    },
+)
+_EDIT: Final = ToolSpec(
+    "file_edit",
+    "Replace a piece of a text file. `old` must stand in the file exactly once, unless `all` is true.",
+    {
+        "type": "object",
+        "properties": {
+            "path": PATH,
+            "old": {"type": "string", "minLength": 1},
+            "new": {"type": "string"},
+            "all": {"type": "boolean"},
+        },
+        "required": ["path", "old", "new"],
+    },
+)
+_PATCH: Final = ToolSpec(
+    "file_patch",
+    "Apply a unified diff to one or more files: all of it or nothing. /dev/null makes or deletes a file.",
+    {"type": "object", "properties": {"patch": {"type": "string", "minLength": 1}}, "required": ["patch"]},
+)
+_DELETE: Final = ToolSpec(
+    "file_delete",
+    "Delete a file or an empty folder.",
+    {"type": "object", "properties": {"path": PATH}, "required": ["path"]},
+)
+_RENAME: Final = ToolSpec(
+    "file_rename",
+    "Move or rename a file or folder to a name that is free.",
+    {"type": "object", "properties": {"path": PATH, "to": PATH}, "required": ["path", "to"]},
+)
+_UNDO: Final = ToolSpec(
+    "file_undo", "Take back the newest change made by a file tool.", {"type": "object", "properties": {}}
+)
+_REDO: Final = ToolSpec(
+    "file_redo", "Make the change again that file_undo took back.", {"type": "object", "properties": {}}
+)
+
+_Work = Callable[[Workspace, Mapping[str, Any]], str]
+_Locks = Callable[[Mapping[str, Any]], tuple[str, ...]]
+
+
+def writing_tools(workspaces: Workspaces) -> tuple[Tool, ...]:
+    """The seven tools, each on the workspace of whoever asks."""
+
+    def tool(spec: ToolSpec, work: _Work, locks: _Locks) -> Tool:
+        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+            return await asyncio.to_thread(work, workspaces.of(context.key), arguments)
+
+        return Tool(spec, "files", Risk.WRITE, run, locks=locks)
+
+    return (
+        tool(_WRITE, _write, path_locks("path")),
+        tool(_EDIT, _edit, path_locks("path")),
+        tool(_PATCH, _patch, _patched_paths),
+        tool(_DELETE, _delete, path_locks("path")),
+        tool(_RENAME, _rename, path_locks("path", "to")),
+        tool(_UNDO, _undo, _the_journal),
+        tool(_REDO, _redo, _the_journal),
+    )
+
+
+def _the_journal(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("the journal",)
+
+
+def _patched_paths(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    try:
+        patches = parse_patch(arguments["patch"])
+    except ToolError:
+        return ()  # the call itself will say so
+    names = [name for patch in patches for name in (patch.source, patch.target) if name]
+    return tuple(lock for name in names for lock in path_locks("path")({"path": name}))
+
+
+def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    content = arguments["content"]
+    refuse_placeholder(content)
+    return _put(workspace, "file_write", arguments["path"], _encoded(content))
+
+
+def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    path, old, new = arguments["path"], arguments["old"], arguments["new"]
+    refuse_placeholder(new)
+    with workspace.lock:
+        text = text_of(path, workspace.read(path))
+        if old not in text and "\r\n" in text:
+            old, new = (part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (old, new))
+        count = text.count(old)
+        if count == 0:
+            raise ToolError(f"`old` does not stand in {path}: read it again and copy the piece exactly")
+        if count > 1 and not arguments.get("all", False):
+            raise ToolError(f"`old` stands in {path} {count} times: give more lines around it, or set `all`")
+        return _put(workspace, "file_edit", path, _encoded(text.replace(old, new)))
+
+
+def _patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    patches = parse_patch(arguments["patch"])
+    for patch in patches:
+        refuse_placeholder(patch.added)
+    with workspace.lock:
+        changes = tuple(change for patch in patches for change in _patch_changes(workspace, patch))
+        names = ", ".join(dict.fromkeys(name for patch in patches if (name := patch.target or patch.source)))
+        Journal(workspace).make(Step(f"file_patch {names}", changes))
+    return f"Patched {names}."
+
+
+def _patch_changes(workspace: Workspace, patch: FilePatch) -> tuple[Change, ...]:
+    before = workspace.read(patch.source) if patch.source else None
+    name = patch.source or patch.target or ""
+    after = _encoded(apply_hunks(name, text_of(name, before or b""), patch.hunks))
+    if patch.target is None:
+        if after:
+            raise ToolError(f"{name}: the patch deletes the file, but does not remove all of its lines")
+        return (Written(name, before, None),)
+    if patch.source is None or patch.source == patch.target:
+        return (Written(patch.target, before, after),)
+    return Moved(patch.source, patch.target), Written(patch.target, before, after)
+
+
+def _delete(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    path = arguments["path"]
+    with workspace.lock:
+        found = workspace.look(path)
+        if found.is_link:
+            workspace.delete(path)
+            return f"Deleted the link {path}; it cannot be taken back."
+        if found.is_folder and workspace.entries(path):
+            raise ToolError(f"{path} is a folder that is not empty")
+        change = FolderMade(path, is_made=False) if found.is_folder else Written(path, workspace.read(path), None)
+        Journal(workspace).make(Step(f"file_delete {path}", (change,)))
+    return f"Deleted {path}."
+
+
+def _rename(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+    source, target = arguments["path"], arguments["to"]
+    with workspace.lock:
+        Journal(workspace).make(Step(f"file_rename {source} to {target}", (Moved(source, target),)))
+    return f"Renamed {source} to {target}."
+
+
+def _undo(workspace: Workspace, _arguments: Mapping[str, Any]) -> str:
+    return f"Took back: {Journal(workspace).undo().title}"
+
+
+def _redo(workspace: Workspace, _arguments: Mapping[str, Any]) -> str:
+    return f"Made again: {Journal(workspace).redo().title}"
+
+
+def _put(workspace: Workspace, tool: str, path: str, content: bytes) -> str:
+    """Write a file through the journal."""
+    with workspace.lock:
+        before = workspace.read_if_there(path)
+        Journal(workspace).make(Step(f"{tool} {path}", (Written(path, before, content),)))
+    return f"{'Wrote' if before is None else 'Changed'} {path} ({len(content)} bytes)."
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ToolError("the text has half characters (lone surrogates)") from error

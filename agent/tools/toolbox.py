@@ -1,0 +1,105 @@
+"""Everything the model may use, put together as the settings say: the composition of all tool families."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from agent.tools.approvals import Approvals
+from agent.tools.database import database_tools
+from agent.tools.execution.commands import execution_tools
+from agent.tools.execution.sandbox import find_sandbox
+from agent.tools.files.reading import reading_tools
+from agent.tools.files.workspace import Workspaces
+from agent.tools.files.writing import writing_tools
+from agent.tools.mcp.server import McpServer
+from agent.tools.mcp.tools import McpTools
+from agent.tools.permissions import Permission, Place, Policy, PolicyLine
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import Tool
+from agent.tools.web.search import Brave, SearchEngine, Searxng, Tavily
+from agent.tools.web.session import WebSession
+from agent.tools.web.tools import web_tools
+from gateway.config.tools import McpSetting, PolicySetting, Tools, Web
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber
+
+WORKSPACES: Final = "workspaces"
+
+
+@asynccontextmanager
+async def open_toolbox(
+    settings: Tools,
+    *,
+    data_dir: Path,
+    own: Sequence[Tool],
+    databases: ForeignDatabases,
+    scrubber: Scrubber,
+    clock: Clock,
+    approvals: Approvals | None = None,
+) -> AsyncIterator[ToolRegistry]:
+    """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
+    lasts. MCP servers join when they are up. Raises `ConfigError`."""
+    workspaces = Workspaces(data_dir / WORKSPACES)
+    async with AsyncExitStack() as stack:
+        web = await stack.enter_async_context(WebSession())
+        engine = _engine(settings.web)
+        if engine is not None:
+            stack.push_async_callback(engine.close)
+        offered = [
+            execution_tools(await find_sandbox(hidden=[data_dir, Path.home()]), workspaces),
+            web_tools(web, engine),
+            database_tools(databases),
+        ]
+        registry = ToolRegistry(
+            [
+                *own,
+                *reading_tools(workspaces),
+                *writing_tools(workspaces),
+                *(tool for tools, _ in offered for tool in tools),
+            ],
+            scrubber,
+            clock,
+            policy=Policy(tuple(map(_policy_line, settings.policy_lines))),
+            approvals=approvals,
+            absent=[tool for _, absent in offered for tool in absent],
+        )
+        servers = McpTools(tuple(map(_server, settings.mcp_servers)), scrubber, clock)
+        keeping = asyncio.create_task(servers.run(registry.add))
+        try:
+            yield registry
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+
+
+def _engine(web: Web) -> SearchEngine | None:
+    if web.lacks:
+        raise ConfigError(
+            f"tools.web.engine is {web.engine}, which needs {web.lacks}: set it, or leave the engine empty"
+        )
+    key = web.key.get_secret_value() if web.key else ""
+    match web.engine:
+        case "searxng":
+            return Searxng(web.url)
+        case "brave":
+            return Brave(key, web.url) if web.url else Brave(key)
+        case "tavily":
+            return Tavily(key, web.url) if web.url else Tavily(key)
+        case "":
+            return None
+
+
+def _policy_line(line: PolicySetting) -> PolicyLine:
+    places = (Place(line.place),) if line.place else ()
+    return PolicyLine(line.subject, Permission(line.word), tuple(map(GrantRole, line.roles)), places)
+
+
+def _server(setting: McpSetting) -> McpServer:
+    if setting.command:
+        return McpServer(setting.name, setting.command, environment=setting.given)
+    return McpServer(setting.name, url=setting.url, headers=setting.given)

@@ -1,0 +1,1 @@
+"""The web: pages and searches, behind a guard that lets no request into a private network."""

@@ -1,0 +1,172 @@
+"""HTTP into the internet and nowhere else.
+
+The guard sits where a socket is made: the address is judged there, and it is the address that the socket is
+then connected to. No name is resolved twice, so none can point elsewhere in between; and since every hop of a
+redirect needs a socket of its own or one that was judged before, every hop is judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+import aiohttp
+from aiohttp import AddrInfoType
+from yarl import URL
+
+from agent.limits import WEB_BYTES_MAX, WEB_CONNECT_S, WEB_REDIRECTS_MAX, WEB_TIMEOUT_S, WEB_URL_CHARS_MAX
+from agent.tools.web.addresses import is_public
+from gateway.contracts.errors import ToolError
+
+_SCHEMES: Final = frozenset({"http", "https"})
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_WELL_KNOWN_PORTS: Final = frozenset({80, 443})
+_USER_PORTS_FROM: Final = 1024
+"""Below are mail, file and login servers, which take an HTTP request for a command."""
+
+_HEADERS: Final = {
+    "User-Agent": "Mozilla/5.0 (compatible; Trivet)",
+    "Accept": "text/html,application/xhtml+xml,text/*,application/json,application/xml;q=0.9",
+    "Accept-Language": "en;q=0.8,*;q=0.5",
+}
+_CHUNK_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An answer: where it came from in the end, and a body of at most WEB_BYTES_MAX. `charset` is the header's
+    word, "" if it has none."""
+
+    url: str
+    status: int
+    media_type: str
+    charset: str
+    body: bytes
+    is_cut: bool
+
+
+class _Refused(OSError):
+    """The guard's word. An OSError, so that the other addresses of a name are tried."""
+
+
+class WebSession:
+    """An HTTP client without cookies, proxies and trust in redirects.
+
+    `exempt` are (address, port) pairs that are let through all the same: for tests, which have no internet.
+    """
+
+    def __init__(self, *, exempt: Iterable[tuple[str, int]] = ()) -> None:
+        self._exempt = frozenset(exempt)
+        self._client = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(socket_factory=self._socket, limit=32, ttl_dns_cache=0, use_dns_cache=False),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=WEB_TIMEOUT_S, sock_connect=WEB_CONNECT_S),
+            headers=_HEADERS,
+            trust_env=False,
+            max_line_size=16_384,
+        )
+
+    async def __aenter__(self) -> WebSession:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    async def get(self, url: str) -> Page:
+        """Fetch a page, at most WEB_REDIRECTS_MAX redirects further. Raises `ToolError`."""
+        try:
+            async with asyncio.timeout(WEB_TIMEOUT_S):
+                current = _checked(url)
+                for _ in range(WEB_REDIRECTS_MAX + 1):
+                    found = await self._hop(current)
+                    if isinstance(found, Page):
+                        return found
+                    current = found
+        except TimeoutError as error:
+            raise ToolError(f"the page did not come within {WEB_TIMEOUT_S:g} s") from error
+        except _Refused as error:
+            raise ToolError(str(error)) from error
+        except aiohttp.ClientError as error:
+            raise _in_plain_words(error) from error
+        raise ToolError(f"more than {WEB_REDIRECTS_MAX} redirects")
+
+    async def _hop(self, url: URL) -> Page | URL:
+        """One request: a page, or where it was redirected to."""
+        async with self._client.get(url, allow_redirects=False) as answer:
+            if answer.status in _REDIRECTS and (target := answer.headers.get("Location")):
+                return _checked(_joined(url, target))
+            body, is_cut = await read_body(answer)
+            return Page(str(url), answer.status, answer.content_type, answer.charset or "", body, is_cut)
+
+    def _socket(self, address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, place = address
+        host, port = str(place[0]), int(place[1])
+        if (host, port) not in self._exempt and not (is_public(host) and _is_web_port(port)):
+            raise _Refused(f"{host} port {port} is not on the public web: only public web pages can be fetched")
+        return socket.socket(family, kind, protocol)
+
+
+async def read_body(answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+    """The body as far as it is wanted; a bomb is unpacked no further."""
+    body = bytearray()
+    async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+        body += chunk
+        if len(body) > WEB_BYTES_MAX:
+            return bytes(body[:WEB_BYTES_MAX]), True
+    return bytes(body), False
+
+
+def _checked(url: str) -> URL:
+    """A URL that may be asked for. Raises `ToolError`."""
+    if len(url) > WEB_URL_CHARS_MAX:
+        raise ToolError(f"a URL has at most {WEB_URL_CHARS_MAX} characters")
+    try:
+        parsed = URL(url.strip())
+        port = parsed.port
+    except ValueError as error:
+        raise ToolError("this is no URL") from error
+    if parsed.scheme not in _SCHEMES or not parsed.host:
+        raise ToolError("only http and https URLs with a host can be fetched")
+    if parsed.user is not None or parsed.password is not None:
+        raise ToolError("a URL with a user or a password is not fetched")
+    if port is None:
+        raise ToolError("this is no URL")
+    return parsed.with_fragment(None)
+
+
+def _joined(url: URL, target: str) -> str:
+    try:
+        return str(url.join(URL(target)))
+    except ValueError as error:
+        raise ToolError("the page redirects to something that is no URL") from error
+
+
+def _is_web_port(port: int) -> bool:
+    return port in _WELL_KNOWN_PORTS or port >= _USER_PORTS_FROM
+
+
+def _in_plain_words(error: aiohttp.ClientError) -> ToolError:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, _Refused):
+            return ToolError(str(cause))
+        if isinstance(cause, aiohttp.ClientConnectorDNSError):
+            return ToolError("the host's name cannot be resolved")
+        cause = getattr(cause, "os_error", None) or cause.__cause__
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+        return ToolError("the host's certificate is not valid")
+    if isinstance(error, aiohttp.InvalidURL):
+        return ToolError("this is no URL")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return ToolError("the host cannot be reached")
+    return ToolError(f"the page cannot be read ({type(error).__name__})")

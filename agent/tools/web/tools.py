@@ -1,0 +1,73 @@
+"""web_fetch and web_search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from agent.limits import SEARCH_RESULTS_MAX, WEB_URL_CHARS_MAX
+from agent.model.client import ToolSpec
+from agent.tools.permissions import Risk
+from agent.tools.tool import AbsentTool, Tool, ToolContext
+from agent.tools.web.reading import PageReader
+from agent.tools.web.search import SearchEngine, as_text
+from agent.tools.web.session import WebSession
+from gateway.contracts.errors import ToolError
+
+CATEGORY: Final = "web"
+SEARCH: Final = "web_search"
+
+_FETCH_SPEC: Final = ToolSpec(
+    "web_fetch",
+    "Read a public web page as Markdown, or a text file as it is.",
+    {
+        "type": "object",
+        "properties": {"url": {"type": "string", "minLength": 1, "maxLength": WEB_URL_CHARS_MAX}},
+        "required": ["url"],
+    },
+)
+_SEARCH_SPEC: Final = ToolSpec(
+    SEARCH,
+    "Search the web. Gives titles, addresses and short passages; web_fetch reads a page.",
+    {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": 400},
+            "count": {"type": "integer", "minimum": 1, "maximum": SEARCH_RESULTS_MAX},
+        },
+        "required": ["query"],
+    },
+)
+_BAD_STATUS: Final = 400
+_COUNT: Final = 5
+
+
+def web_tools(session: WebSession, engine: SearchEngine | None) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
+    """web_fetch, and web_search if an engine is configured."""
+    fetch = _fetch(session)
+    if engine is None:
+        return (fetch,), (AbsentTool(SEARCH, CATEGORY, "no search engine is configured"),)
+    return (fetch, _search(engine)), ()
+
+
+def _fetch(session: WebSession) -> Tool:
+    reader = PageReader()
+
+    async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        page = await session.get(arguments["url"])
+        text = await reader.text(page)
+        cut = "\n[the page is longer than what was read]" if page.is_cut else ""
+        told = f"{page.url}\n\n{text or '(the page is empty)'}{cut}"
+        if page.status >= _BAD_STATUS:
+            raise ToolError(f"status {page.status}\n{told}")
+        return told
+
+    return Tool(_FETCH_SPEC, CATEGORY, Risk.NETWORK, run, foreign=True)
+
+
+def _search(engine: SearchEngine) -> Tool:
+    async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        hits = await engine.search(arguments["query"], count=arguments.get("count", _COUNT))
+        return as_text(hits) or "Nothing was found."
+
+    return Tool(_SEARCH_SPEC, CATEGORY, Risk.NETWORK, run, foreign=True)

@@ -1,0 +1,42 @@
+"""What a table of the file is made of: the section, and the kinds of values that several sections have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
+
+HTTP_SCHEMES: Final = ("https://", "http://")
+
+
+def expecting(text: str) -> dict[str, Any]:
+    """For a field: what an error message says was expected, where the type alone does not tell."""
+    return {"expected": text}
+
+
+def url_with(*schemes: str, may_be_empty: bool = True) -> AfterValidator:
+    """For a text: an address that starts with one of `schemes` and goes on."""
+
+    def check(text: str) -> str:
+        if (may_be_empty and not text) or (text.startswith(schemes) and len(text.partition("://")[2]) > 0):
+            return text
+        raise ValueError("not such a URL")
+
+    return AfterValidator(check)
+
+
+def _filled(secret: SecretStr | None) -> SecretStr | None:
+    """An empty token is no token: a template with blanks configures nothing."""
+    return secret if secret is not None and secret.get_secret_value() else None
+
+
+Secret = Annotated[SecretStr | None, AfterValidator(_filled)]
+WebUrl = Annotated[
+    str, url_with(*HTTP_SCHEMES, may_be_empty=False), Field(json_schema_extra=expecting("an http(s) URL"))
+]
+
+
+class Section(BaseModel):
+    """One table of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)

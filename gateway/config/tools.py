@@ -1,0 +1,166 @@
+"""The settings of the agent's tools: policy, web, MCP servers, databases.
+
+Lists hold one line each, so that they can stand in a variable, too; each kind of line has one parser here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from gateway.config.section import HTTP_SCHEMES, Secret, Section, expecting, url_with
+from gateway.contracts.entries import GrantRole
+
+_NAME: Final = r"[a-z][a-z0-9-]{0,19}"
+_ROLES: Final = "|".join(role.value for role in GrantRole)
+_POLICY: Final = re.compile(
+    rf"(?P<word>allow|ask|deny) (?P<subject>[A-Za-z0-9_-]{{1,64}})"
+    rf"(?: for (?P<roles>(?:{_ROLES})(?:\+(?:{_ROLES}))*))?(?: in (?P<place>dm|group))?"
+)
+_NAMED: Final = re.compile(rf"(?P<name>{_NAME})=(?P<rest>\S.*)", re.DOTALL)
+_GIVEN: Final = re.compile(rf"(?P<name>{_NAME})\.(?P<variable>[A-Za-z][A-Za-z0-9_-]*)=(?P<value>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySetting:
+    """`allow shell for admin in dm`, taken apart. No roles: all of them; no place: both."""
+
+    word: str
+    subject: str
+    roles: tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class McpSetting:
+    """`time=mcp-server-time` or `docs=https://…/mcp`, with what was given to it by `mcp_secrets`: variables of
+    a program's environment, headers of an address."""
+
+    name: str
+    command: tuple[str, ...]
+    url: str
+    given: Mapping[str, str] = field(repr=False)
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    def check(line: str) -> str:
+        if not pattern.fullmatch(line):
+            raise ValueError("not such a line")
+        return line
+
+    return check
+
+
+def _checked_server(line: str) -> str:
+    found = _NAMED.fullmatch(line)
+    if not found or not (found["rest"].startswith(HTTP_SCHEMES) or shlex.split(found["rest"])):
+        raise ValueError("not such a line")
+    return line
+
+
+def _checked_secret(pattern: re.Pattern[str]) -> Callable[[SecretStr], SecretStr]:
+    def check(line: SecretStr) -> SecretStr:
+        _matching(pattern)(line.get_secret_value())
+        return line
+
+    return check
+
+
+def _without_twins(lines: tuple[str, ...]) -> tuple[str, ...]:
+    names = [line.partition("=")[0] for line in lines]
+    if len(set(names)) != len(names):
+        raise ValueError("two of one name")
+    return lines
+
+
+PolicyText = Annotated[str, AfterValidator(_matching(_POLICY))]
+ServerText = Annotated[str, AfterValidator(_checked_server)]
+GivenText = Annotated[SecretStr, AfterValidator(_checked_secret(_GIVEN))]
+DatabaseText = Annotated[SecretStr, AfterValidator(_checked_secret(_NAMED))]
+
+
+class Web(Section):
+    """The web tools."""
+
+    engine: Literal["", "searxng", "brave", "tavily"] = Field(
+        default="",
+        description="The search engine behind web_search. Empty: web_search is off.",
+        json_schema_extra=expecting("empty or one of searxng, brave, tavily"),
+    )
+    url: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
+        default="",
+        description="Address of the search engine; SearXNG needs one. Empty: the engine's own.",
+        json_schema_extra=expecting("empty or an http(s) URL"),
+    )
+    key: Secret = Field(default=None, description="Key of the search engine's API; Brave and Tavily need one.")
+
+    @property
+    def lacks(self) -> str:
+        """The key without which the engine cannot be asked, "" if nothing is missing."""
+        if self.engine == "searxng" and not self.url:
+            return "tools.web.url"
+        return "tools.web.key" if self.engine in ("brave", "tavily") and self.key is None else ""
+
+
+class Tools(Section):
+    """What the agent may do besides talking."""
+
+    policy: tuple[PolicyText, ...] = Field(
+        default=(),
+        description="Lines such as `allow shell for admin in dm` or `deny network`: allow, ask or deny; a tool or a "
+        "risk (read, write, execute, network, spend); roles joined by +; dm or group. Without a line: read is "
+        "allowed, an admin is asked about everything else, everybody else is denied it.",
+        json_schema_extra=expecting('a list of lines such as ["allow shell for admin in dm"]'),
+    )
+    web: Web = Web()
+    mcp: Annotated[tuple[ServerText, ...], AfterValidator(_without_twins)] = Field(
+        default=(),
+        description="MCP servers: a name, =, and the command that starts one or the address of one.",
+        json_schema_extra=expecting('a list of lines such as ["time=mcp-server-time", "docs=https://host/mcp"]'),
+    )
+    mcp_secrets: tuple[GivenText, ...] = Field(
+        default=(),
+        description="What an MCP server is given: its name, a dot, a variable (or a header, for an address), =, value.",
+        json_schema_extra=expecting('a list of lines such as ["docs.Authorization=Bearer …"]'),
+    )
+    databases: tuple[DatabaseText, ...] = Field(
+        default=(),
+        description="Databases that db_query may read: a name, =, an SQLAlchemy URL of a user who may only read.",
+        json_schema_extra=expecting('a list of lines such as ["shop=postgresql+asyncpg://user:password@host/shop"]'),
+    )
+
+    @property
+    def policy_lines(self) -> tuple[PolicySetting, ...]:
+        """`policy`, taken apart."""
+        found = filter(None, map(_POLICY.fullmatch, self.policy))
+        return tuple(
+            PolicySetting(
+                line["word"],
+                line["subject"],
+                tuple(filter(None, (line["roles"] or "").split("+"))),
+                line["place"] or "",
+            )
+            for line in found
+        )
+
+    @property
+    def mcp_servers(self) -> tuple[McpSetting, ...]:
+        """`mcp`, taken apart, each with its own of `mcp_secrets`."""
+        return tuple(self._server(*line.split("=", 1)) for line in self.mcp)
+
+    @property
+    def database_urls(self) -> dict[str, str]:
+        """`databases` by name."""
+        return dict(line.get_secret_value().split("=", 1) for line in self.databases)
+
+    def _server(self, name: str, rest: str) -> McpSetting:
+        lines = filter(None, (_GIVEN.fullmatch(line.get_secret_value()) for line in self.mcp_secrets))
+        mine = {line["variable"]: line["value"] for line in lines if line["name"] == name}
+        if rest.startswith(HTTP_SCHEMES):
+            return McpSetting(name, (), rest, mine)
+        return McpSetting(name, tuple(shlex.split(rest)), "", mine)

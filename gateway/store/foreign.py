@@ -1,0 +1,232 @@
+"""Databases of the operator's, read and never written: what `db_query` asks.
+
+Three locks each. SQLite: the file is opened read-only, `query_only` is set, and an authorizer lets nothing pass
+but reading (no ATTACH, no PRAGMA, no extension). PostgreSQL: a read-only transaction, one statement by the
+extended protocol, and only statements that begin like a question; COPY, which can reach files, is none. A
+function that writes where no transaction sees it is beyond us: give Trivet a database user that may only read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import Final, Protocol
+
+import asyncpg  # type: ignore[import-untyped]
+from sqlalchemy import Connection
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from gateway.contracts.errors import ConfigError, QueryRefused
+from gateway.contracts.ports import Rows
+from gateway.limits import (
+    FOREIGN_BYTES_MAX,
+    FOREIGN_CELL_CHARS_MAX,
+    FOREIGN_ROWS_MAX,
+    FOREIGN_STATEMENT_CHARS_MAX,
+    FOREIGN_TIMEOUT_S,
+    STORE_CONNECT_TIMEOUT_S,
+)
+
+_FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
+_COMMENT: Final = re.compile(r"--[^\n]*\n?|/\*.*?\*/", re.DOTALL)
+_FIRST_WORD: Final = re.compile(r"[\s(]*([A-Za-z]+)")
+_QUESTIONS: Final = frozenset({"select", "with", "values", "table", "show", "explain"})
+_READING: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33})
+"""33 is SQLITE_RECURSIVE, for which the module has no name."""
+
+_FORBIDDEN_FUNCTIONS: Final = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"})
+_STEPS_BETWEEN_LOOKS: Final = 10_000  # of SQLite's machine: well under a millisecond
+_WORDS_CHARS_MAX: Final = 300
+
+
+class _Database(Protocol):
+    async def ask(self, statement: str) -> Rows: ...
+
+
+class Foreign:
+    """`gateway.contracts.ports.ForeignDatabases` over the configured URLs. Connects for each question."""
+
+    def __init__(self, urls: Mapping[str, str]) -> None:
+        """Raises `ConfigError` for a URL that names no database we can read."""
+        self._databases = {name: _database(name, url) for name, url in urls.items()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How the databases are called."""
+        return tuple(self._databases)
+
+    async def ask(self, name: str, statement: str) -> Rows:
+        """Run one reading statement. Raises `QueryRefused`."""
+        database = self._databases.get(name)
+        if database is None:
+            raise QueryRefused(f"there is no database {name[:64]!r}; there are: {', '.join(self.names)}")
+        if len(statement) > FOREIGN_STATEMENT_CHARS_MAX or "\0" in statement:
+            raise QueryRefused(f"a statement is text of at most {FOREIGN_STATEMENT_CHARS_MAX} characters")
+        _check_question(statement)
+        return await database.ask(statement)
+
+
+def _database(name: str, text: str) -> _Database:
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise ConfigError(f"the URL of the database {name!r} in tools.databases is none: write {_FORMS}") from None
+    if url.drivername == "sqlite+aiosqlite" and url.database and not url.query:
+        return _Sqlite(url.database)
+    if url.drivername == "postgresql+asyncpg" and url.database and "sslmode" not in url.query:
+        return _Postgres(url)
+    raise ConfigError(f"the URL of the database {name!r} in tools.databases is not of a kind we read: write {_FORMS}")
+
+
+class _Sqlite:
+    """A file. Each question has a connection and a thread of its own, ended by SQLite's progress handler."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def ask(self, statement: str) -> Rows:
+        is_over = threading.Event()
+        try:
+            return await asyncio.to_thread(self._read, statement, is_over)
+        finally:
+            is_over.set()
+
+    def _read(self, statement: str, is_over: threading.Event) -> Rows:
+        deadline_s = time.monotonic() + FOREIGN_TIMEOUT_S
+        place = f"file:{_quoted(self._path)}?mode=ro"
+        try:
+            with closing(sqlite3.connect(place, uri=True, timeout=FOREIGN_TIMEOUT_S)) as connection:
+                connection.execute("PRAGMA query_only = ON")
+                connection.execute("PRAGMA trusted_schema = OFF")
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, FOREIGN_BYTES_MAX * 16)
+                connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+                connection.set_authorizer(_authorize)
+                connection.set_progress_handler(
+                    lambda: is_over.is_set() or time.monotonic() > deadline_s, _STEPS_BETWEEN_LOOKS
+                )
+                found = connection.execute(statement)
+                columns = tuple(str(column[0]) for column in found.description or ())
+                return _rows(columns, found)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+                raise QueryRefused(_too_slow()) from error
+            raise QueryRefused(_sqlite_words(error)) from error
+        except sqlite3.Warning as error:
+            raise QueryRefused("one statement at a time") from error
+
+
+def _quoted(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _authorize(action: int, _one: str | None, two: str | None, _database: str | None, _source: str | None) -> int:
+    if action == sqlite3.SQLITE_FUNCTION and (two or "").lower() in _FORBIDDEN_FUNCTIONS:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+
+
+def _sqlite_words(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in (sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY):
+        return "only reading is allowed here"
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
+        return "the database cannot be opened"
+    if "one statement" in str(error):
+        return "one statement at a time"
+    return str(error)[:_WORDS_CHARS_MAX]
+
+
+class _Postgres:
+    """A server. Each question has a connection of its own, in a transaction that cannot write."""
+
+    def __init__(self, url: URL) -> None:
+        self._engine = create_async_engine(
+            url,
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args={
+                "timeout": STORE_CONNECT_TIMEOUT_S,
+                "command_timeout": FOREIGN_TIMEOUT_S,
+                "server_settings": {
+                    "default_transaction_read_only": "on",
+                    "statement_timeout": str(int(FOREIGN_TIMEOUT_S * 1000)),
+                    "idle_in_transaction_session_timeout": str(int(2 * FOREIGN_TIMEOUT_S * 1000)),
+                },
+            },
+        )
+
+    async def ask(self, statement: str) -> Rows:
+        try:
+            async with asyncio.timeout(FOREIGN_TIMEOUT_S), self._engine.connect() as connection:
+                reading = await connection.execution_options(postgresql_readonly=True)
+                return await reading.run_sync(_ask_server, statement)
+        except TimeoutError as error:
+            raise QueryRefused(_too_slow()) from error
+        except DBAPIError as error:
+            raise QueryRefused(_server_words(error.orig)) from error
+        except asyncpg.PostgresError as error:  # at the first row, past SQLAlchemy's translation
+            raise QueryRefused(_server_words(error)) from error
+        except (SQLAlchemyError, OSError) as error:
+            raise QueryRefused("the database cannot be reached") from error
+
+
+def _ask_server(connection: Connection, statement: str) -> Rows:
+    """Through a server-side cursor: what is not wanted is not sent."""
+    with connection.execution_options(stream_results=True, max_row_buffer=100).exec_driver_sql(statement) as found:
+        if not found.returns_rows:
+            return Rows((), (), is_cut=False)
+        return _rows(tuple(found.keys()), found)
+
+
+def _check_question(statement: str) -> None:
+    """Raises `QueryRefused` unless the statement begins like a question: in a read-only transaction COPY may
+    still write files and DO may still do things."""
+    first = _FIRST_WORD.match(_COMMENT.sub(" ", statement))
+    if first is None or first[1].lower() not in _QUESTIONS:
+        raise QueryRefused("only reading is allowed here: SELECT, WITH, VALUES, TABLE, SHOW, EXPLAIN")
+
+
+def _server_words(error: BaseException | None) -> str:
+    cause = getattr(error, "__cause__", None) or error
+    state = str(getattr(cause, "sqlstate", None) or "")
+    if state == "57014":
+        return _too_slow()
+    if state == "25006":
+        return "only reading is allowed here"
+    if not state or state[:2] in ("08", "28", "3D", "53", "57"):
+        return "the database cannot be reached"
+    return str(cause)[:_WORDS_CHARS_MAX]
+
+
+def _too_slow() -> str:
+    return f"the statement took longer than {FOREIGN_TIMEOUT_S:g} s: ask for less"
+
+
+def _rows(columns: tuple[str, ...], found: Iterable[Sequence[object]]) -> Rows:
+    """As many rows as the limits allow."""
+    rows: list[tuple[str | None, ...]] = []
+    left = FOREIGN_BYTES_MAX
+    for row in found:
+        cells = tuple(map(_cell, row))
+        left -= sum(len(cell) for cell in cells if cell)
+        if len(rows) == FOREIGN_ROWS_MAX or left < 0:
+            return Rows(columns, tuple(rows), is_cut=True)
+        rows.append(cells)
+    return Rows(columns, tuple(rows), is_cut=False)
+
+
+def _cell(value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"({len(bytes(value))} bytes)"
+    text = str(value)
+    return text if len(text) <= FOREIGN_CELL_CHARS_MAX else text[:FOREIGN_CELL_CHARS_MAX] + "…"

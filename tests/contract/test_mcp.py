@@ -1,0 +1,209 @@
+"""MCP servers, real ones as real processes: on standard streams and on streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from agent.tools.mcp.server import McpLink, McpServer
+from agent.tools.mcp.tools import McpTools, tool_name
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import Tool
+from gateway.clock import SystemClock
+from gateway.contracts.errors import ToolError
+from gateway.scrub import Scrubber
+from tests.doubles import ManualClock
+from tests.parts.mcp_server import TOKEN
+from tests.parts.tooling import call, context, registry, run
+from tests.parts.waiting import until
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "tests.parts.mcp_server")
+STDIO = McpServer("local", COMMAND, {"PYTHONPATH": str(ROOT), "GIVEN": "to the server"}, timeout_s=20.0)
+
+
+@asynccontextmanager
+async def offered(*servers: McpServer) -> AsyncIterator[ToolRegistry]:
+    """A registry with the tools of these servers, while they are kept."""
+    tools = registry()
+    known: list[str] = []
+
+    def offer(found: Sequence[Tool]) -> None:
+        tools.add(found)
+        known.extend(tool.spec.name for tool in found)
+
+    keeping = asyncio.create_task(McpTools(servers, Scrubber(), SystemClock()).run(offer))
+    try:
+        await until(lambda: len({name.split("_")[1] for name in known}) == len(servers) or keeping.done())
+        yield tools
+    finally:
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+
+@asynccontextmanager
+async def over_http(port: int = 0) -> AsyncIterator[int]:
+    """The server as a process that listens; its port."""
+    if not port:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(*COMMAND, str(port), cwd=ROOT)
+    try:
+        await until(lambda: _listens(port))
+        yield port
+    finally:
+        with suppress(ProcessLookupError):  # it may have been told to die
+            process.kill()
+        await process.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_tools_of_a_program_are_offered_and_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets what it was given and nothing of ours, and ends with us."""
+    monkeypatch.setenv("OPENAI_API_KEY", "of the agent")
+    async with offered(STDIO) as tools:
+        names = [spec.name for spec in tools.specs if spec.name.startswith("mcp_")]
+        assert {"mcp_local_add", "mcp_local_fail"} <= set(names)
+        assert all(len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum() for name in names)
+        result = await run(tools, "mcp_local_add", a=20, b=22)
+        assert not result.is_error
+        assert "\n42\n" in result.text
+        assert result.text.startswith("<foreign mark=")
+        given = (await run(tools, "mcp_local_environment")).text
+        assert "GIVEN=to the server" in given
+        assert "OPENAI_API_KEY" not in given
+        odd = next(name for name in names if name.startswith("mcp_local_a_name"))
+        assert "odd" in (await run(tools, odd)).text
+        pid = int((await run(tools, "mcp_local_pid")).text.splitlines()[2])
+    assert not is_alive(pid)
+
+
+async def test_wrong_arguments_and_errors_of_the_server_are_error_results() -> None:
+    async with offered(STDIO) as tools:
+        assert "$.a" in (await run(tools, "mcp_local_add", a="x", b=1)).text
+        failed = await run(tools, "mcp_local_fail", kind="error")
+        assert failed.is_error
+        assert "Error executing tool fail" in failed.text
+
+
+async def test_a_server_that_dies_is_an_error_and_is_started_again_at_the_next_call() -> None:
+    async with offered(STDIO) as tools:
+        before = (await run(tools, "mcp_local_pid")).text
+        died = await run(tools, "mcp_local_fail", kind="death")
+        assert died.is_error
+        assert "started again" in died.text
+        after = await run(tools, "mcp_local_pid")
+        assert not after.is_error, after.text
+        assert after.text.splitlines()[2] != before.splitlines()[2]
+
+
+async def test_a_server_killed_between_calls_costs_one_call_at_most() -> None:
+    async with offered(STDIO) as tools:
+        pid = int((await run(tools, "mcp_local_pid")).text.splitlines()[2])
+        os.kill(pid, signal.SIGKILL)
+        results = [await run(tools, "mcp_local_add", a=1, b=number) for number in range(2)]
+        assert not results[-1].is_error, results[-1].text
+
+
+async def test_a_slow_call_is_given_up_and_the_others_go_on() -> None:
+    quick = McpServer("local", STDIO.command, STDIO.environment, timeout_s=1.0)
+    async with offered(quick) as tools:
+        slow, fast = await tools.run_round(
+            context(), [call("mcp_local_wait", seconds=60), call("mcp_local_add", a=1, b=1)]
+        )
+        assert slow.is_error
+        assert "did not finish within 1 s" in slow.text
+        assert not fast.is_error
+        assert not (await run(tools, "mcp_local_add", a=2, b=2)).is_error
+
+
+async def test_a_cancelled_call_leaves_the_server_usable() -> None:
+    async with offered(STDIO) as tools:
+        turn = asyncio.create_task(tools.run_round(context(), [call("mcp_local_wait", seconds=60)]))
+        await asyncio.sleep(0.05)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        assert not (await run(tools, "mcp_local_add", a=2, b=2)).is_error
+
+
+async def test_a_server_over_http_is_asked_with_its_headers() -> None:
+    async with over_http() as port:
+        remote = McpServer("far", url=f"http://127.0.0.1:{port}/mcp", headers={"Authorization": TOKEN})
+        async with offered(remote, STDIO) as tools:
+            assert "\n5\n" in (await run(tools, "mcp_far_add", a=2, b=3)).text
+            assert "\n6\n" in (await run(tools, "mcp_local_add", a=3, b=3)).text
+
+
+async def test_a_server_over_http_that_comes_back_is_used_again() -> None:
+    async with over_http() as port:
+        remote = McpServer("far", url=f"http://127.0.0.1:{port}/mcp", headers={"Authorization": TOKEN}, timeout_s=10.0)
+        async with offered(remote) as tools:
+            assert (await run(tools, "mcp_far_fail", kind="death")).is_error
+            async with over_http(port):
+                results = [await run(tools, "mcp_far_add", a=2, b=3) for _ in range(2)]
+                assert not results[-1].is_error, results[-1].text
+
+
+async def test_a_server_from_the_package_registry_is_understood() -> None:
+    """`mcp-server-time`, which many people run."""
+    time = McpServer("time", (sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"))
+    async with offered(time) as tools:
+        moment = {"source_timezone": "Europe/Berlin", "time": "16:30", "target_timezone": "Asia/Tokyo"}
+        result = await run(tools, "mcp_time_convert_time", **moment)
+        assert not result.is_error
+        assert "Asia/Tokyo" in result.text
+        assert (await run(tools, "mcp_time_get_current_time", timezone="Nowhere/Land")).is_error
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        McpServer("gone", ("/no/such/program",)),
+        McpServer("gone", (sys.executable, "-c", "raise SystemExit(1)")),
+        McpServer("gone", url="http://127.0.0.1:9/mcp"),
+    ],
+)
+async def test_a_server_that_cannot_be_reached_has_growing_pauses(server: McpServer) -> None:
+    clock = ManualClock()
+    link = McpLink(server, clock)
+    holding = asyncio.create_task(link.hold())
+    pauses = []
+    for _ in range(3):
+        with pytest.raises(ToolError, match="gone"):
+            await link.tools()
+        with pytest.raises(ToolError, match="tried again in") as told:
+            await link.call("anything", {})
+        pauses.append(str(told.value).split()[-2])
+        clock.at_ms += 120_000
+    holding.cancel()
+    await asyncio.wait([holding])
+    assert pauses == ["1", "2", "4"]
+
+
+def test_names_fit_every_provider_and_stay_apart() -> None:
+    assert tool_name("git", "status") == "mcp_git_status"
+    names = {tool_name("s", tool) for tool in ("a.b", "a b", "a_b", "x" * 100, "x" * 101, "日本", "語")}
+    assert len(names) == 7
+    assert all(len(name) <= 64 for name in names)

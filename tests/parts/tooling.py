@@ -1,0 +1,81 @@
+"""Tools and contexts for the tests of the registry and of each tool family."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.model.client import RequestedCall, ToolSpec
+from agent.tools.approvals import Question, Verdict
+from agent.tools.permissions import Permission, Place, Policy, PolicyLine, Risk
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import Tool, ToolContext, ToolResult
+from gateway.clock import SystemClock
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.ids import SessionKey
+from gateway.scrub import Scrubber
+
+OPEN = Policy(tuple(PolicyLine(risk.value, Permission.ALLOW) for risk in Risk))
+"""Everybody may do everything: for tests whose subject is not the policy."""
+
+
+def context(key: str = "telegram:1", role: GrantRole = GrantRole.ADMIN, place: Place = Place.DM) -> ToolContext:
+    """A turn of an admin in a direct message, unless told otherwise."""
+    session_key = SessionKey.parse(key)
+    return ToolContext(session_key, session_key.owner, "turn-1", role, place)
+
+
+def call(name: str, *, call_id: str = "c1", **arguments: object) -> RequestedCall:
+    """A call as a model makes it."""
+    return RequestedCall(call_id, name, json.dumps(arguments))
+
+
+Answer = Callable[[Mapping[str, Any]], str]
+
+
+def tool(
+    name: str,
+    answer: Answer = lambda _arguments: "done",
+    *,
+    risk: Risk = Risk.READ,
+    properties: Mapping[str, Any] | None = None,
+    foreign: bool = False,
+    locks: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _arguments: (),
+    until: asyncio.Event | None = None,
+    timeout_s: float = 5.0,
+) -> Tool:
+    """A tool that answers, after `until` if given."""
+
+    async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        if until is not None:
+            await until.wait()
+        return answer(arguments)
+
+    schema = {"type": "object", "properties": properties or {}, "required": list(properties or {})}
+    return Tool(ToolSpec(name, name, schema), "test", risk, run, timeout_s=timeout_s, foreign=foreign, locks=locks)
+
+
+def registry(*tools: Tool, policy: Policy = OPEN, **options: Any) -> ToolRegistry:
+    """A registry with a real scrubber and a real clock."""
+    return ToolRegistry(tools, Scrubber(), SystemClock(), policy=policy, **options)
+
+
+async def run(tools: ToolRegistry, name: str, *, key: str = "telegram:1", **arguments: object) -> ToolResult:
+    """One call of an admin, by itself."""
+    (result,) = await tools.run_round(context(key), [RequestedCall("c1", name, json.dumps(arguments))])
+    return result
+
+
+@dataclass
+class People:
+    """`Approvals` that answer from a list and remember what they were asked."""
+
+    verdicts: Sequence[Verdict] = (Verdict.APPROVED,)
+    asked: list[Question] = field(default_factory=list)
+
+    async def ask(self, question: Question) -> Verdict:
+        self.asked.append(question)
+        return self.verdicts[min(len(self.asked), len(self.verdicts)) - 1]

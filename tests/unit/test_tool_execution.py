@@ -1,0 +1,251 @@
+"""The sandbox, for real where bubblewrap works; and without it, off and saying so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.limits import SANDBOX_PROCESSES_MAX, TOOL_OUTPUT_BYTES_MAX, TOOL_RESULT_CHARS_MAX
+from agent.tools.execution.commands import execution_tools
+from agent.tools.execution.output import Output
+from agent.tools.execution.processes import footprint
+from agent.tools.execution.sandbox import NoSandbox, Sandbox, find_sandbox
+from agent.tools.files.workspace import Workspace, Workspaces, folder_name
+from agent.tools.registry import ToolRegistry
+from gateway.contracts.ids import SessionKey
+from tests.parts.tooling import call, context, registry, run
+from tests.parts.waiting import until
+
+KEY = SessionKey.parse("telegram:1")
+
+
+@pytest.fixture
+def workspaces(tmp_path: Path) -> Workspaces:
+    return Workspaces(tmp_path / "workspaces")
+
+
+@pytest.fixture
+def workspace(workspaces: Workspaces) -> Workspace:
+    return workspaces.of(KEY)
+
+
+def processes_with(mark: str) -> list[int]:
+    """Processes of this machine that carry `mark` in their command line."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (place / "cmdline").read_text(errors="replace") and place.name != "self":
+                found.append(int(place.name))
+        except OSError:
+            continue
+    return found
+
+
+class TestWithoutSandbox:
+    async def test_without_bubblewrap_there_is_none(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert await find_sandbox(hidden=[]) == NoSandbox("bubblewrap is not installed")
+
+    async def test_a_bubblewrap_that_may_not_work_is_none(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """As on a machine that forbids user namespaces."""
+        (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+        (tmp_path / "bwrap").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        found = await find_sandbox(hidden=[])
+        assert isinstance(found, NoSandbox)
+        assert "user namespaces" in found.reason
+
+    async def test_the_tools_are_off_and_say_so(self, workspaces: Workspaces) -> None:
+        tools, absent = execution_tools(NoSandbox("bubblewrap is not installed"), workspaces)
+        offered = registry(*tools, absent=absent)
+        assert offered.overview["execution"] == (
+            "code_exec (off: bubblewrap is not installed)",
+            "shell (off: bubblewrap is not installed)",
+        )
+        result = await run(offered, "shell", command="id")
+        assert (result.is_error, result.text) == (True, "shell is off here: bubblewrap is not installed")
+
+
+def test_output_keeps_both_ends_of_a_stream_of_any_length() -> None:
+    output = Output()
+    lines = [f"line {number}\n" for number in range(200_000)]
+    for line in lines:
+        output.add(line.encode())
+    text = output.text()
+    assert len(text) < TOOL_OUTPUT_BYTES_MAX + 200
+    assert text.startswith("line 0\nline 1\n")
+    assert text.endswith("line 199998\nline 199999\n")
+    assert f"of {sum(map(len, lines))} bytes" in text
+
+
+def test_output_that_fits_is_whole_also_where_it_is_no_text() -> None:
+    output = Output()
+    for byte in "häßlich\n".encode() + b"\xff":
+        output.add(bytes([byte]))
+    assert output.text() == "häßlich\n\ufffd"
+
+
+async def test_a_footprint_counts_children(tmp_path: Path) -> None:
+    program = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('up', flush=True); sys.stdin.read()"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        program,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    await process.stdout.readline()
+    try:
+        found = footprint(process.pid)
+        assert found.processes == 2
+        assert found.memory_bytes > 1_000_000
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    assert footprint(process.pid).processes == 0
+
+
+class TestSandbox:
+    """Real runs."""
+
+    @pytest.fixture
+    async def sandbox(self) -> Sandbox:
+        found = await find_sandbox(hidden=[])
+        if isinstance(found, NoSandbox):
+            pytest.skip(f"no sandbox here: {found.reason}")
+        return found
+
+    @pytest.fixture
+    def tools(self, sandbox: Sandbox, workspaces: Workspaces) -> ToolRegistry:
+        offered, absent = execution_tools(sandbox, workspaces)
+        assert not absent
+        return registry(*offered)
+
+    async def test_a_command_works_in_the_workspace(self, tools: ToolRegistry, workspace: Workspace) -> None:
+        (workspace.files / "a.txt").write_text("hello\n")
+        assert (await run(tools, "shell", command="cat a.txt; pwd; echo new > b.txt")).text == "hello\n/workspace\n"
+        assert (workspace.files / "b.txt").read_text() == "new\n"
+
+    async def test_programs_run_in_each_language_that_is_there(self, tools: ToolRegistry) -> None:
+        programs = {
+            "python": "print(6 * 7)",
+            "bash": "echo $((6 * 7))",
+            "perl": "print 6 * 7, qq(\\n)",
+            "javascript": "console.log(6 * 7)",
+            "ruby": "puts 6 * 7",
+        }
+        (spec,) = [spec for spec in tools.specs if spec.name == "code_exec"]
+        for language in spec.schema["properties"]["language"]["enum"]:
+            result = await run(tools, "code_exec", language=language, code=programs[language])
+            assert result.text == "42\n", language
+
+    async def test_a_failure_is_an_error_result_with_its_output(self, tools: ToolRegistry) -> None:
+        result = await run(tools, "shell", command="echo before; echo oops >&2; exit 3")
+        assert (result.is_error, result.text) == (True, "exit code 3\nbefore\noops")
+
+    async def test_the_operators_files_environment_and_processes_cannot_be_seen(
+        self, tools: ToolRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "secret").write_text("canary")
+        (tmp_path / "workspaces" / "other").mkdir(parents=True)
+        monkeypatch.setenv("CANARY_VARIABLE", "canary")
+        script = (
+            f"cat {tmp_path}/secret; ls {tmp_path} {Path.home()} /root /home /workspace/.. /proc/1/root/etc;"
+            "env; cat /etc/shadow /etc/passwd /proc/1/environ /proc/1/cmdline; ps axe"
+        )
+        text = (await run(tools, "shell", command=script)).text
+        assert "canary" not in text
+        assert "PATH=" in text
+        assert "root:" not in text
+        assert folder_name(KEY) not in text
+
+    async def test_the_system_is_read_only(self, tools: ToolRegistry) -> None:
+        for target in ("/usr/x", "/usr/bin/x", "/etc/x", "/x", "/proc/sys/kernel/hostname", "/proc/self/comm"):
+            assert (await run(tools, "shell", command=f"echo x > {target}")).is_error, target
+
+    async def test_there_is_no_network(self, tools: ToolRegistry) -> None:
+        """Not even the loopback of the machine."""
+        accepted = asyncio.Event()
+        server = await asyncio.start_server(lambda _reader, _writer: accepted.set(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server:
+            result = await run(tools, "shell", command=f"exec 3<>/dev/tcp/127.0.0.1/{port}")
+        assert result.is_error
+        assert not accepted.is_set()
+
+    async def test_root_is_nobody_there(self, tools: ToolRegistry) -> None:
+        text = (await run(tools, "shell", command="id -u; grep CapEff /proc/self/status; mount -t tmpfs x /mnt")).text
+        assert "1000" in text
+        assert "0000000000000000" in text
+        assert "exit code" in text
+
+    async def test_too_slow_is_stopped_and_nothing_of_it_is_left(self, tools: ToolRegistry) -> None:
+        mark = secrets.token_hex(8)
+        command = f"(setsid bash -c 'sleep 300; echo {mark}' &) ; echo started; sleep 300; echo {mark}"
+        result = await run(tools, "shell", command=command, timeout_s=0.5)
+        assert result.is_error
+        assert result.text == "stopped: it did not finish within 0.5 s\nstarted"
+        assert processes_with(mark) == []
+
+    async def test_cancelling_kills_every_process_before_it_returns(self, tools: ToolRegistry) -> None:
+        mark = secrets.token_hex(8)
+        command = f"(setsid bash -c 'exec >&- 2>&-; sleep 300; echo {mark}' &) ; sleep 300; echo {mark}"
+        turn = asyncio.create_task(tools.run_round(context(), [call("shell", command=command)]))
+        await until(lambda: len(processes_with(mark)) >= 3)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        await until(lambda: processes_with(mark) == [])
+
+    async def test_what_a_command_leaves_behind_dies_with_it(self, tools: ToolRegistry) -> None:
+        mark = secrets.token_hex(8)
+        result = await run(tools, "shell", command=f"(setsid bash -c 'sleep 300; echo {mark}' &); echo done")
+        assert result.text == "done\n"
+        assert processes_with(mark) == []
+
+    async def test_too_many_processes_are_stopped(self, tools: ToolRegistry) -> None:
+        command = f"for i in $(seq {4 * SANDBOX_PROCESSES_MAX}); do sleep 60 & done; wait"
+        result = await run(tools, "shell", command=command)
+        assert result.is_error
+        assert "processes" in result.text
+
+    async def test_too_much_memory_is_stopped(self, tools: ToolRegistry) -> None:
+        """Of one process by the kernel, of several by us."""
+        assert (await run(tools, "code_exec", language="python", code="x = bytearray(6 * 2**30)")).is_error
+        several = (
+            "import os, time\nfor _ in range(3): os.fork() or (b'x' * 400_000_000, time.sleep(60))\ntime.sleep(60)"
+        )
+        result = await run(tools, "code_exec", language="python", code=several)
+        assert "memory" in result.text
+
+    async def test_too_large_a_file_is_stopped(self, tools: ToolRegistry, workspace: Workspace) -> None:
+        result = await run(tools, "shell", command="head -c 100000000 /dev/zero > big")
+        assert result.is_error
+        assert (workspace.files / "big").stat().st_size < 100_000_000
+
+    async def test_output_without_end_is_bounded(self, tools: ToolRegistry) -> None:
+        result = await run(tools, "shell", command="yes | head -c 50000000; echo the end")
+        assert result.is_truncated
+        assert len(result.text) <= TOOL_RESULT_CHARS_MAX
+        assert result.text.endswith("the end\n")
+
+    async def test_a_program_may_ignore_its_input(self, tools: ToolRegistry) -> None:
+        """Many programs, at once."""
+        calls = [call("code_exec", language="bash", code="exit 0;" + "#" * 30_000) for _ in range(6)]
+        assert not any(result.is_error for result in await tools.run_round(context(), calls))
+
+    async def test_a_place_below_usr_can_be_hidden(self, tmp_path: Path) -> None:
+        hidden = await find_sandbox(hidden=[Path("/usr/share/doc")])
+        assert isinstance(hidden, Sandbox)
+        outcome = await hidden.run(["ls", "/usr/share/doc"], workspace=tmp_path, timeout_s=10)
+        assert (outcome.exit_code, outcome.output) == (0, "")

@@ -1,0 +1,172 @@
+"""The tools' settings, from a line in a file to what the model may do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.tools.toolbox import open_toolbox
+from gateway.clock import SystemClock
+from gateway.config.loading import load_settings
+from gateway.config.show import as_table
+from gateway.config.tools import McpSetting
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.errors import ConfigError
+from gateway.scrub import Scrubber
+from gateway.store.foreign import Foreign
+from gateway.supervisor.environment import for_admin, for_agent, for_channels
+from tests.parts.tooling import call, context, run, tool
+from tests.parts.waiting import until
+
+ROOT = Path(__file__).parents[2]
+FILE = """
+[tools]
+policy = ["allow write for member in dm", "allow mcp_local_add", "deny file_delete"]
+mcp = ["local=program --flag 'two words'", "docs=https://docs.example/mcp"]
+mcp_secrets = ["docs.Authorization=Bearer of-the-docs", "local.API_KEY=of-the-program"]
+databases = ["shop=postgresql+asyncpg://me:of-the-shop@db.example/shop"]
+[tools.web]
+engine = "brave"
+key = "of-the-search"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "trivet.toml"
+    path.write_text(FILE)
+    path.chmod(0o600)
+    return path
+
+
+def test_lines_are_taken_apart(file: Path) -> None:
+    tools = load_settings(file, {}).settings.tools
+    assert tools.mcp_servers == (
+        McpSetting("local", ("program", "--flag", "two words"), "", {"API_KEY": "of-the-program"}),
+        McpSetting("docs", (), "https://docs.example/mcp", {"Authorization": "Bearer of-the-docs"}),
+    )
+    assert tools.database_urls == {"shop": "postgresql+asyncpg://me:of-the-shop@db.example/shop"}
+    assert [(line.word, line.subject, line.roles, line.place) for line in tools.policy_lines] == [
+        ("allow", "write", ("member",), "dm"),
+        ("allow", "mcp_local_add", (), ""),
+        ("deny", "file_delete", (), ""),
+    ]
+
+
+def test_secrets_of_tools_are_known_to_the_scrubber_and_shown_to_nobody(file: Path) -> None:
+    loaded = load_settings(file, {})
+    for secret in ("of-the-docs", "of-the-program", "of-the-shop", "of-the-search"):
+        assert secret in loaded.secrets
+        assert secret not in as_table(loaded)
+        assert secret not in repr(loaded.settings)
+        assert secret not in repr(loaded.settings.tools.mcp_servers)
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("policy", "allow"),
+        ("policy", "permit shell"),
+        ("policy", "allow shell for king"),
+        ("policy", "allow shell in bed"),
+        ("mcp", "no equals sign"),
+        ("mcp", "Bad Name=x"),
+        ("mcp", "time='unclosed"),
+        ("mcp_secrets", "of-the-program"),
+        ("databases", "of-the-program"),
+    ],
+)
+def test_a_wrong_line_is_told_with_what_was_expected(tmp_path: Path, key: str, line: str) -> None:
+    path = tmp_path / "trivet.toml"
+    path.write_text(f'[tools]\n{key} = ["{line}"]\n')
+    with pytest.raises(ConfigError, match=f"line 2: tools.{key} must be a list of lines such as") as told:
+        load_settings(path, {})
+    assert "of-the-program" not in str(told.value)
+
+
+def test_two_servers_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trivet.toml"
+    path.write_text('[tools]\nmcp = ["a=x", "a=y"]\n')
+    with pytest.raises(ConfigError, match=r"tools\.mcp"):
+        load_settings(path, {})
+
+
+def test_keys_of_tools_are_given_to_the_agent_alone() -> None:
+    environ = {
+        "TRIVET_TOOLS__WEB__KEY": "k",
+        "TRIVET_TOOLS__MCP_SECRETS": "a.B=c",
+        "TRIVET_TOOLS__DATABASES": "a=b",
+        "TRIVET_TOOLS__MCP": "a=b",
+    }
+    assert set(for_channels(environ, {})) == {"TRIVET_TOOLS__MCP"}
+    assert set(for_admin(environ, {}, channels=[])) == {"TRIVET_TOOLS__MCP"}
+    assert set(for_agent(environ, {}, channels=[])) == set(environ)
+
+
+@pytest.mark.parametrize(
+    ("environ", "missing"),
+    [
+        ({"TRIVET_TOOLS__WEB__ENGINE": "searxng"}, "tools.web.url"),
+        ({"TRIVET_TOOLS__WEB__ENGINE": "brave"}, "tools.web.key"),
+        ({"TRIVET_TOOLS__WEB__ENGINE": "tavily"}, "tools.web.key"),
+    ],
+)
+async def test_an_engine_without_what_it_needs_is_a_configuration_error(
+    tmp_path: Path, environ: dict[str, str], missing: str
+) -> None:
+    settings = load_settings(None, environ).settings.tools
+    with pytest.raises(ConfigError, match=f"needs {missing}"):
+        async with open_toolbox(
+            settings, data_dir=tmp_path, own=(), databases=Foreign({}), scrubber=Scrubber(), clock=SystemClock()
+        ):
+            pass
+
+
+async def test_a_toolbox_holds_every_family_under_the_policy(tmp_path: Path) -> None:
+    path = tmp_path / "trivet.toml"
+    program = f"local={sys.executable} -m tests.parts.mcp_server"
+    path.write_text(
+        f'[tools]\npolicy = ["allow write for member in dm", "allow mcp_local_add", "deny file_delete"]\n'
+        f'mcp = ["{program}"]\nmcp_secrets = ["local.PYTHONPATH={ROOT}"]\n'
+    )
+    settings = load_settings(path, {}).settings.tools
+    async with open_toolbox(
+        settings,
+        data_dir=tmp_path,
+        own=[tool("recall")],
+        databases=Foreign({}),
+        scrubber=Scrubber(),
+        clock=SystemClock(),
+    ) as tools:
+        await until(lambda: any(spec.name == "mcp_local_add" for spec in tools.specs))
+        names = {spec.name for spec in tools.specs}
+        assert {"recall", "read_more", "web_fetch", "file_undo", "file_patch"} <= names
+        assert len({name for name in names if name.startswith("file_")}) == 12
+        stranger = {spec.name for spec in tools.specs_for(context(role=GrantRole.GUEST))}
+        assert stranger == {
+            *("recall", "read_more", "mcp_local_add"),
+            *("file_read", "file_list", "file_tree", "file_info", "file_search"),
+        }
+        member = context(role=GrantRole.MEMBER)
+        calls = [call("file_write", path="a", content="x"), call("file_delete", path="a")]
+        assert [result.is_error for result in await tools.run_round(member, calls)] == [False, True]
+        assert "\n3\n" in (await run(tools, "mcp_local_add", a=1, b=2)).text
+
+
+async def test_every_schema_is_of_a_kind_that_all_providers_take(tmp_path: Path) -> None:
+    """An object on top without alternatives, and a type for every property."""
+    async with open_toolbox(
+        load_settings(None, {}).settings.tools,
+        data_dir=tmp_path,
+        own=(),
+        databases=Foreign({"shop": "sqlite+aiosqlite:///shop.db"}),
+        scrubber=Scrubber(),
+        clock=SystemClock(),
+    ) as tools:
+        for spec in tools.specs:
+            assert spec.schema["type"] == "object"
+            assert set(spec.schema) <= {"type", "properties", "required"}, spec.name
+            assert all("type" in part for part in spec.schema["properties"].values()), spec.name
+            assert set(spec.schema.get("required", ())) <= set(spec.schema["properties"])
