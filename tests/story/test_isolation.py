@@ -39,7 +39,7 @@ ANN_IN_A_GROUP: Final = "telegram:1/-100"
 TITLE: Final = "Plans of Ann"
 EVERYTHING_ALLOWED: Final = Tools(policy=tuple(f"allow {risk}" for risk in ("read", "write", "execute", "network")))
 CANARY: Final = re.compile(r"canary\w+", re.IGNORECASE)
-BREAK_IN: Final = "break in with "
+BREAK_IN: Final = "break in with:"
 
 
 class Burglar(ScriptedClient):
@@ -55,7 +55,7 @@ class Burglar(ScriptedClient):
         self.offered |= {spec.name: spec for spec in request.tools}
         newest = request.messages[-1]
         if request.purpose is UsagePurpose.TURN and newest.role is Role.USER and BREAK_IN in newest.text:
-            word = newest.text.rpartition(BREAK_IN)[2].strip()
+            word = newest.text.rpartition(BREAK_IN)[2]
             yield ModelAnswer("", tuple(_attempts(request, word)), "tool_calls", TokenCount(1, 1), 0.0, request.model)
             return
         async for event in super().stream(request):
@@ -129,6 +129,8 @@ async def known_of(agent: AgentProcess, store: SqlStore, data_dir: Path) -> list
         "1",
         "*",
         "%",
+        "",
+        "own feed say long",  # words that she used
         "diary.txt",
         *(session.id for session in sessions),
         next(entry.turn_id for entry in entries if entry.turn_id),
