@@ -63,7 +63,7 @@ async def assembled(
         facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
         turns = TurnTaker(
             models=models,
-            steps=Steps(client, tools, scrubber, clock),
+            engine=Steps(client, tools, scrubber, clock),
             compactor=compactor,
             commands=CommandTable(conversation_commands(store, compactor, bus.operator, scrubber)),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
