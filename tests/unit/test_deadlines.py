@@ -28,9 +28,8 @@ async def test_every_limit_around_stands_still_while_somebody_is_asked() -> None
             await asyncio.sleep(LONGER_S)
         return "answered"
 
-    async with Deadline(LIMIT_S) as turn, Deadline(LIMIT_S) as tool:
-        async with asyncio.TaskGroup() as group:
-            asking = group.create_task(ask())
+    async with Deadline(LIMIT_S) as turn, Deadline(LIMIT_S) as tool, asyncio.TaskGroup() as group:
+        asking = group.create_task(ask())
     assert asking.result() == "answered"
     assert not turn.has_passed
     assert not tool.has_passed
@@ -38,11 +37,15 @@ async def test_every_limit_around_stands_still_while_somebody_is_asked() -> None
 
 async def test_afterwards_only_what_was_left_is_left() -> None:
     limit = Deadline(LIMIT_S)
-    with pytest.raises(TimeoutError):
+
+    async def ask_and_dawdle() -> None:
         async with limit:
             with while_asking():
                 await asyncio.sleep(LONGER_S)
             await asyncio.sleep(60)
+
+    with pytest.raises(TimeoutError):
+        await ask_and_dawdle()
     assert limit.has_passed
 
 
