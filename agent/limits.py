@@ -11,6 +11,7 @@ TOOL_ROUNDS_MAX: Final = 25  # then one last call with tools off asks for a wrap
 BEGIN_PATIENCE_S: Final = 3.0  # a store that is away longer may be away from this process only: others may have it
 COMMIT_PATIENCE_S: Final = 30.0  # an answer is worth waiting out a failover; a process cut off for good must let go
 CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that ignores it holds nobody up
+LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 ACTIVITY_EVERY_S: Final = 3.0  # Telegram's typing indicator lives five seconds
 ACTIVITY_FOR_S: Final = 6.0
 

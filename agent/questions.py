@@ -9,6 +9,11 @@ import json
 import re
 from typing import Final
 
+from gateway.contracts.messages import ControlKind
+
+QUESTION_PREFIX: Final = "ask:"
+"""How the ids of questions, and of all that belongs to them, begin."""
+
 _TICKS: Final = re.compile(r"`+")
 _NAME_MARKS: Final = re.compile(r"[^\w .-]")
 
@@ -34,24 +39,23 @@ def question_text(text: str, code: str, *, minutes: int) -> str:
     return f"{text}\n\nWaits {_minutes(minutes)} for `/approve {code}` or `/deny {code}`."
 
 
-def ended_text(text: str, ending: str) -> str:
-    """What stands in the place of the question once it is settled."""
-    return f"{text}\n\n{ending}"
+def ended_text(question: str, ending: str) -> str:
+    """What stands in the place of a `question_text` once it is settled: how it ended instead of how to answer."""
+    asked, _, _ = question.rpartition("\n\n")
+    return f"{asked}\n\n{ending}"
 
 
-def approved_by(name: str) -> str:
-    return f"**Approved** by {_plain(name)}."
+def ending_by(kind: ControlKind, name: str) -> str:
+    """How a person settled it."""
+    return f"**{_SETTLED[kind]}** by {_plain(name)}."
 
 
-def denied_by(name: str) -> str:
-    return f"**Denied** by {_plain(name)}."
-
+_SETTLED: Final = {ControlKind.APPROVE: "Approved", ControlKind.DENY: "Denied"}
 
 EXPIRED: Final = "**Nobody answered in time**, so it was not done."
 WITHDRAWN: Final = "**No longer open.**"
 
-APPROVED_WORD: Final = "Approved."
-DENIED_WORD: Final = "Denied."
+DONE_WORDS: Final = {kind: f"{word}." for kind, word in _SETTLED.items()}
 NOT_OPEN_WORD: Final = "This question is no longer open."
 NOT_YOURS_WORD: Final = "Only the person I asked, or an admin, can answer this."
 NO_CODE_WORD: Final = "Say which question, with the code that stands under it: `/approve CODE` or `/deny CODE`."

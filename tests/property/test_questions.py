@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.questions import approved_by, question_text, tool_question
+from agent.questions import ending_by, question_text, tool_question
 from channels.markdown import parse
 from channels.tree import Fence, Paragraph
+from gateway.contracts.messages import ControlKind
 
 ARGUMENTS = st.text(max_size=400) | st.text(alphabet='`~\n {}"*ab', max_size=200)
 
@@ -27,7 +28,7 @@ def test_of_long_arguments_the_rest_is_counted() -> None:
 
 
 def test_a_name_formats_nothing() -> None:
-    assert approved_by("**Ann** [x](https://e)\n# B") == "**Approved** by Ann x https e B."
+    assert ending_by(ControlKind.APPROVE, "**Ann** [x](https://e)\n# B") == "**Approved** by Ann x https e B."
 
 
 def test_the_words_that_answer_stand_below() -> None:
