@@ -7,7 +7,6 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +16,7 @@ from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable, Converse, Done
 from agent.compactor import Compactor
 from agent.context import build_prompt, next_prompt_tokens, preamble
+from agent.deadlines import Deadline
 from agent.engine import Engine, Hold, StepsTaken
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
@@ -81,7 +81,7 @@ class TurnTaker:
         """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
         a commit of state FAILED. Cancellable at every await; `taken` then tells what had been done."""
         try:
-            async with asyncio.timeout(TURN_TIMEOUT_S):
+            async with Deadline(TURN_TIMEOUT_S):
                 done = await self._listen(batch, session, taken, hold)
                 if done is not None:
                     return self._obeyed(batch, session, done)
@@ -163,6 +163,8 @@ class TurnTaker:
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
             asked_by=author_of(newest),
+            address=newest.address,
+            fence=batch.fence,
             permit=hold.permit,
         )
         await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt)

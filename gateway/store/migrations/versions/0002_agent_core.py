@@ -15,9 +15,15 @@ depends_on = None
 def upgrade() -> None:
     """Add columns and tables; what is there stays as it is."""
     _extend_conversations()
+    _ask_people()
 
 
 def _extend_conversations() -> None:
     op.add_column("sessions", sa.Column("model", sa.Text, nullable=False, server_default=""))
     op.add_column("sessions", sa.Column("profile", sa.Text, nullable=False, server_default=""))
     op.add_column("entries", sa.Column("is_undone", sa.Boolean, nullable=False, server_default=sa.false()))
+
+
+def _ask_people() -> None:
+    op.add_column("outbox", sa.Column("choices", sa.Text, nullable=True))
+    op.add_column("outbox", sa.Column("amends", sa.Text, nullable=False, server_default=""))
