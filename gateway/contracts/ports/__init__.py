@@ -6,6 +6,7 @@ from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, Inta
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
+from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.time import Clock
 
@@ -33,6 +34,7 @@ __all__ = [
     "Rows",
     "ScrubStream",
     "Scrubber",
+    "SpendingLedger",
     "Store",
     "Verdict",
 ]

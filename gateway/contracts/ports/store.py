@@ -25,10 +25,16 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.spending import SpendingLedger
 
 
 class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
+
+    @property
+    def spending(self) -> SpendingLedger:
+        """What was spent today, against caps."""
+        ...
 
     async def begin_turn(
         self,
