@@ -24,6 +24,11 @@ MODEL_BACKOFF_S: Final = (0.5, 2.0)
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
 
+# --- daily limits
+RESERVED_COMPLETION_TOKENS_MAX: Final = 4_096  # set aside for an answer whose length nobody bounds: few are longer
+RESERVATION_GRACE_S: Final = 15.0  # a call that ran out of time is settled by then; clocks of machines differ
+WARNED_PERCENT: Final = 90  # of a daily limit: then its user is told
+
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
 TITLE_TOKENS_MAX: Final = 32

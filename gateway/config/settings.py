@@ -18,6 +18,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.cache import Cache
+from gateway.config.limits import Limits
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
@@ -348,4 +350,6 @@ class Settings(Section):
     session: Session = Session()
     queue: Queue = Queue()
     tools: Tools = Tools()
+    limits: Limits = Limits()
+    cache: Cache = Cache()
     log: Log = Log()
