@@ -24,6 +24,12 @@ MODEL_BACKOFF_S: Final = (0.5, 2.0)
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
 
+# --- embeddings
+EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
+EMBEDDING_TRIES_MAX: Final = 2  # likewise
+EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
+EMBEDDING_TEXTS_MAX: Final = 64  # of one call
+
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
 TITLE_TOKENS_MAX: Final = 32

@@ -18,6 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.memory import Memory
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
@@ -166,6 +167,11 @@ class Agent(Section):
     )
     utility_model: str = Field(
         default="", description="Model for titles and summaries. Empty: the cheapest known of the same provider."
+    )
+    embedding_model: str = Field(
+        default="",
+        description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
+        "Empty: off.",
     )
     api_base: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
         default="",
@@ -348,4 +354,5 @@ class Settings(Section):
     session: Session = Session()
     queue: Queue = Queue()
     tools: Tools = Tools()
+    memory: Memory = Memory()
     log: Log = Log()
