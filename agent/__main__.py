@@ -16,8 +16,9 @@ from agent.assembly import assembled
 from agent.control import ControlLane
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
+from agent.model.embedding import EmbeddingModel
 from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient
+from agent.model.retrying import RetryingClient, RetryingEmbeddings
 from agent.model.scripted import PREFIX, ScriptedClient, check_name
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
@@ -41,10 +42,13 @@ def _program() -> None:
     scrubber = SecretScrubber(known_values=loaded.secrets)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     client = _model_client(loaded.settings)
-    uvloop.run(_serve(loaded.settings, scrubber, client))
+    embeddings = _embeddings(loaded.settings)
+    uvloop.run(_serve(loaded.settings, scrubber, client, embeddings))
 
 
-async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) -> None:
+async def _serve(
+    settings: Settings, scrubber: Scrubber, client: ModelClient, embeddings: EmbeddingModel | None
+) -> None:
     """Work until SIGTERM or SIGINT."""
     clock = SystemClock()
     stopping = asyncio.Event()
@@ -60,7 +64,16 @@ async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) ->
         await bus.access.project_grants(await store.grants())
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
         worker = await stack.enter_async_context(
-            assembled(worker_id, settings, bus=bus, store=store, client=client, scrubber=scrubber, clock=clock)
+            assembled(
+                worker_id,
+                settings,
+                bus=bus,
+                store=store,
+                client=client,
+                embeddings=embeddings,
+                scrubber=scrubber,
+                clock=clock,
+            )
         )
         async with asyncio.TaskGroup() as group:
             beside = [
@@ -98,8 +111,22 @@ def _model_client(settings: Settings) -> ModelClient:
         return RetryingClient(ScriptedClient())
     catalog = ModelCatalog()
     catalog.check_name(model)
+    return RetryingClient(_litellm(settings, catalog))
+
+
+def _embeddings(settings: Settings) -> EmbeddingModel | None:
+    """The way to the embedding model; None where none is configured. Raises `ConfigError` as above."""
+    model = settings.agent.embedding_model
+    if not model:
+        return None
+    catalog = ModelCatalog()
+    catalog.check_name(model, setting="agent.embedding_model")
+    return RetryingEmbeddings(_litellm(settings, catalog))
+
+
+def _litellm(settings: Settings, catalog: ModelCatalog) -> LitellmClient:
     api_key = settings.agent.api_key.get_secret_value() if settings.agent.api_key else ""
-    return RetryingClient(LitellmClient(catalog, api_base=settings.agent.api_base, api_key=api_key))
+    return LitellmClient(catalog, api_base=settings.agent.api_base, api_key=api_key)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from agent.commands.table import CommandTable
 from agent.compactor import Compactor
 from agent.identity import Identity, RuntimeFacts
 from agent.model.client import ModelClient
+from agent.model.embedding import EmbeddingModel
 from agent.models import choose_models
 from agent.people import People
 from agent.steps import Steps
@@ -40,6 +41,7 @@ async def assembled(
     bus: RedisBus,
     store: Store,
     client: ModelClient,
+    embeddings: EmbeddingModel | None = None,
     scrubber: Scrubber,
     clock: Clock,
     grace_s: float = SHUTDOWN_GRACE_S,
@@ -63,7 +65,7 @@ async def assembled(
         facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
         turns = TurnTaker(
             models=models,
-            steps=Steps(client, tools, scrubber, clock),
+            engine=Steps(client, tools, scrubber, clock),
             compactor=compactor,
             commands=CommandTable(conversation_commands(store, compactor, bus.operator, scrubber)),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),

@@ -29,6 +29,12 @@ RESERVED_COMPLETION_TOKENS_MAX: Final = 4_096  # set aside for an answer whose l
 RESERVATION_GRACE_S: Final = 15.0  # a call that ran out of time is settled by then; clocks of machines differ
 WARNED_PERCENT: Final = 90  # of a daily limit: then its user is told
 
+# --- embeddings
+EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
+EMBEDDING_TRIES_MAX: Final = 2  # likewise
+EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
+EMBEDDING_TEXTS_MAX: Final = 64  # of one call
+
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
 TITLE_TOKENS_MAX: Final = 32

@@ -33,13 +33,14 @@ class ModelCatalog:
         table = json.loads((self._folder / _PROVIDERS).read_text("utf-8"))["providers"]
         return frozenset(table)
 
-    def check_name(self, model: str) -> None:
-        """Raises `ConfigError` for a model that neither the map nor a provider prefix makes callable."""
+    def check_name(self, model: str, *, setting: str = "agent.model") -> None:
+        """Raises `ConfigError`, which names the setting, for a model that neither the map nor a provider prefix
+        makes callable."""
         provider = model.partition("/")[0]
         if model in self._models or ("/" in model and provider in self._provider_names):
             return
         raise ConfigError(
-            f"agent.model: {model!r} is no model that litellm knows; write <provider>/<model>, "
+            f"{setting}: {model!r} is no model that litellm knows; write <provider>/<model>, "
             "for example openai/gpt-4o-mini or ollama/llama3.2, or demo/scripted"
         )
 

@@ -20,6 +20,7 @@ from pydantic import (
 
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
+from gateway.config.memory import Memory
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
@@ -168,6 +169,11 @@ class Agent(Section):
     )
     utility_model: str = Field(
         default="", description="Model for titles and summaries. Empty: the cheapest known of the same provider."
+    )
+    embedding_model: str = Field(
+        default="",
+        description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
+        "Empty: off.",
     )
     api_base: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
         default="",
@@ -352,4 +358,5 @@ class Settings(Section):
     tools: Tools = Tools()
     limits: Limits = Limits()
     cache: Cache = Cache()
+    memory: Memory = Memory()
     log: Log = Log()
