@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Final
@@ -12,8 +12,10 @@ from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
 from agent.identity import Identity, RuntimeFacts
+from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.model.metered import MeteredClient
 from agent.models import choose_models
 from agent.people import People
 from agent.steps import Steps
@@ -47,6 +49,9 @@ async def assembled(
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
+    people = People(bus.access, settings.access.admins)
+    meter = Meter(store.spending, settings.limits, people.role_of, clock)
+    client = MeteredClient(client, meter)
     models = choose_models(
         client,
         model=settings.agent.model,
@@ -54,14 +59,17 @@ async def assembled(
         context_window=settings.agent.context_window or 0,
     )
     compactor = Compactor(client, models, store, scrubber, clock)
-    async with open_toolbox(
-        settings.tools,
-        data_dir=settings.data_dir,
-        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
-        databases=Foreign(settings.tools.database_urls),
-        scrubber=scrubber,
-        clock=clock,
-    ) as tools:
+    async with (
+        aclosing(meter),
+        open_toolbox(
+            settings.tools,
+            data_dir=settings.data_dir,
+            own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
+            databases=Foreign(settings.tools.database_urls),
+            scrubber=scrubber,
+            clock=clock,
+        ) as tools,
+    ):
         facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
         turns = TurnTaker(
             models=models,
@@ -69,7 +77,8 @@ async def assembled(
             compactor=compactor,
             commands=CommandTable(conversation_commands(store, compactor, bus.operator, scrubber)),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
-            people=People(bus.access, settings.access.admins),
+            people=people,
+            meter=meter,
             store=store,
             scrubber=scrubber,
             clock=clock,

@@ -11,12 +11,13 @@ import structlog
 from agent.background import Background
 from agent.limits import WARNED_PERCENT
 from agent.model.metered import Planned
+from agent.usage_sentences import little_left_note
 from gateway.config.limits import Limits
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import BudgetSpent, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, SpendingLedger
-from gateway.contracts.spending import Amounts, Caps, Measure, Reservation, day_begins_ms, day_of
+from gateway.contracts.spending import Amounts, Caps, Reservation, day_begins_ms, day_of
 
 _log = structlog.get_logger(__name__)
 _LAST_SETTLEMENTS_S = 2.0  # what a process that ends gives them; the rest expires
@@ -66,19 +67,21 @@ class Meter:
         """What all together may take on one day."""
         return self._limits.pot.caps
 
-    async def warnings(self, owner: SessionKey) -> frozenset[Measure]:
-        """The measures of which little is left, each once per day. Nothing while the database is away."""
+    async def little_left(self, owner: SessionKey) -> str:
+        """One line that tells `owner`, once per day and measure, that little is left; else nothing."""
         caps = await self.caps_of(owner)
         if caps.are_open:
-            return frozenset()
-        day = day_of(self._clock.now_ms())
+            return ""
+        now_ms = self._clock.now_ms()
+        day = day_of(now_ms)
         try:
-            return await self._ledger.warn_once(owner, day, caps=caps, percent=WARNED_PERCENT)
+            measures = await self._ledger.warn_once(owner, day, caps=caps, percent=WARNED_PERCENT)
         except StoreError as error:
             _log.warning("limits.not_warned", reason=str(error))
-            return frozenset()
+            return ""
+        return little_left_note(measures, reset_at_ms=day_begins_ms(day + 1), now_ms=now_ms)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Let the last settlements be written."""
         await self._background.finish(timeout_s=_LAST_SETTLEMENTS_S)
 
