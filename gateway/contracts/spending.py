@@ -111,3 +111,39 @@ def day_begins_ms(day: int) -> int:
 def nano_of(usd: float) -> int:
     """Dollars as whole nanodollars."""
     return round(usd * NANO_PER_USD)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSum:
+    """What model calls cost together. `prompt_tokens` includes the cached ones; `turns` are those they served."""
+
+    calls: int = 0
+    turns: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: UsageSum) -> UsageSum:
+        return UsageSum(
+            self.calls + other.calls,
+            self.turns + other.turns,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cost_usd + other.cost_usd,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """In and out."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class DailyUsage:
+    """What the calls of one owner cost on one UTC day."""
+
+    owner: SessionKey
+    day: int
+    sum: UsageSum

@@ -14,6 +14,7 @@ from gateway.limits import SQLITE_BUSY_TIMEOUT_S
 from gateway.store import endings, grants, memory, outbox, retaking, schema, sessions, tracing, transcript, turns
 from gateway.store.engine import Database, open_database
 from gateway.store.spending import SqlSpending
+from gateway.store.usage import SqlUsage
 
 
 def open_store(url: str, clock: Clock | None = None, *, busy_timeout_s: float = SQLITE_BUSY_TIMEOUT_S) -> SqlStore:
@@ -32,6 +33,7 @@ class SqlStore:
         self._database = database
         self._clock = clock
         self.spending = SqlSpending(database)
+        self.usage = SqlUsage(database)
 
     # --- turns
 

@@ -9,6 +9,7 @@ from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.time import Clock
+from gateway.contracts.ports.usage import Span, UsageBook
 
 __all__ = [
     "AccessBus",
@@ -34,7 +35,9 @@ __all__ = [
     "Rows",
     "ScrubStream",
     "Scrubber",
+    "Span",
     "SpendingLedger",
     "Store",
+    "UsageBook",
     "Verdict",
 ]

@@ -26,6 +26,7 @@ from gateway.contracts.messages import (
     Whereabouts,
 )
 from gateway.contracts.ports.spending import SpendingLedger
+from gateway.contracts.ports.usage import UsageBook
 
 
 class Store(Protocol):
@@ -34,6 +35,11 @@ class Store(Protocol):
     @property
     def spending(self) -> SpendingLedger:
         """What was spent today, against caps."""
+        ...
+
+    @property
+    def usage(self) -> UsageBook:
+        """What was spent ever, in sums."""
         ...
 
     async def begin_turn(
