@@ -10,6 +10,7 @@ from typing import Final
 
 from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
+from agent.commands.usage import usage_commands
 from agent.compactor import Compactor
 from agent.identity import Identity, RuntimeFacts
 from agent.metering import Meter
@@ -75,7 +76,12 @@ async def assembled(
             models=models,
             engine=Steps(client, tools, scrubber, clock),
             compactor=compactor,
-            commands=CommandTable(conversation_commands(store, compactor, bus.operator, scrubber)),
+            commands=CommandTable(
+                [
+                    *conversation_commands(store, compactor, bus.operator, scrubber),
+                    *usage_commands(store.usage, meter, clock),
+                ]
+            ),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
             people=people,
             meter=meter,

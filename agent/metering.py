@@ -67,6 +67,11 @@ class Meter:
         """What all together may take on one day."""
         return self._limits.pot.caps
 
+    async def spent(self, owner: SessionKey | None) -> Amounts | None:
+        """What counts against today's caps, of one owner or (None) of the pot; None where nothing was counted."""
+        now_ms = self._clock.now_ms()
+        return await self._ledger.spent(owner, day_of(now_ms), now_ms=now_ms)
+
     async def little_left(self, owner: SessionKey) -> str:
         """One line that tells `owner`, once per day and measure, that little is left; else nothing."""
         caps = await self.caps_of(owner)

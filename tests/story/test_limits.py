@@ -202,3 +202,20 @@ async def test_too_little_left_is_refused_although_something_is(
         assert RESET.search(await agent.ask("say hi"))
         assert mind.asked == []
         assert (await spent(agent)).turns == 0
+
+
+async def test_usage_shows_what_counts_and_nobody_elses(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+    limits = Limits(user=Allowance(turns=10), admin=RoleAllowance(turns=0))
+    async with running_agent(bus, store, Mind(), tmp_path, admins=(ADA,), limits=limits) as agent:
+        await agent.ask("say hello", "telegram:2")
+        await agent.ask("say hello again", "telegram:2/-100")
+        mine = await agent.ask("/usage", "telegram:2")
+        assert "turns: 2 of 10" in mine
+        assert "2 turns" in mine
+        assert "telegram" not in mine
+        assert "turns: 0 of 10" in await agent.ask("/usage", "telegram:3")
+        refused = await agent.ask("/usage all", "telegram:2")
+        assert "admins" in refused
+        assert "telegram:" not in refused
+        assert "1. telegram:2: " in await agent.ask("/usage all")
+        assert "telegram:2" not in await agent.ask("/usage all", "telegram:1/-100")
