@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Final
@@ -13,12 +13,16 @@ from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
+from agent.commands.usage import usage_commands
 from agent.compactor import Compactor
 from agent.control import ControlLane
 from agent.deciding import Deciding
 from agent.identity import Identity, RuntimeFacts
 from agent.limits import LAST_WORDS_S
+from agent.metering import Meter
 from agent.model.client import ModelClient
+from agent.model.embedding import EmbeddingModel
+from agent.model.metered import MeteredClient
 from agent.models import Models
 from agent.people import People
 from agent.steps import Steps
@@ -47,25 +51,32 @@ async def assembled(
     bus: RedisBus,
     store: Store,
     client: ModelClient,
+    embeddings: EmbeddingModel | None = None,
     scrubber: Scrubber,
     clock: Clock,
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
+    people = People(bus.access, settings.access.admins)
+    meter = Meter(store.spending, settings.limits, people.role_of, clock)
+    client = MeteredClient(client, meter)
     models = Models(client, settings)
     compactor = Compactor(client, models, store, scrubber, clock)
     beside = Background()
-    async with open_toolbox(
-        settings.tools,
-        data_dir=settings.data_dir,
-        approvals=AskingPeople(
-            bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
-        ),
-        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
-        databases=Foreign(settings.tools.database_urls),
-        scrubber=scrubber,
-        clock=clock,
-    ) as tools:
+    async with (
+        aclosing(meter),
+        open_toolbox(
+            settings.tools,
+            data_dir=settings.data_dir,
+            approvals=AskingPeople(
+                bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
+            ),
+            own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
+            databases=Foreign(settings.tools.database_urls),
+            scrubber=scrubber,
+            clock=clock,
+        ) as tools,
+    ):
         facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
         turns = TurnTaker(
             models=models,
@@ -76,10 +87,12 @@ async def assembled(
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
                     *answering_commands(),
+                    *usage_commands(store.usage, meter, clock),
                 )
             ),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
-            people=People(bus.access, settings.access.admins),
+            people=people,
+            meter=meter,
             store=store,
             scrubber=scrubber,
             clock=clock,

@@ -32,6 +32,16 @@ ROUTING_LONG_CHARS: Final = 2_000  # above it the high tier
 ROUTING_LINES_MAX: Final = 10  # more lines are material to work on: not the low tier
 ROUTING_TOOL_CALLS_MAX: Final = 10  # a session with more is hard work
 ROUTING_MESSAGES_MAX: Final = 30  # and so is one with more of these
+# --- daily limits
+RESERVED_COMPLETION_TOKENS_MAX: Final = 4_096  # set aside for an answer whose length nobody bounds: few are longer
+RESERVATION_GRACE_S: Final = 15.0  # a call that ran out of time is settled by then; clocks of machines differ
+WARNED_PERCENT: Final = 90  # of a daily limit: then its user is told
+
+# --- embeddings
+EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
+EMBEDDING_TRIES_MAX: Final = 2  # likewise
+EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
+EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000

@@ -99,6 +99,7 @@ class Steps:
             tuple(messages),
             tools=tools,
             timeout_s=ROUND_TIMEOUT_S,
+            turn_id=context.turn_id,
             permit=context.permit,
         )
         spoken = await self._hear(request)

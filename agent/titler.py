@@ -34,17 +34,17 @@ class Titler:
         self._scrubber = scrubber
         self._clock = clock
 
-    async def title(self, session: Session, first_text: CleanText, *, permit: Permit) -> None:
-        """Title `session` if it still has none. Two workers never pay for the same title."""
+    async def title(self, session: Session, first_text: CleanText, *, turn_id: str, permit: Permit) -> None:
+        """Title `session` beside that turn, if it still has no title. Two workers never pay for the same title."""
         if session.title != UNTITLED or not first_text.strip():
             return
         try:
             if await self._store.claim_title(session.id, tries_max=TITLE_TRIES_MAX):
-                await self._make(session, first_text, permit)
+                await self._make(session, first_text, turn_id, permit)
         except (ModelError, StoreError) as error:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
 
-    async def _make(self, session: Session, first_text: CleanText, permit: Permit) -> None:
+    async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> None:
         model = self._models.utility(session)
         is_reasoning = self._models.facts(model).is_reasoning
         request = ModelRequest(
@@ -56,6 +56,7 @@ class Titler:
             completion_tokens_max=TITLE_REASONING_TOKENS_MAX if is_reasoning else TITLE_TOKENS_MAX,
             temperature=TITLE_TEMPERATURE,
             timeout_s=TITLE_TIMEOUT_S,
+            turn_id=turn_id,
             permit=permit,
         )
         answer = await ask(self._client, request)

@@ -20,14 +20,16 @@ from agent.deadlines import Deadline
 from agent.engine import Engine, Hold, StepsTaken
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
+from agent.metering import Meter
 from agent.models import Chosen, Models
 from agent.people import People, author_of
 from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
+from agent.usage_sentences import spent_sentence
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
-from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
@@ -63,6 +65,7 @@ class TurnTaker:
         commands: CommandTable,
         identity: Identity,
         people: People,
+        meter: Meter,
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
@@ -73,6 +76,7 @@ class TurnTaker:
         self._commands = commands
         self._identity = identity
         self._people = people
+        self._meter = meter
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
@@ -86,11 +90,14 @@ class TurnTaker:
                 if done is not None:
                     return self._obeyed(batch, session, done)
                 await self._converse(batch, session, taken, hold)
+        except BudgetSpent as error:
+            return self._refused(batch, session, taken, error)
         except (ModelError, TimeoutError) as error:
             return self._failed(batch, session, taken, error)
         if not (taken.answer or "").strip():
             return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
-        return self._commit(batch, session, TurnState.DONE, taken, self._answer(batch, taken))
+        reply = self._answer(batch, taken, await self._meter.little_left(batch.key.owner))
+        return self._commit(batch, session, TurnState.DONE, taken, reply)
 
     def stopped(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
         """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
@@ -174,16 +181,21 @@ class TurnTaker:
         reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
         return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
 
-    def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
+    def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
         removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]
-        note = removed_note(removed)
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
-        if note:
-            parts.append(self._scrubber.scrub(note))
+        parts += [self._scrubber.scrub(note) for note in (removed_note(removed), little_left) if note]
         return self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+
+    def _refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
+        """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
+        _log.info("turn.refused", reason=str(error))
+        sentence = self._scrubber.scrub(spent_sentence(error, now_ms=self._clock.now_ms()))
+        reply = self._reply(batch, taken, sentence, ReplyKind.NOTICE)
+        return self._commit(batch, session, TurnState.FAILED, self._noted(batch, taken, sentence), reply)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)

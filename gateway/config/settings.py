@@ -18,6 +18,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.cache import Cache
+from gateway.config.limits import Limits
+from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
@@ -178,6 +181,11 @@ class Agent(Section):
         description="What everybody may choose with /model, beside the configured model. Empty: the models of "
         "routing and the fall-backs. An admin may choose any.",
         json_schema_extra=expecting('a list of model names such as ["openai/gpt-5.4-mini"]'),
+    )
+    embedding_model: str = Field(
+        default="",
+        description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
+        "Empty: off.",
     )
     engine: Literal["litellm", "claude_sdk"] = Field(
         default="litellm",
@@ -371,4 +379,7 @@ class Settings(Section):
     session: Session = Session()
     queue: Queue = Queue()
     tools: Tools = Tools()
+    limits: Limits = Limits()
+    cache: Cache = Cache()
+    memory: Memory = Memory()
     log: Log = Log()

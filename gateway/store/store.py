@@ -13,6 +13,8 @@ from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
 from gateway.store import endings, grants, memory, outbox, retaking, schema, sessions, tracing, transcript, turns
 from gateway.store.engine import Database, open_database
+from gateway.store.spending import SqlSpending
+from gateway.store.usage import SqlUsage
 
 
 def open_store(url: str, clock: Clock | None = None, *, busy_timeout_s: float = SQLITE_BUSY_TIMEOUT_S) -> SqlStore:
@@ -30,6 +32,8 @@ class SqlStore:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self.spending = SqlSpending(database)
+        self.usage = SqlUsage(database)
 
     # --- turns
 

@@ -3,6 +3,7 @@
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
                          1 ── n usage             grants, todos, facts: what belongs to a user
+                                                  spending, reservations, counted_turns: what a day costs
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
@@ -183,6 +184,7 @@ usage: Final = Table(
     _column("turn_id", Text, doc="the turn; empty outside of one"),
     _column("created_at_ms", BigInteger, doc="when the call ended"),
     Index("ix_usage_owner_day", "owner", "created_at_ms"),
+    Index("ix_usage_day", "created_at_ms"),
 )
 """Every model call, whatever it was for."""
 
@@ -258,3 +260,39 @@ facts: Final = Table(
     CheckConstraint("owner <> ''", name="owned"),
 )
 """What users asked to be remembered."""
+
+spending: Final = Table(
+    "spending",
+    metadata,
+    _column("account", Text, doc="an owner; empty for the pot that all share", primary_key=True),
+    _column("day", Integer, doc="the UTC day, counted from 1970", primary_key=True),
+    _column("tokens", BigInteger, doc="tokens settled"),
+    _column("nano_usd", BigInteger, doc="nanodollars settled"),
+    _column("turns", Integer, doc="turns that were allowed to call a model"),
+    _column("warned", Text, doc="the Measures whose owner was told that little is left, separated by spaces"),
+)
+"""What each day's model calls cost, where caps are in force. Yesterday's rows go when an owner begins a new day."""
+
+reservations: Final = Table(
+    "reservations",
+    metadata,
+    _column("id", Text, doc="a ULID", primary_key=True),
+    _column("owner", Text, doc="who is charged"),
+    _column("day", Integer, doc="the UTC day that is charged"),
+    _column("tokens", BigInteger, doc="tokens set aside"),
+    _column("nano_usd", BigInteger, doc="nanodollars set aside"),
+    _column("expires_at_ms", BigInteger, doc="from then on it counts no more: its worker died"),
+    Index("ix_reservations_owner_day", "owner", "day"),
+    Index("ix_reservations_day", "day"),
+)
+"""Model calls under way, and what they may cost at most."""
+
+counted_turns: Final = Table(
+    "counted_turns",
+    metadata,
+    _column("turn_id", Text, doc="a turn that counts against a cap", primary_key=True),
+    _column("owner", Text, doc="whose turn"),
+    _column("day", Integer, doc="the UTC day it was counted on"),
+    Index("ix_counted_turns_owner_day", "owner", "day"),
+)
+"""Each turn is counted once, however many workers run it."""

@@ -7,8 +7,10 @@ from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch,
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
 from gateway.contracts.ports.questions import QuestionBus
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
+from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.time import Clock
+from gateway.contracts.ports.usage import Span, UsageBook
 
 __all__ = [
     "AccessBus",
@@ -35,6 +37,9 @@ __all__ = [
     "Rows",
     "ScrubStream",
     "Scrubber",
+    "Span",
+    "SpendingLedger",
     "Store",
+    "UsageBook",
     "Verdict",
 ]

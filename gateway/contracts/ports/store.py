@@ -25,10 +25,22 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.spending import SpendingLedger
+from gateway.contracts.ports.usage import UsageBook
 
 
 class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
+
+    @property
+    def spending(self) -> SpendingLedger:
+        """What was spent today, against caps."""
+        ...
+
+    @property
+    def usage(self) -> UsageBook:
+        """What was spent ever, in sums."""
+        ...
 
     async def begin_turn(
         self,

@@ -16,6 +16,7 @@ def upgrade() -> None:
     """Add columns and tables; what is there stays as it is."""
     _extend_conversations()
     _ask_people()
+    _count_spending()
 
 
 def _extend_conversations() -> None:
@@ -27,3 +28,37 @@ def _extend_conversations() -> None:
 def _ask_people() -> None:
     op.add_column("outbox", sa.Column("choices", sa.Text, nullable=True))
     op.add_column("outbox", sa.Column("amends", sa.Text, nullable=False, server_default=""))
+
+
+def _count_spending() -> None:
+    op.create_index("ix_usage_day", "usage", ["created_at_ms"])
+    op.create_table(
+        "spending",
+        sa.Column("account", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("tokens", sa.BigInteger, nullable=False),
+        sa.Column("nano_usd", sa.BigInteger, nullable=False),
+        sa.Column("turns", sa.Integer, nullable=False),
+        sa.Column("warned", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("account", "day", name="pk_spending"),
+    )
+    op.create_table(
+        "reservations",
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("tokens", sa.BigInteger, nullable=False),
+        sa.Column("nano_usd", sa.BigInteger, nullable=False),
+        sa.Column("expires_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_reservations"),
+    )
+    op.create_index("ix_reservations_owner_day", "reservations", ["owner", "day"])
+    op.create_index("ix_reservations_day", "reservations", ["day"])
+    op.create_table(
+        "counted_turns",
+        sa.Column("turn_id", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.PrimaryKeyConstraint("turn_id", name="pk_counted_turns"),
+    )
+    op.create_index("ix_counted_turns_owner_day", "counted_turns", ["owner", "day"])
