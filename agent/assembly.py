@@ -10,6 +10,7 @@ from typing import Final
 
 from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
+from agent.commands.undoing import undo_command
 from agent.compactor import Compactor
 from agent.identity import Identity, RuntimeFacts
 from agent.model.client import ModelClient
@@ -65,7 +66,9 @@ async def assembled(
             models=models,
             steps=Steps(client, tools, scrubber, clock),
             compactor=compactor,
-            commands=CommandTable(conversation_commands(store, compactor, bus.operator, scrubber)),
+            commands=CommandTable(
+                (*conversation_commands(store, compactor, bus.operator, scrubber), undo_command(store))
+            ),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
             people=People(bus.access, settings.access.admins),
             store=store,

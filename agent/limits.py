@@ -40,6 +40,8 @@ TAIL_SHARE_MAX: Final = 0.25
 SUMMARY_TOKENS_MAX: Final = 1_024
 SUMMARY_TIMEOUT_S: Final = 30.0
 SUMMARY_TEMPERATURE: Final = 0.2
+UNDO_TURNS_MAX: Final = 100  # taken back at once
+UNDO_SHOWN_CHARS: Final = 80  # of what is taken back: enough to know it again
 
 # --- tools
 TOOL_TIMEOUT_S: Final = 60.0

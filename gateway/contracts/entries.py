@@ -147,7 +147,23 @@ class SetTitle:
     title: CleanText
 
 
-Effect = OpenSession | SetTitle
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Effect of /undo: everything in the current session from entry `from_seq` on is taken out of every view,
+    the summaries among it too, so that what they had replaced is in view again."""
+
+    from_seq: int
+
+
+Effect = OpenSession | SetTitle | Undo
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSaid:
+    """One user-led turn that is in force: where it begins, and what the user said first."""
+
+    first_seq: int
+    text: CleanText
 
 
 @dataclass(frozen=True, slots=True)

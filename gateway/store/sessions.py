@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Executable, Row, Select, bindparam, func, select, update
 
-from gateway.contracts.entries import UNTITLED, Effect, OpenSession, Session, SessionStatus, SetTitle, Usage
+from gateway.contracts.entries import UNTITLED, Effect, OpenSession, Session, SessionStatus, SetTitle, Undo, Usage
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import from_usage, to_session
 from gateway.store.tables import lanes, sessions, usage
+from gateway.store.undoing import undo
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +194,8 @@ def apply(
                 session_id = new_id
             case SetTitle(title):
                 connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
+            case Undo(from_seq):
+                undo(connection, session_id, from_seq=from_seq)
 
 
 def apply_now(

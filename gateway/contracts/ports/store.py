@@ -13,6 +13,7 @@ from gateway.contracts.entries import (
     Session,
     Todo,
     TurnCommit,
+    TurnSaid,
     TurnStart,
     Usage,
 )
@@ -82,6 +83,10 @@ class Store(Protocol):
 
     async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Everything ever said, page by page."""
+        ...
+
+    async def newest_turns(self, session_id: str, *, limit: int) -> Sequence[TurnSaid]:
+        """The user-led turns that were not undone, newest first, on both sides of any compaction."""
         ...
 
     async def append_compaction(self, session_id: str, *, fence: int, key: SessionKey, entry: Entry) -> Entry:
