@@ -11,11 +11,13 @@ from typing import Final
 from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
 from agent.commands.undoing import undo_command
+from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
 from agent.identity import Identity, RuntimeFacts
 from agent.model.client import ModelClient
 from agent.models import choose_models
 from agent.people import People
+from agent.room import Rooms
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.memory import memory_tools
@@ -52,7 +54,7 @@ async def assembled(
         utility_model=utility_model(settings),
         context_window=settings.agent.context_window or 0,
     )
-    compactor = Compactor(client, models, store, scrubber, clock)
+    compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
     async with open_toolbox(
         settings.tools,
         data_dir=settings.data_dir,
@@ -65,7 +67,7 @@ async def assembled(
         turns = TurnTaker(
             models=models,
             steps=Steps(client, tools, scrubber, clock),
-            compactor=compactor,
+            rooms=Rooms(compactor, tools, store),
             commands=CommandTable(
                 (*conversation_commands(store, compactor, bus.operator, scrubber), undo_command(store))
             ),

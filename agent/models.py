@@ -21,6 +21,7 @@ class Models:
     facts: ModelFacts
     utility_facts: ModelFacts
     budget: Budget
+    utility_window: int
 
 
 def choose_models(client: ModelClient, *, model: str, utility_model: str, context_window: int = 0) -> Models:
@@ -32,4 +33,6 @@ def choose_models(client: ModelClient, *, model: str, utility_model: str, contex
     if not context_window and not facts.context_window:
         _log.warning("model.window_unknown", model=model, assumed=budget_of(facts).window)
     budget = budget_of(facts, window_override=context_window)
-    return Models(model, utility_model, facts, client.facts(utility_model), budget)
+    utility_facts = client.facts(utility_model)
+    utility_window = budget.window if utility_model == model else budget_of(utility_facts).window
+    return Models(model, utility_model, facts, utility_facts, budget, utility_window)

@@ -8,25 +8,24 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable
-from agent.compactor import Compactor
-from agent.context import build_prompt, next_prompt_tokens, preamble
+from agent.context import preamble
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.models import Models
 from agent.people import People, author_of
+from agent.room import Frame, Rooms
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.steps import Hold, Steps, StepsTaken
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
-from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.errors import ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
@@ -58,7 +57,7 @@ class TurnTaker:
         *,
         models: Models,
         steps: Steps,
-        compactor: Compactor,
+        rooms: Rooms,
         commands: CommandTable,
         identity: Identity,
         people: People,
@@ -68,7 +67,7 @@ class TurnTaker:
     ) -> None:
         self._models = models
         self._steps = steps
-        self._compactor = compactor
+        self._rooms = rooms
         self._commands = commands
         self._identity = identity
         self._people = people
@@ -98,30 +97,18 @@ class TurnTaker:
         return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, taken, STOPPED_NOTE), None)
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
-        view = await self._store.view(session.id)
         system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
-        if next_prompt_tokens(system, view, session) >= self._models.budget.usable:
-            view = await self._compact(batch, session, view, hold)
-        try:
-            await self._step(batch, taken, hold, system, view)
-        except ContextTooLong:
-            # The provider knows better than our estimate: make room once, then it is a failure.
-            view = (*view, *(entry for entry in taken.entries if entry.message_id))
-            view = await self._compact(batch, session, view, hold)
-            await self._step(batch, taken, hold, system, view)
+        context = await self._context(batch, hold)
+        frame = Frame(system, preamble(self._clock.now_ms()), self._models.budget)
+        room = await self._rooms.open(session, frame, context, fence=batch.fence)
+        model = self._models.answer
+        await self._steps.run(taken, hold, context, model=model, system=system, prompt=room.prompt(), room=room)
+        if room.is_abridged:
+            taken.prompt_tokens = 0
 
-    async def _compact(self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold) -> Sequence[Entry]:
-        return await self._compactor.compact(
-            session, view, fence=batch.fence, budget=self._models.budget, permit=hold.permit
-        )
-
-    async def _step(
-        self, batch: Batch, taken: StepsTaken, hold: Hold, system: CleanText, view: Sequence[Entry]
-    ) -> None:
-        room = self._models.budget.usable - len(system) // 4
-        prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
+    async def _context(self, batch: Batch, hold: Hold) -> ToolContext:
         newest = batch.messages[-1]
-        context = ToolContext(
+        return ToolContext(
             batch.key,
             batch.key.owner,
             batch.turn_id,
@@ -130,7 +117,6 @@ class TurnTaker:
             asked_by=author_of(newest),
             permit=hold.permit,
         )
-        await self._steps.run(taken, hold, context, model=self._models.answer, system=system, prompt=prompt)
 
     async def _take_command(self, batch: Batch, session: Session, hold: Hold) -> TurnCommit:
         role = await self._people.role_behind(batch.messages)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
 
-from agent.limits import MODEL_BACKOFF_S, MODEL_RETRY_AFTER_MAX_S, MODEL_TRIES_MAX
+from agent.limits import MODEL_RETRY_AFTER_MAX_S
 from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest, StreamRestarted
 from gateway.contracts.errors import ModelUnavailable
 
@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 class RetryingClient:
     """A `ModelClient` that outlives rate limits, overload and dropped connections.
 
-    Up to `MODEL_TRIES_MAX` attempts with exponential back-off and jitter; `Retry-After` is honoured.
+    One attempt more than the request has pauses in its `backoff_s`, with jitter; `Retry-After` is honoured.
     When a stream breaks midway a `StreamRestarted` voids what was shown. Anything that is not
     `ModelUnavailable` passes through at once. No attempt begins without the permit of its request.
     """
@@ -37,7 +37,7 @@ class RetryingClient:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The inner stream, begun again as often as the limits allow."""
-        for attempt in range(1, MODEL_TRIES_MAX + 1):
+        for attempt, pause_s in enumerate((*request.backoff_s, None), 1):
             has_begun = False
             await request.permit()
             try:
@@ -46,8 +46,10 @@ class RetryingClient:
                     yield event
                 return
             except ModelUnavailable as error:
-                wait_s = _wait_s(attempt, error.retry_after_s)
-                if attempt == MODEL_TRIES_MAX or wait_s > MODEL_RETRY_AFTER_MAX_S:
+                if pause_s is None:
+                    raise
+                wait_s = _wait_s(pause_s, error.retry_after_s)
+                if wait_s > MODEL_RETRY_AFTER_MAX_S:
                     raise
                 _log.warning("model.retry", attempt=attempt, wait_s=round(wait_s, 2), reason=str(error))
                 if has_begun:
@@ -55,7 +57,5 @@ class RetryingClient:
                 await self._sleep(wait_s)
 
 
-def _wait_s(attempt: int, retry_after_s: float | None) -> float:
-    if retry_after_s is not None:
-        return retry_after_s
-    return MODEL_BACKOFF_S[min(attempt, len(MODEL_BACKOFF_S)) - 1] * random.uniform(0.8, 1.2)
+def _wait_s(pause_s: float, retry_after_s: float | None) -> float:
+    return retry_after_s if retry_after_s is not None else pause_s * random.uniform(0.8, 1.2)

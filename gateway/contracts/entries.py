@@ -159,6 +159,14 @@ Effect = OpenSession | SetTitle | Undo
 
 
 @dataclass(frozen=True, slots=True)
+class NewestView:
+    """The newest part of a view, its summary in front. `is_whole`: nothing of the view is missing."""
+
+    entries: tuple[Entry, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TurnSaid:
     """One user-led turn that is in force: where it begins, and what the user said first."""
 

@@ -11,6 +11,7 @@ from gateway.contracts.entries import (
     Entry,
     Fact,
     Grant,
+    NewestView,
     Session,
     Todo,
     TurnCommit,
@@ -106,6 +107,10 @@ class SqlStore:
     async def view(self, session_id: str) -> Sequence[Entry]:
         """What the model sees: the newest compaction, then the entries it leaves in view."""
         return await self._database.read(partial(transcript.view, session_id=session_id))
+
+    async def newest_view(self, session_id: str, *, chars_max: int) -> NewestView:
+        """The newest entries of the view, about `chars_max` characters of them."""
+        return await self._database.read(partial(transcript.newest_view, session_id=session_id, chars_max=chars_max))
 
     async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Everything ever said, page by page."""

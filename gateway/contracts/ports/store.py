@@ -10,6 +10,7 @@ from gateway.contracts.entries import (
     Entry,
     Fact,
     Grant,
+    NewestView,
     Session,
     Todo,
     TurnCommit,
@@ -79,6 +80,11 @@ class Store(Protocol):
 
     async def view(self, session_id: str) -> Sequence[Entry]:
         """The entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
+        ...
+
+    async def newest_view(self, session_id: str, *, chars_max: int) -> NewestView:
+        """The newest entries of the view, read until they hold `chars_max` characters: to begin a turn in time,
+        however long the history is."""
         ...
 
     async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
