@@ -21,6 +21,7 @@ from agent.compactor import Compactor
 from agent.context import Budget, build_prompt, next_prompt_tokens
 from agent.limits import OUTPUTS_KEPT, PRUNE_SHARE, ROUNDS_MESSAGES_MAX, VIEW_CHARS_PER_TOKEN
 from agent.model.client import Permit, PromptMessage, ToolSpec
+from agent.models import Models
 from agent.tokens import entries_tokens, estimate_tokens
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
@@ -34,44 +35,35 @@ _REFUSED_SHARE: Final = 0.75
 """Of a prompt that the provider found too long: what we make of it for the second try."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """What stands around the history: the same for all rounds of a turn."""
-
-    system: CleanText
-    preamble: CleanText
-    budget: Budget
-
-
 class Rooms:
     """Opens a room for each turn."""
 
-    def __init__(self, compactor: Compactor, tools: ToolRegistry, store: Store) -> None:
+    def __init__(self, compactor: Compactor, models: Models, tools: ToolRegistry, store: Store) -> None:
         self._compactor = compactor
+        self._models = models
         self._tools = tools
         self._store = store
         self._sizes: dict[str, int] = {}
 
-    async def open(self, session: Session, frame: Frame, context: ToolContext, *, fence: int) -> Room:
-        """The room of a turn in `session`, which has what was said so far and fits.
-
-        Raises `ContextTooLong`, `Fenced` and `StoreUnavailable`.
-        """
-        newest = await self._store.newest_view(session.id, chars_max=frame.budget.usable * VIEW_CHARS_PER_TOKEN)
-        view = newest.entries if newest.is_whole else await self._store.view(session.id)
-        around = estimate_tokens(frame.system) + estimate_tokens(frame.preamble)
-        room = Room(
+    async def open(
+        self, session: Session, context: ToolContext, *, system: CleanText, preamble: CleanText, fence: int
+    ) -> Room:
+        """The room of a turn in `session`, with all that was said so far. Raises `StoreUnavailable`."""
+        budget = self._models.budget(self._models.of_session(session))
+        newest = await self._store.newest_view(session.id, chars_max=budget.usable * VIEW_CHARS_PER_TOKEN)
+        view = newest.entries if newest.is_whole else tuple(await self._store.view(session.id))
+        around = estimate_tokens(system) + estimate_tokens(preamble)
+        return Room(
             self._compactor,
             session,
             view,
-            frame,
-            fence=fence,
-            permit=context.permit,
+            budget,
+            preamble=preamble,
             fixed_tokens=around + sum(map(self._size, self._tools.specs_for(context))),
             protected=self._tools.protected_names,
+            fence=fence,
+            permit=context.permit,
         )
-        await room.settle()
-        return room
 
     def _size(self, spec: ToolSpec) -> int:
         """Tools stand in every prompt, so each is measured once."""
@@ -81,32 +73,43 @@ class Rooms:
 
 
 class Room:
-    """One turn's. `agent.steps.Room`."""
+    """One turn's. `agent.engine.Room`."""
 
     def __init__(
         self,
         compactor: Compactor,
         session: Session,
-        view: Sequence[Entry],
-        frame: Frame,
+        view: tuple[Entry, ...],
+        budget: Budget,
         *,
-        fence: int,
-        permit: Permit,
+        preamble: CleanText,
         fixed_tokens: int,
         protected: Set[str],
+        fence: int,
+        permit: Permit,
     ) -> None:
         self._compactor = compactor
         self._session = session
-        self._view = tuple(view)
-        self._frame = frame
-        self._budget = frame.budget
-        self._fence = fence
-        self._permit = permit
+        self._view = view
+        self._budget = budget
+        self._preamble = preamble
         self._fixed_tokens = fixed_tokens
         self._protected = protected
+        self._fence = fence
+        self._permit = permit
         self._rounds = _Rounds()
         self._may_compact = True
         self._may_condense = True
+
+    @property
+    def view(self) -> tuple[Entry, ...]:
+        """The summary, if there is one, and all that was said since."""
+        return self._view
+
+    @property
+    def tokens(self) -> int:
+        """The size of a prompt with all of it."""
+        return next_prompt_tokens(self._fixed_tokens, self._view, self._session)
 
     @property
     def is_abridged(self) -> bool:
@@ -115,17 +118,17 @@ class Room:
 
     # --- the first round
 
-    async def settle(self) -> None:
-        """Compact if the prompt would not fit. Raises `ContextTooLong` if it does not fit then either."""
-        view = self._pruned()
-        used = next_prompt_tokens(self._fixed_tokens, view.view, self._session) - view.saved_tokens
-        if used >= self._budget.usable:
-            used = self._estimated(()) if await self._compact() else used
-        self._check(used)
+    async def fit(self, budget: Budget) -> tuple[PromptMessage, ...]:
+        """What the first round sends, compacted first if it would not fit into `budget`.
 
-    def prompt(self) -> tuple[PromptMessage, ...]:
-        """What the first round sends."""
-        return build_prompt(self._pruned().view, preamble=self._frame.preamble)
+        Raises `ContextTooLong` if it does not fit then either, `Fenced` and `StoreUnavailable`.
+        """
+        self._budget = budget
+        used = self.tokens - self._pruned().saved_tokens
+        if used >= budget.usable and await self._compact():
+            used = self._estimated(())
+        self._check(used)
+        return self._prompt_with(())
 
     # --- between rounds
 
@@ -244,7 +247,7 @@ class Room:
         return (*old, *in_flight[rounds.pruned_to :])[rounds.kept_from :]
 
     def _prompt_with(self, in_flight: Sequence[Entry]) -> tuple[PromptMessage, ...]:
-        preamble = self._frame.preamble
+        preamble = self._preamble
         if self._rounds.progress is not None:
             done = joined(own_words("<progress>\n"), self._rounds.progress, own_words("\n</progress>"))
             preamble = joined(preamble, done, by="\n\n")

@@ -8,20 +8,21 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from agent.commands.parsing import parse_command
-from agent.commands.table import CommandTable
+from agent.commands.table import CommandTable, Converse, Done
 from agent.context import preamble
+from agent.engine import Engine, Hold, StepsTaken
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.models import Models
 from agent.people import People, author_of
-from agent.room import Frame, Rooms
+from agent.room import Rooms
+from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
-from agent.steps import Hold, Steps, StepsTaken
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
@@ -56,7 +57,7 @@ class TurnTaker:
         self,
         *,
         models: Models,
-        steps: Steps,
+        engine: Engine,
         rooms: Rooms,
         commands: CommandTable,
         identity: Identity,
@@ -66,7 +67,7 @@ class TurnTaker:
         clock: Clock,
     ) -> None:
         self._models = models
-        self._steps = steps
+        self._engine = engine
         self._rooms = rooms
         self._commands = commands
         self._identity = identity
@@ -78,10 +79,11 @@ class TurnTaker:
     async def take_turn(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> TurnCommit:
         """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
         a commit of state FAILED. Cancellable at every await; `taken` then tells what had been done."""
-        if batch.is_command:
-            return await self._take_command(batch, session, hold)
         try:
             async with asyncio.timeout(TURN_TIMEOUT_S):
+                done = await self._listen(batch, session, taken, hold)
+                if done is not None:
+                    return self._obeyed(batch, session, done)
                 await self._converse(batch, session, taken, hold)
         except (ModelError, TimeoutError) as error:
             return self._failed(batch, session, taken, error)
@@ -96,15 +98,42 @@ class TurnTaker:
         """
         return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, taken, STOPPED_NOTE), None)
 
+    async def _listen(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> Done | None:
+        """What a command says; None when the turn is a conversation, whose words the transcript holds by now."""
+        if not batch.is_command:
+            taken.said = joined(*(message.text for message in batch.messages), by="\n\n")
+            return None
+        (command,) = batch.messages
+        role = await self._people.role_behind(batch.messages)
+        match await self._commands.run(command, session, role, fence=batch.fence, permit=hold.permit):
+            case Converse(said, is_stored):
+                if not is_stored:
+                    await self._store_said(batch, replace(command, text=said))
+                taken.said = said
+                return None
+            case Done() as done:
+                return done
+
+    async def _store_said(self, batch: Batch, said: InboundMessage) -> None:
+        await self._store.join_turn(
+            turn_id=batch.turn_id,
+            key=batch.key,
+            fence=batch.fence,
+            messages=(said,),
+            now_ms=self._clock.now_ms(),
+        )
+
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
-        system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
         context = await self._context(batch, hold)
-        frame = Frame(system, preamble(self._clock.now_ms()), self._models.budget)
-        room = await self._rooms.open(session, frame, context, fence=batch.fence)
-        model = self._models.answer
-        await self._steps.run(taken, hold, context, model=model, system=system, prompt=room.prompt(), room=room)
+        system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
+        room = await self._rooms.open(
+            session, context, system=system, preamble=preamble(self._clock.now_ms()), fence=batch.fence
+        )
+        chosen = self._models.choose(session, taken.said or "", Depth.of(room.view), prompt_tokens=room.tokens)
+        prompt = await room.fit(chosen.budget)
+        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
         if room.is_abridged:
-            taken.prompt_tokens = 0
+            taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
     async def _context(self, batch: Batch, hold: Hold) -> ToolContext:
         newest = batch.messages[-1]
@@ -118,9 +147,7 @@ class TurnTaker:
             permit=hold.permit,
         )
 
-    async def _take_command(self, batch: Batch, session: Session, hold: Hold) -> TurnCommit:
-        role = await self._people.role_behind(batch.messages)
-        done = await self._commands.run(batch.messages[0], session, role, fence=batch.fence, permit=hold.permit)
+    def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
         nothing = StepsTaken()
         reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
         return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
@@ -146,7 +173,7 @@ class TurnTaker:
 
     def _noted(self, batch: Batch, taken: StepsTaken, text: CleanText) -> StepsTaken:
         """How a turn without an answer ended, in the place of the answer. A command leaves no trace."""
-        if not batch.is_command:
+        if taken.said is not None or not batch.is_command:
             now_ms = self._clock.now_ms()
             taken.entries.append(Entry(Role.ASSISTANT, text, turn_id=batch.turn_id, created_at_ms=now_ms))
             taken.prompt_tokens = 0  # a count belongs to the answer it was made for

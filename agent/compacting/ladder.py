@@ -126,7 +126,7 @@ class Ladder:
                         raise
 
     def _room(self, wanted: Wanted, prior: CleanText | None) -> int:
-        window = self._models.utility_window
+        window = self._models.budget(self._models.utility(wanted.session)).window
         return material_room(window, system=PROMPTS.summary, prior=prior, focus=wanted.focus)
 
     async def _alone(self, wanted: Wanted, lines: Sequence[CleanText]) -> CleanText:
@@ -137,13 +137,14 @@ class Ladder:
         self, wanted: Wanted, lines: Sequence[CleanText], prior: CleanText | None, *, replaced_tokens: int
     ) -> CleanText:
         """One call, its retries included, within its time limit."""
+        model = self._models.utility(wanted.session)
         request = ModelRequest(
-            model=self._models.utility,
+            model=model,
             purpose=UsagePurpose.COMPACTION,
             key=wanted.session.key,
             system=PROMPTS.summary,
             messages=summary_request(lines, prior=prior, focus=wanted.focus),
-            completion_tokens_max=summary_tokens_max(self._models.utility_window),
+            completion_tokens_max=summary_tokens_max(self._models.budget(model).window),
             temperature=SUMMARY_TEMPERATURE,
             timeout_s=SUMMARY_TIMEOUT_S,
             backoff_s=SUMMARY_BACKOFF_S,

@@ -155,9 +155,6 @@ class Undo:
     from_seq: int
 
 
-Effect = OpenSession | SetTitle | Undo
-
-
 @dataclass(frozen=True, slots=True)
 class NewestView:
     """The newest part of a view, its summary in front. `is_whole`: nothing of the view is missing."""
@@ -172,6 +169,23 @@ class TurnSaid:
 
     first_seq: int
     text: CleanText
+
+
+@dataclass(frozen=True, slots=True)
+class SetModel:
+    """Effect of /model: the session's own model; empty for the configured one."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeSession:
+    """Effect of /resume: close the current session of the key and go on with its session `number`."""
+
+    number: int
+
+
+Effect = OpenSession | SetTitle | SetModel | ResumeSession | Undo
 
 
 @dataclass(frozen=True, slots=True)
