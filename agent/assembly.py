@@ -13,7 +13,9 @@ from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
+from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
+from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
 from agent.control import ControlLane
 from agent.deciding import Deciding
@@ -25,6 +27,7 @@ from agent.model.embedding import EmbeddingModel
 from agent.model.metered import MeteredClient
 from agent.models import Models
 from agent.people import People
+from agent.room import Rooms
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
@@ -61,7 +64,7 @@ async def assembled(
     meter = Meter(store.spending, settings.limits, people.role_of, clock)
     client = MeteredClient(client, meter)
     models = Models(client, settings)
-    compactor = Compactor(client, models, store, scrubber, clock)
+    compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
     beside = Background()
     async with (
         aclosing(meter),
@@ -81,11 +84,12 @@ async def assembled(
         turns = TurnTaker(
             models=models,
             engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
-            compactor=compactor,
+            rooms=Rooms(compactor, models, tools, store),
             commands=CommandTable(
                 (
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
+                    undo_command(store),
                     *answering_commands(),
                     *usage_commands(store.usage, meter, clock),
                 )

@@ -6,10 +6,10 @@ Everything the model says passes the scrubber as it streams; everything it saw a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
-from agent.engine import Hold, Joined, StepsTaken
+from agent.engine import Hold, Joined, Room, StepsTaken
 from agent.ledger import usage_of
 from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
@@ -27,6 +27,7 @@ from agent.tools.arguments import written_out
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
+from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined
 from gateway.contracts.ports import Clock, Scrubber
 
@@ -62,15 +63,17 @@ class Steps:
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
+        room: Room,
     ) -> None:
         """Fill `taken` until it has an answer. Raises the `ModelError` tree.
 
-        Between two rounds the messages that `hold` lets in are put before the model. After the last round that
-        is allowed one more call, without tools, asks for a wrap-up.
+        Between two rounds the messages that `hold` lets in are put before the model, and `room` sees to it that
+        they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up.
         """
         messages = list(prompt)
         for _ in range(self._rounds_max) if self._rounds_max else count():
-            spoken = await self._speak(taken, context, model, system, messages, self._tools.specs_for(context))
+            tools = self._tools.specs_for(context)
+            spoken = await self._speak(taken, context, model, system, messages, room, tools=tools)
             if not spoken.calls:
                 taken.answer = spoken.text
                 return
@@ -78,8 +81,9 @@ class Steps:
             self._keep_results(taken, context, messages, results)
             self._note_failures(taken, context, messages, results)
             _let_in(taken, messages, await hold.join())
-        messages.append(PromptMessage(Role.USER, PROMPTS.wrap_up))
-        spoken = await self._speak(taken, context, model, system, messages, ())
+            messages[:] = await room.condensed(taken.entries, counted=taken.prompt_tokens) or messages
+        wrap_up = (PromptMessage(Role.USER, PROMPTS.wrap_up),)
+        spoken = await self._speak(taken, context, model, system, messages, room, closing=wrap_up)
         taken.answer = spoken.text
 
     async def _speak(
@@ -89,20 +93,37 @@ class Steps:
         model: str,
         system: CleanText,
         messages: list[PromptMessage],
-        tools: tuple[ToolSpec, ...],
+        room: Room,
+        *,
+        tools: tuple[ToolSpec, ...] = (),
+        closing: tuple[PromptMessage, ...] = (),
     ) -> _Spoken:
+        """One round's answer, kept. A prompt that the provider finds too long is condensed and sent once more."""
         request = ModelRequest(
             model,
             UsagePurpose.TURN,
             context.key,
             system,
-            tuple(messages),
+            (*messages, *closing),
             tools=tools,
             timeout_s=ROUND_TIMEOUT_S,
             turn_id=context.turn_id,
             permit=context.permit,
         )
-        spoken = await self._hear(request)
+        try:
+            spoken = await self._hear(request)
+        except ContextTooLong:
+            anew = await room.condensed(taken.entries, counted=taken.prompt_tokens, is_refused=True)
+            if anew is None:
+                raise
+            messages[:] = anew
+            spoken = await self._hear(replace(request, messages=(*messages, *closing)))
+        self._keep_speech(taken, context, messages, spoken)
+        return spoken
+
+    def _keep_speech(
+        self, taken: StepsTaken, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken
+    ) -> None:
         now_ms = self._clock.now_ms()
         taken.usage.append(
             usage_of(spoken.answer, context.key, UsagePurpose.TURN, now_ms=now_ms, turn_id=context.turn_id)
@@ -118,7 +139,6 @@ class Steps:
             )
         )
         messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
-        return spoken
 
     async def _hear(self, request: ModelRequest) -> _Spoken:
         """Listen to one stream; the text is scrubbed delta by delta, the arguments when they are whole."""

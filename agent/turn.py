@@ -7,29 +7,28 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
 from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable, Converse, Done
-from agent.compactor import Compactor
-from agent.context import build_prompt, next_prompt_tokens, preamble
+from agent.context import preamble
 from agent.deadlines import Deadline
 from agent.engine import Engine, Hold, StepsTaken
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.metering import Meter
-from agent.models import Chosen, Models
+from agent.models import Models
 from agent.people import People, author_of
+from agent.room import Rooms
 from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from agent.usage_sentences import spent_sentence
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
-from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
+from gateway.contracts.errors import BudgetSpent, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
@@ -61,7 +60,7 @@ class TurnTaker:
         *,
         models: Models,
         engine: Engine,
-        compactor: Compactor,
+        rooms: Rooms,
         commands: CommandTable,
         identity: Identity,
         people: People,
@@ -72,7 +71,7 @@ class TurnTaker:
     ) -> None:
         self._models = models
         self._engine = engine
-        self._compactor = compactor
+        self._rooms = rooms
         self._commands = commands
         self._identity = identity
         self._people = people
@@ -132,38 +131,20 @@ class TurnTaker:
         )
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
-        view = await self._store.view(session.id)
+        context = await self._context(batch, hold)
         system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
-        tokens = next_prompt_tokens(system, view, session)
-        chosen = self._models.choose(session, taken.said or "", Depth.of(view), prompt_tokens=tokens)
-        if tokens >= chosen.budget.usable:
-            view = await self._compact(batch, session, view, hold, chosen)
-        try:
-            await self._step(batch, taken, hold, chosen, system, view)
-        except ContextTooLong:
-            # The provider knows better than our estimate: make room once, then it is a failure. What the turn has
-            # done so far is not done again.
-            view = await self._compact(batch, session, view, hold, chosen)
-            await self._step(batch, taken, hold, chosen, system, (*view, *taken.entries))
+        room = await self._rooms.open(
+            session, context, system=system, preamble=preamble(self._clock.now_ms()), fence=batch.fence
+        )
+        chosen = self._models.choose(session, taken.said or "", Depth.of(room.view), prompt_tokens=room.tokens)
+        prompt = await room.fit(chosen.budget)
+        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
+        if room.is_abridged:
+            taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
-    async def _compact(
-        self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold, chosen: Chosen
-    ) -> Sequence[Entry]:
-        return await self._compactor.compact(session, view, fence=batch.fence, budget=chosen.budget, permit=hold.permit)
-
-    async def _step(
-        self,
-        batch: Batch,
-        taken: StepsTaken,
-        hold: Hold,
-        chosen: Chosen,
-        system: CleanText,
-        view: Sequence[Entry],
-    ) -> None:
-        room = chosen.budget.usable - len(system) // 4
-        prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
+    async def _context(self, batch: Batch, hold: Hold) -> ToolContext:
         newest = batch.messages[-1]
-        context = ToolContext(
+        return ToolContext(
             batch.key,
             batch.key.owner,
             batch.turn_id,
@@ -174,7 +155,6 @@ class TurnTaker:
             fence=batch.fence,
             permit=hold.permit,
         )
-        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt)
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
         nothing = StepsTaken()

@@ -17,6 +17,7 @@ from gateway.contracts.entries import (
     SessionStatus,
     SetModel,
     SetTitle,
+    Undo,
     Usage,
 )
 from gateway.contracts.errors import StoreError
@@ -25,6 +26,7 @@ from gateway.contracts.messages import CleanText
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import from_usage, to_session
 from gateway.store.tables import lanes, sessions, usage
+from gateway.store.undoing import undo
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,8 @@ def apply(
                 session_id = new_id
             case SetTitle(title):
                 connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
+            case Undo(from_seq):
+                undo(connection, session_id, from_seq=from_seq)
             case SetModel(model):
                 connection.execute(_CHOOSE_MODEL, {"s": session_id, "chosen": model, "now_ms": now_ms})
             case ResumeSession(number):
