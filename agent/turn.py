@@ -23,9 +23,10 @@ from agent.models import Models
 from agent.people import People, author_of
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.steps import Hold, Steps, StepsTaken
+from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
-from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
+from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
@@ -102,6 +103,7 @@ class TurnTaker:
         system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
         if next_prompt_tokens(system, view, session) >= self._models.budget.usable:
             view = await self._compact(batch, session, view, hold)
+        self._begin_notes(batch, taken)
         try:
             await self._step(batch, taken, hold, system, view)
         except ContextTooLong:
@@ -109,6 +111,13 @@ class TurnTaker:
             view = (*view, *(entry for entry in taken.entries if entry.message_id))
             view = await self._compact(batch, session, view, hold)
             await self._step(batch, taken, hold, system, view)
+
+    def _begin_notes(self, batch: Batch, taken: StepsTaken) -> None:
+        """The first thing a turn leaves behind: what the model was told beside the request itself."""
+        now_ms = self._clock.now_ms()
+        told = preamble(now_ms, tone=tone_of("\n".join(message.text for message in batch.messages)))
+        note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
+        taken.entries.append(note)
 
     async def _compact(self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold) -> Sequence[Entry]:
         return await self._compactor.compact(
@@ -119,7 +128,7 @@ class TurnTaker:
         self, batch: Batch, taken: StepsTaken, hold: Hold, system: CleanText, view: Sequence[Entry]
     ) -> None:
         room = self._models.budget.usable - len(system) // 4
-        prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
+        prompt = build_prompt(view, tokens_max=room, preamble=taken.entries[0].text)
         newest = batch.messages[-1]
         context = ToolContext(
             batch.key,

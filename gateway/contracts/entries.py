@@ -147,7 +147,14 @@ class SetTitle:
     title: CleanText
 
 
-Effect = OpenSession | SetTitle
+@dataclass(frozen=True, slots=True)
+class SetProfile:
+    """Effect of /agent: the agent profile of the current session; empty for none."""
+
+    profile: str
+
+
+Effect = OpenSession | SetTitle | SetProfile
 
 
 @dataclass(frozen=True, slots=True)

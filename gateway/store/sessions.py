@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Executable, Row, Select, bindparam, func, select, update
 
-from gateway.contracts.entries import UNTITLED, Effect, OpenSession, Session, SessionStatus, SetTitle, Usage
+from gateway.contracts.entries import (
+    UNTITLED,
+    Effect,
+    OpenSession,
+    Session,
+    SessionStatus,
+    SetProfile,
+    SetTitle,
+    Usage,
+)
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -138,6 +147,11 @@ _RETITLE: Final = (
     .where(sessions.c.id == bindparam("s"))
     .values(title=bindparam("new_title"), updated_at_ms=bindparam("now_ms"))
 )
+_CHOOSE_PROFILE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(profile=bindparam("chosen"), updated_at_ms=bindparam("now_ms"))
+)
 _RETITLE_UNTITLED: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"), sessions.c.title == UNTITLED)
@@ -193,6 +207,8 @@ def apply(
                 session_id = new_id
             case SetTitle(title):
                 connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
+            case SetProfile(profile):
+                connection.execute(_CHOOSE_PROFILE, {"s": session_id, "chosen": profile, "now_ms": now_ms})
 
 
 def apply_now(
