@@ -6,18 +6,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Final
+from platform import python_version, system
 
 from agent.commands.conversation import conversation_commands
+from agent.commands.profiles import profile_commands
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
-from agent.identity import Identity, RuntimeFacts
 from agent.model.client import ModelClient
 from agent.models import choose_models
 from agent.people import People
+from agent.prompting.sections import RuntimeFacts
+from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.memory import memory_tools
+from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
@@ -27,9 +30,6 @@ from gateway.config import QueueMode, Settings, utility_model
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
-
-WORKSPACE: Final = "workspace"
-"""The folder inside `data_dir` with the identity files of the operator."""
 
 
 @asynccontextmanager
@@ -52,21 +52,24 @@ async def assembled(
         context_window=settings.agent.context_window or 0,
     )
     compactor = Compactor(client, models, store, scrubber, clock)
+    skills = SkillLayers(settings.data_dir, scrubber)
     async with open_toolbox(
         settings.tools,
         data_dir=settings.data_dir,
-        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
+        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock), *skill_tools(skills.of)],
         databases=Foreign(settings.tools.database_urls),
         scrubber=scrubber,
         clock=clock,
     ) as tools:
-        facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
+        facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         turns = TurnTaker(
             models=models,
             steps=Steps(client, tools, scrubber, clock),
             compactor=compactor,
-            commands=CommandTable(conversation_commands(store, compactor, bus.operator, scrubber)),
-            identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
+            commands=CommandTable(
+                (*conversation_commands(store, compactor, bus.operator, scrubber), *profile_commands())
+            ),
+            prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
             people=People(bus.access, settings.access.admins),
             store=store,
             scrubber=scrubber,

@@ -17,10 +17,11 @@ from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
 from agent.context import build_prompt, next_prompt_tokens, preamble
-from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.models import Models
 from agent.people import People, author_of
+from agent.profiles import profile_named
+from agent.prompting.system import SystemPrompts
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.steps import Hold, Steps, StepsTaken
 from agent.tone import tone_of
@@ -61,7 +62,7 @@ class TurnTaker:
         steps: Steps,
         compactor: Compactor,
         commands: CommandTable,
-        identity: Identity,
+        prompts: SystemPrompts,
         people: People,
         store: Store,
         scrubber: Scrubber,
@@ -71,7 +72,7 @@ class TurnTaker:
         self._steps = steps
         self._compactor = compactor
         self._commands = commands
-        self._identity = identity
+        self._prompts = prompts
         self._people = people
         self._store = store
         self._scrubber = scrubber
@@ -100,24 +101,42 @@ class TurnTaker:
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         view = await self._store.view(session.id)
-        system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
+        context = await self._context(batch, session, hold)
+        system = self._prompts.system_prompt(
+            context, profile_named(session.profile), await self._store.todos(context.owner)
+        )
         if next_prompt_tokens(system, view, session) >= self._models.budget.usable:
             view = await self._compact(batch, session, view, hold)
-        self._begin_notes(batch, taken)
+        told = self._told(batch, taken)
         try:
-            await self._step(batch, taken, hold, system, view)
+            await self._step(taken, hold, context, system, view, told)
         except ContextTooLong:
             # The provider knows better than our estimate: make room once, then it is a failure.
             view = (*view, *(entry for entry in taken.entries if entry.message_id))
             view = await self._compact(batch, session, view, hold)
-            await self._step(batch, taken, hold, system, view)
+            await self._step(taken, hold, context, system, view, told)
 
-    def _begin_notes(self, batch: Batch, taken: StepsTaken) -> None:
-        """The first thing a turn leaves behind: what the model was told beside the request itself."""
+    def _told(self, batch: Batch, taken: StepsTaken) -> CleanText:
+        """What the model is told beside the request itself: the first thing that the turn leaves behind."""
         now_ms = self._clock.now_ms()
         told = preamble(now_ms, tone=tone_of("\n".join(message.text for message in batch.messages)))
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
+        return told
+
+    async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
+        """For whom tools run in this turn, and what they may do."""
+        newest = batch.messages[-1]
+        return ToolContext(
+            batch.key,
+            batch.key.owner,
+            batch.turn_id,
+            role=await self._people.role_behind(batch.messages),
+            place=Place.DM if newest.is_private else Place.GROUP,
+            asked_by=author_of(newest),
+            ceiling=profile_named(session.profile).ceiling,
+            permit=hold.permit,
+        )
 
     async def _compact(self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold) -> Sequence[Entry]:
         return await self._compactor.compact(
@@ -125,20 +144,16 @@ class TurnTaker:
         )
 
     async def _step(
-        self, batch: Batch, taken: StepsTaken, hold: Hold, system: CleanText, view: Sequence[Entry]
+        self,
+        taken: StepsTaken,
+        hold: Hold,
+        context: ToolContext,
+        system: CleanText,
+        view: Sequence[Entry],
+        told: CleanText,
     ) -> None:
         room = self._models.budget.usable - len(system) // 4
-        prompt = build_prompt(view, tokens_max=room, preamble=taken.entries[0].text)
-        newest = batch.messages[-1]
-        context = ToolContext(
-            batch.key,
-            batch.key.owner,
-            batch.turn_id,
-            role=await self._people.role_behind(batch.messages),
-            place=Place.DM if newest.is_private else Place.GROUP,
-            asked_by=author_of(newest),
-            permit=hold.permit,
-        )
+        prompt = build_prompt(view, tokens_max=room, preamble=told)
         await self._steps.run(taken, hold, context, model=self._models.answer, system=system, prompt=prompt)
 
     async def _take_command(self, batch: Batch, session: Session, hold: Hold) -> TurnCommit:
