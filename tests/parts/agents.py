@@ -135,6 +135,7 @@ async def running_agent(
     *,
     model: str = "demo/scripted",
     context_window: int = 0,
+    rounds_max: int = 25,
     concurrency: int = 64,
     is_steered: bool = False,
     grace_s: float = SHUTDOWN_GRACE_S,
@@ -148,7 +149,13 @@ async def running_agent(
     scrubber = scrubber or SecretScrubber()
     settings = Settings(
         data_dir=data_dir,
-        agent=Agent(model=model, utility_model=model, context_window=context_window or None, concurrency=concurrency),
+        agent=Agent(
+            model=model,
+            utility_model=model,
+            context_window=context_window or None,
+            tool_rounds_max=rounds_max,
+            concurrency=concurrency,
+        ),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=Access(admins=admins),
         tools=tools or Tools(),
