@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Final
+from platform import python_version, system
 
 from agent.background import Background
 from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.profiles import profile_commands
 from agent.commands.table import CommandTable
 from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
@@ -19,7 +20,6 @@ from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
 from agent.control import ControlLane
 from agent.deciding import Deciding
-from agent.identity import Identity, RuntimeFacts
 from agent.limits import LAST_WORDS_S
 from agent.metering import Meter
 from agent.model.client import ModelClient
@@ -27,11 +27,14 @@ from agent.model.embedding import EmbeddingModel
 from agent.model.metered import MeteredClient
 from agent.models import Models
 from agent.people import People
+from agent.prompting.sections import RuntimeFacts
+from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.room import Rooms
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.memory import memory_tools
+from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
@@ -41,9 +44,6 @@ from gateway.config import QueueMode, Settings
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
-
-WORKSPACE: Final = "workspace"
-"""The folder inside `data_dir` with the identity files of the operator."""
 
 
 @asynccontextmanager
@@ -64,6 +64,7 @@ async def assembled(
     meter = Meter(store.spending, settings.limits, people.role_of, clock)
     client = MeteredClient(client, meter)
     models = Models(client, settings)
+    skills = SkillLayers(settings.data_dir, scrubber)
     compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
     beside = Background()
     async with (
@@ -74,13 +75,13 @@ async def assembled(
             approvals=AskingPeople(
                 bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
             ),
-            own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
+            own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock), *skill_tools(skills.of)],
             databases=Foreign(settings.tools.database_urls),
             scrubber=scrubber,
             clock=clock,
         ) as tools,
     ):
-        facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
+        facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         turns = TurnTaker(
             models=models,
             engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
@@ -92,9 +93,10 @@ async def assembled(
                     undo_command(store),
                     *answering_commands(),
                     *usage_commands(store.usage, meter, clock),
+                    *profile_commands(),
                 )
             ),
-            identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
+            prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
             people=people,
             meter=meter,
             store=store,

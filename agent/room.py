@@ -137,9 +137,10 @@ class Room:
     ) -> tuple[PromptMessage, ...] | None:
         """The prompt anew, if what the turn has gathered does not fit any more; None while it may stay as it is.
 
-        `in_flight` is all that the turn has added so far, `counted` the provider's count of the last prompt
-        (0: unknown). Raises `ContextTooLong` when nothing helps.
+        `in_flight` is all that the turn has added so far, its preamble first; `counted` is the provider's count
+        of the last prompt (0: unknown). Raises `ContextTooLong` when nothing helps.
         """
+        in_flight = in_flight[1:]  # the preamble stands behind the request
         used = self._used(in_flight, counted)
         if is_refused:
             self._may_compact = self._may_condense = True

@@ -16,18 +16,20 @@ from agent.commands.table import CommandTable, Converse, Done
 from agent.context import preamble
 from agent.deadlines import Deadline
 from agent.engine import Engine, Hold, StepsTaken
-from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.metering import Meter
 from agent.models import Models
 from agent.people import People, author_of
+from agent.profiles import profile_named
+from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
 from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
+from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from agent.usage_sentences import spent_sentence
-from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
+from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import BudgetSpent, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
@@ -62,7 +64,7 @@ class TurnTaker:
         engine: Engine,
         rooms: Rooms,
         commands: CommandTable,
-        identity: Identity,
+        prompts: SystemPrompts,
         people: People,
         meter: Meter,
         store: Store,
@@ -73,7 +75,7 @@ class TurnTaker:
         self._engine = engine
         self._rooms = rooms
         self._commands = commands
-        self._identity = identity
+        self._prompts = prompts
         self._people = people
         self._meter = meter
         self._store = store
@@ -131,18 +133,28 @@ class TurnTaker:
         )
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
-        context = await self._context(batch, hold)
-        system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
-        room = await self._rooms.open(
-            session, context, system=system, preamble=preamble(self._clock.now_ms()), fence=batch.fence
+        context = await self._context(batch, session, hold)
+        system = self._prompts.system_prompt(
+            context, profile_named(session.profile), await self._store.todos(context.owner)
         )
+        told = self._told(batch, taken)
+        room = await self._rooms.open(session, context, system=system, preamble=told, fence=batch.fence)
         chosen = self._models.choose(session, taken.said or "", Depth.of(room.view), prompt_tokens=room.tokens)
         prompt = await room.fit(chosen.budget)
         await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
         if room.is_abridged:
             taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
-    async def _context(self, batch: Batch, hold: Hold) -> ToolContext:
+    def _told(self, batch: Batch, taken: StepsTaken) -> CleanText:
+        """What the model is told beside the request itself: the first thing that the turn leaves behind."""
+        now_ms = self._clock.now_ms()
+        told = preamble(now_ms, tone=tone_of(taken.said or ""))
+        note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
+        taken.entries.append(note)
+        return told
+
+    async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
+        """For whom tools run in this turn, and what they may do."""
         newest = batch.messages[-1]
         return ToolContext(
             batch.key,
@@ -153,6 +165,7 @@ class TurnTaker:
             asked_by=author_of(newest),
             address=newest.address,
             fence=batch.fence,
+            ceiling=profile_named(session.profile).ceiling,
             permit=hold.permit,
         )
 

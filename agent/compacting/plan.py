@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from agent.context import Budget
 from agent.limits import ROUNDS_KEPT_MESSAGES, TAIL_SHARE_MAX, TAIL_TURNS
 from agent.tokens import entries_tokens, estimate_tokens
-from agent.transcript import said_in, summary_of, turns_of
-from gateway.contracts.entries import Entry, EntryKind, Role
+from agent.transcript import is_said, said_in, summary_of, turns_of
+from gateway.contracts.entries import Entry, Role
 from gateway.contracts.messages import CleanText
 
 
@@ -72,10 +72,5 @@ def plan_rounds(in_flight: Sequence[Entry]) -> RoundsPlan | None:
     if kept_from == 0:
         return None
     before = in_flight[:kept_from]
-    requests = tuple(entry for entry in before if is_request(entry))
-    return RoundsPlan(tuple(entry for entry in before if not is_request(entry)), requests, kept_from)
-
-
-def is_request(entry: Entry) -> bool:
-    """Whether a person said it."""
-    return entry.role is Role.USER and entry.kind is EntryKind.MESSAGE
+    requests = tuple(entry for entry in before if is_said(entry))
+    return RoundsPlan(tuple(entry for entry in before if not is_said(entry)), requests, kept_from)

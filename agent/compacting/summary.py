@@ -8,7 +8,7 @@ from typing import Final
 from agent.limits import SUMMARY_TOKENS_MAX
 from agent.model.client import ModelAnswer, PromptMessage
 from agent.tokens import estimate_tokens
-from gateway.contracts.entries import Entry, Role
+from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import CleanText, joined, own_words, portion
 
 _SPEAKERS: Final = {
@@ -24,8 +24,8 @@ _FRAME_TOKENS: Final = 24
 
 def material(entries: Iterable[Entry]) -> tuple[CleanText, ...]:
     """Entries as a text to read, one piece each: a tool call and its results are words here, and nothing
-    a provider could refuse when they are parted."""
-    return tuple(map(_line, entries))
+    a provider could refuse when they are parted. Notes are left out: nobody said them."""
+    return tuple(_line(entry) for entry in entries if entry.kind is not EntryKind.NOTE)
 
 
 def summary_request(

@@ -185,7 +185,14 @@ class ResumeSession:
     number: int
 
 
-Effect = OpenSession | SetTitle | SetModel | ResumeSession | Undo
+@dataclass(frozen=True, slots=True)
+class SetProfile:
+    """Effect of /agent: the agent profile of the current session; empty for none."""
+
+    profile: str
+
+
+Effect = OpenSession | SetTitle | SetModel | SetProfile | ResumeSession | Undo
 
 
 @dataclass(frozen=True, slots=True)

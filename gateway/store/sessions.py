@@ -16,6 +16,7 @@ from gateway.contracts.entries import (
     Session,
     SessionStatus,
     SetModel,
+    SetProfile,
     SetTitle,
     Undo,
     Usage,
@@ -168,6 +169,11 @@ _REOPEN: Final = (
     .values(status=SessionStatus.ACTIVE.value, updated_at_ms=bindparam("now_ms"))
     .returning(sessions.c.id)
 )
+_CHOOSE_PROFILE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(profile=bindparam("chosen"), updated_at_ms=bindparam("now_ms"))
+)
 _RETITLE_UNTITLED: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"), sessions.c.title == UNTITLED)
@@ -227,6 +233,8 @@ def apply(
                 undo(connection, session_id, from_seq=from_seq)
             case SetModel(model):
                 connection.execute(_CHOOSE_MODEL, {"s": session_id, "chosen": model, "now_ms": now_ms})
+            case SetProfile(profile):
+                connection.execute(_CHOOSE_PROFILE, {"s": session_id, "chosen": profile, "now_ms": now_ms})
             case ResumeSession(number):
                 session_id = _resume(connection, key, session_id, number, now_ms=now_ms)
 

@@ -8,14 +8,14 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.compacting.plan import is_request, plan_compaction, plan_rounds
+from agent.compacting.plan import plan_compaction, plan_rounds
 from agent.compacting.pruning import prune_output, prune_pass, pruned
 from agent.compacting.summary import first_chunk, is_usable, material, size_of, without_middle
 from agent.context import Budget, build_prompt, preamble
 from agent.limits import OUTPUTS_KEPT, PRUNED_FROM_CHARS, ROUNDS_KEPT_MESSAGES
 from agent.model.client import ModelAnswer, TokenCount
 from agent.tokens import entries_tokens, estimate_tokens
-from agent.transcript import as_prompt, turns_of, with_whole_groups
+from agent.transcript import as_prompt, is_said, turns_of, with_whole_groups
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall
 from gateway.contracts.messages import CleanText
 from tests.property.transcripts import numbered, summarised, texts, transcripts
@@ -104,7 +104,7 @@ def test_of_a_running_turn_whole_groups_stay(in_flight: tuple[Entry, ...]) -> No
     starts = [index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT]
     assert len(kept) <= ROUNDS_KEPT_MESSAGES or plan.kept_from == starts[-1]
     assert sorted(map(id, (*plan.head, *plan.requests, *kept))) == sorted(map(id, in_flight))
-    assert [*filter(is_request, in_flight)] == [*plan.requests, *filter(is_request, kept)]
+    assert [*filter(is_said, in_flight)] == [*plan.requests, *filter(is_said, kept)]
 
 
 # --- pruning
