@@ -8,12 +8,13 @@ from functools import partial
 from importlib.metadata import version
 from platform import python_version, system
 
+from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.profiles import profile_commands
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
 from agent.model.client import ModelClient
-from agent.models import choose_models
+from agent.models import Models
 from agent.people import People
 from agent.prompting.sections import RuntimeFacts
 from agent.prompting.system import SkillLayers, SystemPrompts
@@ -26,7 +27,7 @@ from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings, utility_model
+from gateway.config import QueueMode, Settings
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -45,12 +46,7 @@ async def assembled(
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    models = choose_models(
-        client,
-        model=settings.agent.model,
-        utility_model=utility_model(settings),
-        context_window=settings.agent.context_window or 0,
-    )
+    models = Models(client, settings)
     compactor = Compactor(client, models, store, scrubber, clock)
     skills = SkillLayers(settings.data_dir, scrubber)
     async with open_toolbox(
@@ -64,10 +60,14 @@ async def assembled(
         facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         turns = TurnTaker(
             models=models,
-            steps=Steps(client, tools, scrubber, clock),
+            engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
             compactor=compactor,
             commands=CommandTable(
-                (*conversation_commands(store, compactor, bus.operator, scrubber), *profile_commands())
+                (
+                    *conversation_commands(store, compactor, bus.operator, scrubber),
+                    *choice_commands(store, models),
+                    *profile_commands(),
+                )
             ),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
             people=People(bus.access, settings.access.admins),

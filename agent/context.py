@@ -18,10 +18,10 @@ from typing import Final
 
 from agent.limits import RESERVE_TOKENS_MAX, UNKNOWN_WINDOW_TOKENS
 from agent.model.client import ModelFacts, PromptMessage
-from agent.tokens import entries_tokens, entry_tokens, estimate_tokens
+from agent.tokens import entries_tokens, estimate_tokens
 from agent.tone import TONE_HINTS, Tone
-from agent.transcript import as_prompt, is_said, said_in, summary_of, turns_of
-from gateway.contracts.entries import Entry, EntryKind, Role, Session
+from agent.transcript import as_prompt, said_in, summary_of, turns_of
+from gateway.contracts.entries import Entry, Role, Session
 from gateway.contracts.messages import CleanText, joined, own_words
 
 _OUTPUT_SHARE_UNKNOWN: Final = 4  # a model whose output limit is unknown: leave a quarter of its window
@@ -53,23 +53,23 @@ def next_prompt_tokens(system: str, view: Sequence[Entry], session: Session) -> 
     return estimate_tokens(system) + entries_tokens(view)
 
 
-def build_prompt(view: Sequence[Entry], *, tokens_max: int, preamble: CleanText) -> tuple[PromptMessage, ...]:
-    """History that fits into `tokens_max`, whole turns, newest kept; the newest request always verbatim.
+def build_prompt(entries: Sequence[Entry], *, tokens_max: int | None = None) -> tuple[PromptMessage, ...]:
+    """A view, and what the turn has left behind so far, as a prompt; the summary folded into its first message.
 
-    The summary is folded into the first user message, the preamble into the last: the prompt is always
-    user-led. Kept as a note behind the request, the preamble stands in later prompts as it stands in this one.
+    With `tokens_max` only whole turns that fit, newest kept; the newest request always verbatim. The prompt is
+    always user-led, and the next one begins as it does.
     """
-    summary = summary_of(view)
-    note = Entry(Role.USER, preamble, kind=EntryKind.NOTE)
-    room = tokens_max - entry_tokens(note) - estimate_tokens(summary or "")
-    kept = _newest_that_fit(said_in(view), room)
-    newest = max((at for at, entry in enumerate(kept, 1) if is_said(entry)), default=len(kept))
-    messages = list(as_prompt((*kept[:newest], note, *kept[newest:])))
+    summary = summary_of(entries)
+    kept = said_in(entries)
+    if tokens_max is not None:
+        kept = _newest_that_fit(kept, tokens_max - estimate_tokens(summary or ""))
+    messages = list(as_prompt(kept))
     while messages and messages[0].role is not Role.USER:
         messages.pop(0)
     if summary is not None:
-        folded = joined(own_words("<summary>\n"), summary, own_words("\n</summary>\n\n"), messages[0].text)
-        messages[0] = replace(messages[0], text=folded)
+        folded = joined(own_words("<summary>\n"), summary, own_words("\n</summary>"))
+        first = messages[:1] or [PromptMessage(Role.USER, own_words(""))]
+        messages[:1] = [replace(first[0], text=joined(folded, first[0].text, by="\n\n"))]
     return tuple(messages)
 
 

@@ -154,7 +154,21 @@ class SetProfile:
     profile: str
 
 
-Effect = OpenSession | SetTitle | SetProfile
+@dataclass(frozen=True, slots=True)
+class SetModel:
+    """Effect of /model: the session's own model; empty for the configured one."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeSession:
+    """Effect of /resume: close the current session of the key and go on with its session `number`."""
+
+    number: int
+
+
+Effect = OpenSession | SetTitle | SetModel | SetProfile | ResumeSession
 
 
 @dataclass(frozen=True, slots=True)
