@@ -15,9 +15,14 @@ depends_on = None
 def upgrade() -> None:
     """Add columns and tables; what is there stays as it is."""
     _extend_conversations()
+    _claims_of_titles()
 
 
 def _extend_conversations() -> None:
     op.add_column("sessions", sa.Column("model", sa.Text, nullable=False, server_default=""))
     op.add_column("sessions", sa.Column("profile", sa.Text, nullable=False, server_default=""))
     op.add_column("entries", sa.Column("is_undone", sa.Boolean, nullable=False, server_default=sa.false()))
+
+
+def _claims_of_titles() -> None:
+    op.add_column("sessions", sa.Column("title_claimed_until_ms", sa.BigInteger, nullable=False, server_default="0"))
