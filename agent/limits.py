@@ -45,9 +45,11 @@ EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
+TITLE_OUTPUT_CHARS_MAX: Final = 8_000  # of an answer that is looked at: a provider may ignore the next two
 TITLE_TOKENS_MAX: Final = 32
 TITLE_REASONING_TOKENS_MAX: Final = 512
-TITLE_TIMEOUT_S: Final = 15.0
+TITLE_TIMEOUT_S: Final = 15.0  # retries included
+TITLE_CLAIM_S: Final = 20.0  # after which a worker that claimed a title and never came back counts as dead
 TITLE_TRIES_MAX: Final = 3
 TITLE_GRAPHEMES_MAX: Final = 60
 TITLE_TEMPERATURE: Final = 0.3

@@ -166,9 +166,19 @@ class SqlStore:
             partial(sessions.charge, calls=usage, session_id=session_id, now_ms=self._clock.now_ms())
         )
 
-    async def claim_title(self, session_id: str, *, tries_max: int) -> bool:
-        """Count one try if the title is still the sentinel; False when it is not or the tries are spent."""
-        return await self._database.write(partial(sessions.claim_title, session_id=session_id, tries_max=tries_max))
+    async def first_said(self, session_id: str) -> CleanText | None:
+        """The first words of a person."""
+        return await self._database.read(partial(transcript.first_said, session_id=session_id))
+
+    async def claim_title(self, session_id: str, *, tries_max: int, held_ms: int, now_ms: int) -> bool:
+        """Count one try of the titler, if there is anything left to try and nobody is at it."""
+        return await self._database.write(
+            partial(sessions.claim_title, session_id=session_id, tries_max=tries_max, held_ms=held_ms, now_ms=now_ms)
+        )
+
+    async def release_title(self, session_id: str) -> None:
+        """The try is over."""
+        await self._database.write(partial(sessions.release_title, session_id=session_id))
 
     async def set_title_if_untitled(self, session_id: str, title: CleanText) -> bool:
         """Set the title unless the user was faster."""

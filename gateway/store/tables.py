@@ -99,6 +99,9 @@ sessions: Final = Table(
     _column("title", AnyText, doc="`New Chat` until the titler or the user names it"),
     _column("status", Text, doc="a SessionStatus"),
     _column("title_tries", Integer, doc="calls of the titler paid so far"),
+    _column(
+        "title_claimed_until_ms", BigInteger, doc="until when a worker that titles it is left alone", server_default="0"
+    ),
     _column("parent_session_id", Text, doc="the session a sub-agent works for", nullable=True),
     _column("last_seq", Integer, doc="the highest `entries.seq` given out"),
     _column("message_count", Integer, doc="entries of kind message"),

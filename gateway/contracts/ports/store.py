@@ -118,8 +118,17 @@ class Store(Protocol):
 
     async def record_usage(self, usage: Sequence[Usage], *, session_id: str) -> None: ...
 
-    async def claim_title(self, session_id: str, *, tries_max: int) -> bool:
-        """Count one try if the title is still the sentinel; False when it is not or the tries are spent."""
+    async def first_said(self, session_id: str) -> CleanText | None:
+        """The first words of a person in a session that were not taken back; None while there are none."""
+        ...
+
+    async def claim_title(self, session_id: str, *, tries_max: int, held_ms: int, now_ms: int) -> bool:
+        """Count one try if the title is still the sentinel and tries are left. Until it is released, but for
+        `held_ms` at most, nobody else gets the claim: two workers never pay for the same title."""
+        ...
+
+    async def release_title(self, session_id: str) -> None:
+        """The try is over, with a title or without."""
         ...
 
     async def set_title_if_untitled(self, session_id: str, title: CleanText) -> bool:

@@ -17,6 +17,7 @@ def upgrade() -> None:
     _extend_conversations()
     _ask_people()
     _count_spending()
+    _claims_of_titles()
 
 
 def _extend_conversations() -> None:
@@ -62,3 +63,7 @@ def _count_spending() -> None:
         sa.PrimaryKeyConstraint("turn_id", name="pk_counted_turns"),
     )
     op.create_index("ix_counted_turns_owner_day", "counted_turns", ["owner", "day"])
+
+
+def _claims_of_titles() -> None:
+    op.add_column("sessions", sa.Column("title_claimed_until_ms", sa.BigInteger, nullable=False, server_default="0"))
