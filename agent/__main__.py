@@ -14,12 +14,14 @@ import uvloop
 from agent.aside import run_aside
 from agent.assembly import assembled
 from agent.control import ControlLane
+from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient, RetryingEmbeddings
-from agent.model.scripted import PREFIX, ScriptedClient, check_name
+from agent.models import check_models
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
@@ -104,29 +106,21 @@ async def _open_bus(settings: Settings) -> RedisBus:
 
 
 def _model_client(settings: Settings) -> ModelClient:
-    """The client for the configured models. Raises `ConfigError` for a name nobody can call."""
-    model = settings.agent.model
-    if model.startswith(PREFIX):
-        check_name(model)
-        return RetryingClient(ScriptedClient())
-    catalog = ModelCatalog()
-    catalog.check_name(model)
-    return RetryingClient(_litellm(settings, catalog))
+    """The way to every model: tried again, then fallen back from. Raises `ConfigError` for a name nobody can call."""
+    client = FallbackClient(RetryingClient(ByName(_litellm(settings))), settings.agent.fallback_models)
+    check_models(client, settings)
+    return client
 
 
 def _embeddings(settings: Settings) -> EmbeddingModel | None:
-    """The way to the embedding model; None where none is configured. Raises `ConfigError` as above."""
-    model = settings.agent.embedding_model
-    if not model:
-        return None
-    catalog = ModelCatalog()
-    catalog.check_name(model, setting="agent.embedding_model")
-    return RetryingEmbeddings(_litellm(settings, catalog))
+    """The way to the embedding model; None where none is configured."""
+    return RetryingEmbeddings(_litellm(settings)) if settings.agent.embedding_model else None
 
 
-def _litellm(settings: Settings, catalog: ModelCatalog) -> LitellmClient:
-    api_key = settings.agent.api_key.get_secret_value() if settings.agent.api_key else ""
-    return LitellmClient(catalog, api_base=settings.agent.api_base, api_key=api_key)
+def _litellm(settings: Settings) -> LitellmClient:
+    agent = settings.agent
+    api_key = agent.api_key.get_secret_value() if agent.api_key else ""
+    return LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key)
 
 
 if __name__ == "__main__":
