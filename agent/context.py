@@ -3,6 +3,10 @@
 system prompt (byte-stable inside a session)
 [history, oldest first, bounded by tokens, always user-led; the summary folded into its first message]
 the newest user message, with a preamble of what changes from turn to turn
+
+Providers keep what they have read of a prompt and charge a tenth for it, as long as the next prompt begins
+with the same bytes. So a preamble is stored with its turn, as a note, and stands in every later prompt where
+it stood in the first: a preamble that only the newest message had would void all that came after it.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from typing import Final
 from agent.limits import RESERVE_TOKENS_MAX, UNKNOWN_WINDOW_TOKENS
 from agent.model.client import ModelFacts, PromptMessage
 from agent.tokens import entries_tokens, estimate_tokens
+from agent.tone import TONE_HINTS, Tone
 from agent.transcript import as_prompt, said_in, summary_of, turns_of
 from gateway.contracts.entries import Entry, Role, Session
 from gateway.contracts.messages import CleanText, joined, own_words
@@ -48,29 +53,33 @@ def next_prompt_tokens(system: str, view: Sequence[Entry], session: Session) -> 
     return estimate_tokens(system) + entries_tokens(view)
 
 
-def build_prompt(view: Sequence[Entry], *, tokens_max: int, preamble: CleanText) -> tuple[PromptMessage, ...]:
-    """History that fits into `tokens_max`, whole turns, newest kept; the newest request always verbatim.
+def build_prompt(entries: Sequence[Entry], *, tokens_max: int | None = None) -> tuple[PromptMessage, ...]:
+    """A view, and what the turn has left behind so far, as a prompt; the summary folded into its first message.
 
-    The summary is folded into the first user message, the preamble into the last: the prompt is always
-    user-led and its beginning stays the same from turn to turn.
+    With `tokens_max` only whole turns that fit, newest kept; the newest request always verbatim. The prompt is
+    always user-led, and the next one begins as it does.
     """
-    summary = summary_of(view)
-    room = tokens_max - estimate_tokens(preamble) - estimate_tokens(summary or "")
-    kept = _newest_that_fit(said_in(view), room)
+    summary = summary_of(entries)
+    kept = said_in(entries)
+    if tokens_max is not None:
+        kept = _newest_that_fit(kept, tokens_max - estimate_tokens(summary or ""))
     messages = list(as_prompt(kept))
     while messages and messages[0].role is not Role.USER:
         messages.pop(0)
     if summary is not None:
-        messages = _fold(messages, 0, joined(own_words("<summary>\n"), summary, own_words("\n</summary>")))
-    last = max((at for at, message in enumerate(messages) if message.role is Role.USER), default=0)
-    return tuple(_fold(messages, last, preamble))
+        folded = joined(own_words("<summary>\n"), summary, own_words("\n</summary>"))
+        first = messages[:1] or [PromptMessage(Role.USER, own_words(""))]
+        messages[:1] = [replace(first[0], text=joined(folded, first[0].text, by="\n\n"))]
+    return tuple(messages)
 
 
-def preamble(now_ms: int, *, memory: CleanText | None = None) -> CleanText:
-    """What changes from turn to turn and so may not stand in the system prompt: the time, and a block of
-    `memory` that says of itself that it is data."""
+def preamble(now_ms: int, *, tone: Tone = Tone.NONE, memory: CleanText | None = None) -> CleanText:
+    """What changes from turn to turn and so may not stand in the system prompt: the time, how the person
+    sounds, and a block of `memory` that says of itself that it is data."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
     parts = [memory] if memory else []
+    if tone is not Tone.NONE:
+        parts.append(joined(own_words("<tone>\n"), TONE_HINTS[tone], own_words("\n</tone>")))
     return joined(*parts, CleanText(f"<now>\n{moment:%A %Y-%m-%d %H:%M} UTC\n</now>"), by="\n\n")
 
 
@@ -82,11 +91,3 @@ def _newest_that_fit(entries: Sequence[Entry], room: int) -> tuple[Entry, ...]:
             break
         kept.append(turn)
     return tuple(entry for turn in reversed(kept) for entry in turn)
-
-
-def _fold(messages: list[PromptMessage], at: int, text: CleanText) -> list[PromptMessage]:
-    """Put `text` in front of the user message at `at`, or make one of it if there is none."""
-    if not messages:
-        return [PromptMessage(Role.USER, text)]
-    folded = replace(messages[at], text=joined(text, messages[at].text, by="\n\n"))
-    return [*messages[:at], folded, *messages[at + 1 :]]

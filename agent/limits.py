@@ -92,7 +92,12 @@ TOOL_ARGUMENTS_CHARS_MAX: Final = 64_000
 TODO_ITEMS_MAX: Final = 50
 FACT_CHARS_MAX: Final = 2_000
 RECALL_FACTS_MAX: Final = 20
+
+# --- what people write into files
 IDENTITY_FILE_CHARS_MAX: Final = 20_000
+SKILL_CHARS_MAX: Final = 20_000
+SKILL_DESCRIPTION_CHARS_MAX: Final = 200  # each stands in every prompt
+SKILLS_MAX: Final = 100  # of one layer, for the same reason
 
 # --- files of a workspace
 FILE_BYTES_MAX: Final = 2 * 1024 * 1024  # what the file tools read or write; the journal keeps such files whole

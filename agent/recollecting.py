@@ -26,6 +26,7 @@ def recollection_block(found: Recollection, said: str, *, told: Sequence[str] = 
     snippets = [
         f"- {_day(snippet.said_at_ms)}, {_SPEAKERS[snippet.role]}: {_one_line(snippet.text, said)}"
         for snippet in found.snippets
+        if not any(fact.text in snippet.text for fact in found.facts)
     ]
     parts = [
         *_part("Facts about the user:", facts, told),

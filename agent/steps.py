@@ -78,7 +78,7 @@ class Steps:
             self._keep_results(taken, context, messages, results)
             self._note_failures(taken, context, messages, results)
             _let_in(taken, messages, await hold.join())
-        messages.append(PromptMessage(Role.USER, PROMPTS.wrap_up))
+        self._note(taken, context, messages, PROMPTS.wrap_up)
         spoken = await self._speak(taken, context, model, system, messages, ())
         taken.answer = spoken.text
 
@@ -168,20 +168,29 @@ class Steps:
     ) -> None:
         note = self._tools.note_on(results)
         if note is not None:
-            messages.append(PromptMessage(Role.USER, note))
-            now_ms = self._clock.now_ms()
-            taken.entries.append(
-                Entry(Role.USER, note, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms)
-            )
+            self._note(taken, context, messages, note)
+
+    def _note(self, taken: StepsTaken, context: ToolContext, messages: list[PromptMessage], text: CleanText) -> None:
+        """Tell the model something in the role of the user; kept, for the next prompt begins as this one did."""
+        _tell(messages, text)
+        now_ms = self._clock.now_ms()
+        taken.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
 
 
 def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
-    """One user message for all of them, as providers expect; an entry for each."""
+    """One user message for all of them; an entry for each."""
     if newcomers:
-        text = joined(*(newcomer.entry.text for newcomer in newcomers), by="\n\n")
-        messages.append(PromptMessage(Role.USER, text))
+        _tell(messages, joined(*(newcomer.entry.text for newcomer in newcomers), by="\n\n"))
         taken.entries.extend(newcomer.entry for newcomer in newcomers)
         taken.joined.extend(newcomer.message for newcomer in newcomers)
+
+
+def _tell(messages: list[PromptMessage], text: CleanText) -> None:
+    """Say `text` in the role of the user; neighbours are one message, as providers expect and as the transcript
+    will be read."""
+    if messages and messages[-1].role is Role.USER:
+        text = joined(messages.pop().text, text, by="\n\n")
+    messages.append(PromptMessage(Role.USER, text))
 
 
 def _as_run(spoken: _Spoken) -> tuple[RequestedCall, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -18,16 +19,18 @@ from agent.commands.table import CommandTable, Converse, Done
 from agent.compactor import Compactor
 from agent.context import build_prompt, next_prompt_tokens, preamble
 from agent.engine import Engine, Hold, StepsTaken
-from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
 from agent.models import Chosen, Models
 from agent.people import People, author_of
+from agent.profiles import profile_named
+from agent.prompting.system import SystemPrompts
 from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
+from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
-from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
+from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
@@ -62,7 +65,7 @@ class TurnTaker:
         engine: Engine,
         compactor: Compactor,
         commands: CommandTable,
-        identity: Identity,
+        prompts: SystemPrompts,
         people: People,
         memory: Memory | None,
         store: Store,
@@ -73,7 +76,7 @@ class TurnTaker:
         self._engine = engine
         self._compactor = compactor
         self._commands = commands
-        self._identity = identity
+        self._prompts = prompts
         self._people = people
         self._memory = memory
         self._store = store
@@ -129,54 +132,53 @@ class TurnTaker:
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         view = await self._store.view(session.id)
-        system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
+        context = await self._context(batch, session, hold)
+        todos = await self._store.todos(context.owner)
+        system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
         tokens = next_prompt_tokens(system, view, session)
         chosen = self._models.choose(session, taken.said or "", Depth.of(view), prompt_tokens=tokens)
+        room = None
         if tokens >= chosen.budget.usable:
             view = await self._compact(batch, session, view, hold, chosen)
-        told = await self._told(session, taken, view)
+            room = chosen.budget.usable - len(system) // 4
+        await self._begin_notes(batch, session, taken, view)
+        run = partial(self._engine.run, taken, hold, context, model=chosen.model, system=system)
         try:
-            await self._step(batch, taken, hold, chosen, system, view, told)
+            await run(prompt=build_prompt((*view, *taken.entries), tokens_max=room))
         except ContextTooLong:
             # The provider knows better than our estimate: make room once, then it is a failure. What the turn has
             # done so far is not done again.
             view = await self._compact(batch, session, view, hold, chosen)
-            await self._step(batch, taken, hold, chosen, system, (*view, *taken.entries), told)
+            room = chosen.budget.usable - len(system) // 4
+            await run(prompt=build_prompt((*view, *taken.entries), tokens_max=room))
 
-    async def _told(self, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> CleanText:
-        """What the model is told beside the request itself."""
+    async def _begin_notes(self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> None:
+        """The first thing a turn leaves behind is what the model is told beside the request itself."""
         said = taken.said or own_words("")
         memory = await self._memory.block(session, said, view) if self._memory is not None else None
-        return preamble(self._clock.now_ms(), memory=memory)
+        now_ms = self._clock.now_ms()
+        told = preamble(now_ms, tone=tone_of(said), memory=memory)
+        note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
+        taken.entries.append(note)
 
-    async def _compact(
-        self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold, chosen: Chosen
-    ) -> Sequence[Entry]:
-        return await self._compactor.compact(session, view, fence=batch.fence, budget=chosen.budget, permit=hold.permit)
-
-    async def _step(
-        self,
-        batch: Batch,
-        taken: StepsTaken,
-        hold: Hold,
-        chosen: Chosen,
-        system: CleanText,
-        view: Sequence[Entry],
-        told: CleanText,
-    ) -> None:
-        room = chosen.budget.usable - len(system) // 4
-        prompt = build_prompt(view, tokens_max=room, preamble=told)
+    async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
+        """For whom tools run in this turn, and what they may do."""
         newest = batch.messages[-1]
-        context = ToolContext(
+        return ToolContext(
             batch.key,
             batch.key.owner,
             batch.turn_id,
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
             asked_by=author_of(newest),
+            ceiling=profile_named(session.profile).ceiling,
             permit=hold.permit,
         )
-        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt)
+
+    async def _compact(
+        self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold, chosen: Chosen
+    ) -> Sequence[Entry]:
+        return await self._compactor.compact(session, view, fence=batch.fence, budget=chosen.budget, permit=hold.permit)
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
         nothing = StepsTaken()

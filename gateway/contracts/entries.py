@@ -148,6 +148,13 @@ class SetTitle:
 
 
 @dataclass(frozen=True, slots=True)
+class SetProfile:
+    """Effect of /agent: the agent profile of the current session; empty for none."""
+
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetModel:
     """Effect of /model: the session's own model; empty for the configured one."""
 
@@ -161,7 +168,7 @@ class ResumeSession:
     number: int
 
 
-Effect = OpenSession | SetTitle | SetModel | ResumeSession
+Effect = OpenSession | SetTitle | SetModel | SetProfile | ResumeSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from gateway.contracts.entries import (
     Session,
     SessionStatus,
     SetModel,
+    SetProfile,
     SetTitle,
     Usage,
 )
@@ -156,6 +157,11 @@ _RETITLE: Final = (
     .where(sessions.c.id == bindparam("s"))
     .values(title=bindparam("new_title"), updated_at_ms=bindparam("now_ms"))
 )
+_CHOOSE_PROFILE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(profile=bindparam("chosen"), updated_at_ms=bindparam("now_ms"))
+)
 _CHOOSE_MODEL: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"))
@@ -222,6 +228,8 @@ def apply(
                 session_id = new_id
             case SetTitle(title):
                 connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
+            case SetProfile(profile):
+                connection.execute(_CHOOSE_PROFILE, {"s": session_id, "chosen": profile, "now_ms": now_ms})
             case SetModel(model):
                 connection.execute(_CHOOSE_MODEL, {"s": session_id, "chosen": model, "now_ms": now_ms})
             case ResumeSession(number):

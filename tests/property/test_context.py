@@ -11,12 +11,11 @@ from agent.compaction import is_usable, plan_compaction
 from agent.context import Budget, build_prompt, preamble
 from agent.model.client import ModelAnswer, TokenCount
 from agent.tokens import entries_tokens, estimate_tokens
+from agent.tone import Tone
 from agent.transcript import as_prompt, turns_of, with_whole_groups
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import own_words
 from tests.property.transcripts import numbered, transcripts
-
-_NOW = preamble(1_800_000_000_000)
 
 
 def summarised(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
@@ -41,27 +40,34 @@ def test_a_prompt_is_user_led_and_ends_with_the_newest_request(
 ) -> None:
     """However little room there is, the newest request is there, verbatim and last of the user's."""
     view = summarised(entries) if has_summary else entries
-    prompt = build_prompt(view, tokens_max=room, preamble=_NOW)
+    prompt = build_prompt(view, tokens_max=room)
     newest = next(entry for entry in reversed(entries) if entry.role is Role.USER)
     asked = [message for message in prompt if message.role is Role.USER]
     assert prompt[0].role is Role.USER
     assert newest.text in asked[-1].text
-    assert "<now>" in asked[-1].text
     assert has_summary == ("<summary>" in prompt[0].text)
     assert all(first.role is not Role.USER or second.role is not Role.USER for first, second in pairwise(prompt))
 
 
+@given(transcripts, transcripts, st.booleans())
+def test_a_prompt_begins_with_all_of_the_one_before(
+    earlier: tuple[Entry, ...], later: tuple[Entry, ...], has_summary: bool
+) -> None:
+    """Providers cache by prefix: whatever follows a prompt leaves it as it was, preamble and all."""
+    asked = Entry(Role.USER, own_words("and now?"))
+    note = Entry(Role.USER, preamble(1_800_000_000_000, tone=Tone.ERROR), kind=EntryKind.NOTE)
+    sent = (*(summarised(earlier) if has_summary else earlier), asked, note)
+    answered = (*sent, Entry(Role.ASSISTANT, own_words("well")), *later)
+    before, after = build_prompt(sent), build_prompt(answered)
+    assert after[: len(before)] == before
+
+
 @given(transcripts)
-def test_the_beginning_of_a_prompt_stays_as_it_is(entries: tuple[Entry, ...]) -> None:
-    """A further turn changes nothing before the last request: providers cache by prefix."""
-    last = turns_of(entries)[-1]
-    if last[-1].role is Role.USER:
-        return
-    longer = (*entries, *numbered([[Entry(Role.USER, own_words("and now?"))]], entries[-1].seq + 1))
-    before = build_prompt(entries, tokens_max=10**9, preamble=_NOW)
-    after = build_prompt(longer, tokens_max=10**9, preamble=_NOW)
-    at = max(index for index, message in enumerate(before) if message.role is Role.USER)
-    assert after[:at] == before[:at]
+def test_what_people_said_comes_last_in_their_message(entries: tuple[Entry, ...]) -> None:
+    """Our notes stand in front, whenever they were written."""
+    asked = Entry(Role.USER, own_words("and now?"))
+    note = Entry(Role.USER, preamble(1_800_000_000_000), kind=EntryKind.NOTE)
+    assert build_prompt((*entries, asked, note))[-1].text.endswith("and now?")
 
 
 @given(transcripts, st.integers(10, 5_000))
