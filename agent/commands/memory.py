@@ -21,7 +21,7 @@ Forgotten = Callable[[SessionKey], Awaitable[None]]
 """Told that facts of the owner of a key are gone: whatever was made of them has to go, too."""
 
 _SHARING: Final = re.compile(r"(share|private)\s+(\d{1,9})", re.IGNORECASE | re.ASCII)
-_NUMBERS: Final = re.compile(r"\d{1,9}(?:[\s,]+\d{1,9})*", re.ASCII)
+_NUMBERS: Final = re.compile(r"\d{1,20}(?:[\s,]+\d{1,20})*", re.ASCII)
 _ALL: Final = re.compile(r"all(\s+yes)?", re.IGNORECASE)
 _LISTED_CHARS_MAX: Final = 200
 

@@ -30,7 +30,7 @@ from gateway.store.search import Search
 from gateway.store.tables import facts, lanes
 from gateway.store.terms import fact_terms, query_terms, ranked
 
-_IS_OWNERS: Final = facts.c.owner == bindparam("owner")
+_IS_OWNERS: Final = facts.c.owner == bindparam("whose")
 _IS_READABLE: Final[ColumnElement[bool]] = or_(
     bindparam("is_private", type_=Boolean),
     facts.c.is_shared,
@@ -53,7 +53,7 @@ _SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids", expanding=True)))
 def _asking(key: SessionKey) -> dict[str, Any]:
     """Whose facts may be read where `key` speaks."""
     places = ["/".join(key.place[:parts]) for parts in range(1, len(key.place) + 1)]
-    return {"owner": str(key.owner), "is_private": key.is_private, "places": places}
+    return {"whose": str(key.owner), "is_private": key.is_private, "places": places}
 
 
 # --- finding
@@ -104,10 +104,10 @@ def _by_meaning(connection: Connection, key: SessionKey, near: Embedding) -> lis
 # --- keeping
 
 _LOCK_OWNER: Final = (
-    select(lanes.c.key).where(lanes.c.owner == bindparam("owner")).order_by(lanes.c.key).with_for_update()
+    select(lanes.c.key).where(lanes.c.owner == bindparam("whose")).order_by(lanes.c.key).with_for_update()
 )
 _OF_PLACE: Final = (
-    select(facts).where(_IS_OWNERS, facts.c.place == bindparam("place")).order_by(*_NEWEST_FIRST).limit(FACTS_MAX)
+    select(facts).where(_IS_OWNERS, facts.c.place == bindparam("here")).order_by(*_NEWEST_FIRST).limit(FACTS_MAX)
 )
 _SIZE: Final = select(func.count(), func.coalesce(func.max(facts.c.number), 0)).where(_IS_OWNERS)
 _FIRST_TO_GO: Final = (
@@ -119,7 +119,7 @@ _FIRST_TO_GO: Final = (
 _ADD: Final = facts.insert().returning(facts)
 _REWRITE: Final = (
     update(facts)
-    .where(facts.c.id == bindparam("fact_id"))
+    .where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
     .values(
         text=bindparam("new_text"),
         terms=bindparam("new_terms"),
@@ -148,12 +148,12 @@ def remember(
     the row of another. What somebody told is never reworded by a model.
     """
     owner = str(key.owner)
-    connection.execute(_LOCK_OWNER, {"owner": owner}).all()  # SQLite writes one at a time anyway
+    connection.execute(_LOCK_OWNER, {"whose": owner}).all()  # SQLite writes one at a time anyway
     place = "/".join(key.place)
     twin = _twin(connection, owner, place, text, embedding)
     if twin is not None:
         return Remembered(_reword(connection, twin, text, origin, embedding, now_ms=now_ms))
-    count, last_number = connection.execute(_SIZE, {"owner": owner}).one()
+    count, last_number = connection.execute(_SIZE, {"whose": owner}).one()
     dropped = _make_room(connection, owner) if count >= FACTS_MAX else None
     row = _content(text, origin, embedding) | {
         "owner": owner,
@@ -169,7 +169,7 @@ def remember(
 def _twin(
     connection: Connection, owner: str, place: str, text: CleanText, embedding: Embedding | None
 ) -> Row[Any] | None:
-    for row in connection.execute(_OF_PLACE, {"owner": owner, "place": place}).all():
+    for row in connection.execute(_OF_PLACE, {"whose": owner, "here": place}).all():
         is_comparable = embedding is not None and row.vector_model == embedding.model
         vectors = (embedding.vector, to_vector(row.vector)) if embedding is not None and is_comparable else None
         if say_the_same(text, row.text, vectors):
@@ -190,6 +190,7 @@ def _reword(
         return to_fact(twin)
     content = _content(text, origin, embedding)
     new = {
+        "whose": twin.owner,
         "fact_id": twin.id,
         "new_text": content["text"],
         "new_terms": content["terms"],
@@ -203,10 +204,10 @@ def _reword(
 
 def _make_room(connection: Connection, owner: str) -> Fact:
     """What a model gathered goes first, the oldest of it; what somebody told stays until he says otherwise."""
-    oldest = connection.execute(_FIRST_TO_GO, {"owner": owner}).one_or_none()
+    oldest = connection.execute(_FIRST_TO_GO, {"whose": owner}).one_or_none()
     if oldest is None:
         raise MemoryFull(f"{owner} has {FACTS_MAX} facts already")
-    connection.execute(_DROP, {"owner": owner, "fact_id": oldest.id})
+    connection.execute(_DROP, {"whose": owner, "fact_id": oldest.id})
     return to_fact(oldest)
 
 
@@ -274,14 +275,14 @@ def has_vectors(connection: Connection, key: SessionKey, model: str) -> bool:
 
 def without_vector(connection: Connection, key: SessionKey, model: str, *, limit: int) -> list[Fact]:
     """Facts of the owner that `model` has not seen, newest first."""
-    wanted = {"owner": str(key.owner), "model": model, "page_limit": max(limit, 0)}
+    wanted = {"whose": str(key.owner), "model": model, "page_limit": max(limit, 0)}
     return [to_fact(row) for row in connection.execute(_WITHOUT_VECTOR, wanted)]
 
 
 def put_vectors(connection: Connection, key: SessionKey, model: str, vectors: Mapping[int, Vector]) -> None:
     """Keep what `model` made of facts; one that changed meanwhile gets its vector the next time it is said."""
     rows = [
-        {"owner": str(key.owner), "fact_id": id_, "new_vector": from_vector(unit(vector)), "new_model": model}
+        {"whose": str(key.owner), "fact_id": id_, "new_vector": from_vector(unit(vector)), "new_model": model}
         for id_, vector in vectors.items()
     ]
     if rows:
