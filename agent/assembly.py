@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
@@ -12,15 +13,19 @@ from agent.background import Background
 from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.memory import memory_commands
 from agent.commands.profiles import profile_commands
 from agent.commands.table import CommandTable
 from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
 from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
+from agent.consolidation import Consolidation
 from agent.control import ControlLane
 from agent.deciding import Deciding
+from agent.embedder import ChargedEmbedder
 from agent.limits import LAST_WORDS_S
+from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
@@ -40,7 +45,7 @@ from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings
+from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -64,18 +69,28 @@ async def assembled(
     meter = Meter(store.spending, settings.limits, people.role_of, clock)
     client = MeteredClient(client, meter)
     models = Models(client, settings)
-    skills = SkillLayers(settings.data_dir, scrubber)
+    embedder = ChargedEmbedder(embeddings, settings.agent.embedding_model, store, clock) if embeddings else None
+    memory = Memory(store.memories, scrubber, clock, embedder=embedder)
+    is_on = settings.memory.enabled
+    consolidation = Consolidation(client, models, memory, store, scrubber, clock, gathers=auto_consolidate(settings))
+    catching_up = consolidation.catching_up() if is_on else contextlib.nullcontext()
     compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
+    skills = SkillLayers(settings.data_dir, scrubber)
     beside = Background()
     async with (
         aclosing(meter),
+        catching_up,
         open_toolbox(
             settings.tools,
             data_dir=settings.data_dir,
             approvals=AskingPeople(
                 bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
             ),
-            own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock), *skill_tools(skills.of)],
+            own=[
+                *todo_tools(store, scrubber),
+                *(memory_tools(memory, scrubber) if is_on else ()),
+                *skill_tools(skills.of),
+            ],
             databases=Foreign(settings.tools.database_urls),
             scrubber=scrubber,
             clock=clock,
@@ -93,11 +108,13 @@ async def assembled(
                     undo_command(store),
                     *answering_commands(),
                     *usage_commands(store.usage, meter, clock),
+                    *memory_commands(memory, store.memories),
                     *profile_commands(),
                 )
             ),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
             people=people,
+            memory=memory if is_on else None,
             meter=meter,
             store=store,
             scrubber=scrubber,
@@ -116,6 +133,7 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
+            afterwards=(consolidation.after,) if is_on else (),
         )
         await beside.finish(timeout_s=LAST_WORDS_S)
 

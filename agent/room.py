@@ -45,21 +45,17 @@ class Rooms:
         self._store = store
         self._sizes: dict[str, int] = {}
 
-    async def open(
-        self, session: Session, context: ToolContext, *, system: CleanText, preamble: CleanText, fence: int
-    ) -> Room:
+    async def open(self, session: Session, context: ToolContext, *, system: CleanText, fence: int) -> Room:
         """The room of a turn in `session`, with all that was said so far. Raises `StoreUnavailable`."""
         budget = self._models.budget(self._models.of_session(session))
         newest = await self._store.newest_view(session.id, chars_max=budget.usable * VIEW_CHARS_PER_TOKEN)
         view = newest.entries if newest.is_whole else tuple(await self._store.view(session.id))
-        around = estimate_tokens(system) + estimate_tokens(preamble)
         return Room(
             self._compactor,
             session,
             view,
             budget,
-            preamble=preamble,
-            fixed_tokens=around + sum(map(self._size, self._tools.specs_for(context))),
+            fixed_tokens=estimate_tokens(system) + sum(map(self._size, self._tools.specs_for(context))),
             protected=self._tools.protected_names,
             fence=fence,
             permit=context.permit,
@@ -82,7 +78,6 @@ class Room:
         view: tuple[Entry, ...],
         budget: Budget,
         *,
-        preamble: CleanText,
         fixed_tokens: int,
         protected: Set[str],
         fence: int,
@@ -92,7 +87,7 @@ class Room:
         self._session = session
         self._view = view
         self._budget = budget
-        self._preamble = preamble
+        self._preamble = own_words("")
         self._fixed_tokens = fixed_tokens
         self._protected = protected
         self._fence = fence
@@ -108,7 +103,7 @@ class Room:
 
     @property
     def tokens(self) -> int:
-        """The size of a prompt with all of it."""
+        """The size of a prompt with all of it, the newest preamble left out."""
         return next_prompt_tokens(self._fixed_tokens, self._view, self._session)
 
     @property
@@ -118,12 +113,15 @@ class Room:
 
     # --- the first round
 
-    async def fit(self, budget: Budget) -> tuple[PromptMessage, ...]:
-        """What the first round sends, compacted first if it would not fit into `budget`.
+    async def fit(self, budget: Budget, preamble: CleanText) -> tuple[PromptMessage, ...]:
+        """What the first round sends, `preamble` behind the request; compacted first if it would not fit into
+        `budget`.
 
         Raises `ContextTooLong` if it does not fit then either, `Fenced` and `StoreUnavailable`.
         """
         self._budget = budget
+        self._preamble = preamble
+        self._fixed_tokens += estimate_tokens(preamble)
         used = self.tokens - self._pruned().saved_tokens
         if used >= budget.usable and await self._compact():
             used = self._estimated(())

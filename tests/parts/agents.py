@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent.assembly import assembled, control_lane
 from agent.model.client import ModelClient
+from agent.model.embedding import EmbeddingModel
 from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
@@ -18,6 +19,7 @@ from gateway.clock import SystemClock
 from gateway.config import QueueMode, Settings
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
+from gateway.config.memory import Memory
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
@@ -166,6 +168,8 @@ async def running_agent(
     tools: Tools | None = None,
     limits: Limits | None = None,
     cache: Cache | None = None,
+    memory: Memory | None = None,
+    embeddings: EmbeddingModel | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -185,10 +189,19 @@ async def running_agent(
         tools=tools or Tools(),
         limits=limits or Limits(),
         cache=cache or Cache(),
+        memory=memory or Memory(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(
-        worker_id, settings, bus=bus, store=store, client=client, scrubber=scrubber, clock=clock, grace_s=grace_s
+        worker_id,
+        settings,
+        bus=bus,
+        store=store,
+        client=client,
+        embeddings=embeddings,
+        scrubber=scrubber,
+        clock=clock,
+        grace_s=grace_s,
     ) as worker:
         process = AgentProcess(worker_id, worker, bus, store, clock)
         if tweak is not None:
