@@ -262,7 +262,7 @@ facts: Final = Table(
 spending: Final = Table(
     "spending",
     metadata,
-    _column("account", Text, doc="an owner; empty for the pot that all share", primary_key=True),
+    _column("owner", Text, doc="whose day; empty for the pot that all share", primary_key=True),
     _column("day", Integer, doc="the UTC day, counted from 1970", primary_key=True),
     _column("tokens", BigInteger, doc="tokens settled"),
     _column("nano_usd", BigInteger, doc="nanodollars settled"),

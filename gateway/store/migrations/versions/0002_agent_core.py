@@ -28,13 +28,13 @@ def _count_spending() -> None:
     op.create_index("ix_usage_day", "usage", ["created_at_ms"])
     op.create_table(
         "spending",
-        sa.Column("account", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
         sa.Column("day", sa.Integer, nullable=False),
         sa.Column("tokens", sa.BigInteger, nullable=False),
         sa.Column("nano_usd", sa.BigInteger, nullable=False),
         sa.Column("turns", sa.Integer, nullable=False),
         sa.Column("warned", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("account", "day", name="pk_spending"),
+        sa.PrimaryKeyConstraint("owner", "day", name="pk_spending"),
     )
     op.create_table(
         "reservations",
