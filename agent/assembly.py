@@ -12,7 +12,9 @@ from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
 from agent.commands.usage import usage_commands
 from agent.compactor import Compactor
+from agent.embedder import ChargedEmbedder
 from agent.identity import Identity, RuntimeFacts
+from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
@@ -59,13 +61,15 @@ async def assembled(
         utility_model=utility_model(settings),
         context_window=settings.agent.context_window or 0,
     )
+    embedder = ChargedEmbedder(embeddings, settings.agent.embedding_model, store, clock) if embeddings else None
+    memory = Memory(store.memories, scrubber, clock, embedder=embedder)
     compactor = Compactor(client, models, store, scrubber, clock)
     async with (
         aclosing(meter),
         open_toolbox(
             settings.tools,
             data_dir=settings.data_dir,
-            own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
+            own=[*todo_tools(store, scrubber), *memory_tools(memory, scrubber)],
             databases=Foreign(settings.tools.database_urls),
             scrubber=scrubber,
             clock=clock,

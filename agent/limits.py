@@ -35,6 +35,13 @@ EMBEDDING_TRIES_MAX: Final = 2  # likewise
 EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
 EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
+# --- memory
+MEMORY_FACTS_MAX: Final = 5
+MEMORY_SNIPPETS_MAX: Final = 5
+MEMORY_SAID_CHARS_MAX: Final = 4_000  # of a message that is compared with memory: its matter is named by then
+MEMORY_LINE_CHARS_MAX: Final = 300  # of one fact or snippet before the model: ten of them are some 800 tokens
+FACTS_LISTED_MAX: Final = 50  # by /memory: a message or two
+
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
 TITLE_TOKENS_MAX: Final = 32

@@ -22,6 +22,7 @@ from gateway.contracts.entries import (
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.store import boundaries
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import from_usage, to_session
 from gateway.store.tables import lanes, sessions, usage
@@ -216,6 +217,7 @@ def apply(
     for effect, new_id in effects:
         match effect:
             case OpenSession():
+                boundaries.mark_end(connection, key, session_id, now_ms=now_ms)
                 connection.execute(_CLOSE, {"s": session_id, "now_ms": now_ms})
                 open_next(connection, key, new_id=new_id, now_ms=now_ms)
                 session_id = new_id
