@@ -14,12 +14,14 @@ import uvloop
 from agent.aside import run_aside
 from agent.assembly import assembled
 from agent.control import ControlLane
+from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient, RetryingEmbeddings
-from agent.model.scripted import PREFIX, ScriptedClient, check_name
+from agent.models import check_models
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
@@ -104,14 +106,11 @@ async def _open_bus(settings: Settings) -> RedisBus:
 
 
 def _model_client(settings: Settings) -> ModelClient:
-    """The client for the configured models. Raises `ConfigError` for a name nobody can call."""
-    model = settings.agent.model
-    if model.startswith(PREFIX):
-        check_name(model)
-        return RetryingClient(ScriptedClient())
-    catalog = ModelCatalog()
-    catalog.check_name(model)
-    return RetryingClient(_litellm(settings, catalog))
+    """The way to every model: tried again, then fallen back from. Raises `ConfigError` for a name nobody can call."""
+    by_name = ByName(_litellm(settings, ModelCatalog()))
+    client = FallbackClient(RetryingClient(by_name), settings.agent.fallback_models)
+    check_models(client, settings)
+    return client
 
 
 def _embeddings(settings: Settings) -> EmbeddingModel | None:

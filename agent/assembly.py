@@ -8,6 +8,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Final
 
+from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
 from agent.commands.usage import usage_commands
@@ -19,7 +20,7 @@ from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
 from agent.model.metered import MeteredClient
-from agent.models import choose_models
+from agent.models import Models
 from agent.people import People
 from agent.steps import Steps
 from agent.titler import Titler
@@ -29,7 +30,7 @@ from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings, utility_model
+from gateway.config import QueueMode, Settings
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -55,12 +56,7 @@ async def assembled(
     people = People(bus.access, settings.access.admins)
     meter = Meter(store.spending, settings.limits, people.role_of, clock)
     client = MeteredClient(client, meter)
-    models = choose_models(
-        client,
-        model=settings.agent.model,
-        utility_model=utility_model(settings),
-        context_window=settings.agent.context_window or 0,
-    )
+    models = Models(client, settings)
     embedder = ChargedEmbedder(embeddings, settings.agent.embedding_model, store, clock) if embeddings else None
     memory = Memory(store.memories, scrubber, clock, embedder=embedder)
     compactor = Compactor(client, models, store, scrubber, clock)
@@ -78,13 +74,14 @@ async def assembled(
         facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
         turns = TurnTaker(
             models=models,
-            engine=Steps(client, tools, scrubber, clock),
+            engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
             compactor=compactor,
             commands=CommandTable(
-                [
+                (
                     *conversation_commands(store, compactor, bus.operator, scrubber),
+                    *choice_commands(store, models),
                     *usage_commands(store.usage, meter, clock),
-                ]
+                )
             ),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
             people=people,

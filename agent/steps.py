@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from agent.engine import Hold, Joined, StepsTaken
 from agent.ledger import usage_of
-from agent.limits import ROUND_TIMEOUT_S, TOOL_ROUNDS_MAX
+from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
     ModelAnswer,
     ModelClient,
@@ -42,11 +43,15 @@ class _Spoken:
 class Steps:
     """The loop, for any model and any tools: the engine of every model that litellm reaches."""
 
-    def __init__(self, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(
+        self, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock, *, rounds_max: int
+    ) -> None:
+        """After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up."""
         self._client = client
         self._tools = tools
         self._scrubber = scrubber
         self._clock = clock
+        self._rounds_max = rounds_max
 
     async def run(
         self,
@@ -60,11 +65,11 @@ class Steps:
     ) -> None:
         """Fill `taken` until it has an answer. Raises the `ModelError` tree.
 
-        Between two rounds the messages that `hold` lets in are put before the model. After
-        `TOOL_ROUNDS_MAX` rounds one last call without tools asks for a wrap-up.
+        Between two rounds the messages that `hold` lets in are put before the model. After the last round that
+        is allowed one more call, without tools, asks for a wrap-up.
         """
         messages = list(prompt)
-        for _ in range(TOOL_ROUNDS_MAX):
+        for _ in range(self._rounds_max) if self._rounds_max else count():
             spoken = await self._speak(taken, context, model, system, messages, self._tools.specs_for(context))
             if not spoken.calls:
                 taken.answer = spoken.text

@@ -21,8 +21,9 @@ from agent.engine import Engine, Hold, StepsTaken
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.metering import Meter
-from agent.models import Models
+from agent.models import Chosen, Models
 from agent.people import People, author_of
+from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
@@ -133,25 +134,33 @@ class TurnTaker:
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         view = await self._store.view(session.id)
         system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
-        if next_prompt_tokens(system, view, session) >= self._models.budget.usable:
-            view = await self._compact(batch, session, view, hold)
+        tokens = next_prompt_tokens(system, view, session)
+        chosen = self._models.choose(session, taken.said or "", Depth.of(view), prompt_tokens=tokens)
+        if tokens >= chosen.budget.usable:
+            view = await self._compact(batch, session, view, hold, chosen)
         try:
-            await self._step(batch, taken, hold, system, view)
+            await self._step(batch, taken, hold, chosen, system, view)
         except ContextTooLong:
-            # The provider knows better than our estimate: make room once, then it is a failure.
-            view = (*view, *(entry for entry in taken.entries if entry.message_id))
-            view = await self._compact(batch, session, view, hold)
-            await self._step(batch, taken, hold, system, view)
+            # The provider knows better than our estimate: make room once, then it is a failure. What the turn has
+            # done so far is not done again.
+            view = await self._compact(batch, session, view, hold, chosen)
+            await self._step(batch, taken, hold, chosen, system, (*view, *taken.entries))
 
-    async def _compact(self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold) -> Sequence[Entry]:
-        return await self._compactor.compact(
-            session, view, fence=batch.fence, budget=self._models.budget, permit=hold.permit
-        )
+    async def _compact(
+        self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold, chosen: Chosen
+    ) -> Sequence[Entry]:
+        return await self._compactor.compact(session, view, fence=batch.fence, budget=chosen.budget, permit=hold.permit)
 
     async def _step(
-        self, batch: Batch, taken: StepsTaken, hold: Hold, system: CleanText, view: Sequence[Entry]
+        self,
+        batch: Batch,
+        taken: StepsTaken,
+        hold: Hold,
+        chosen: Chosen,
+        system: CleanText,
+        view: Sequence[Entry],
     ) -> None:
-        room = self._models.budget.usable - len(system) // 4
+        room = chosen.budget.usable - len(system) // 4
         prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
         newest = batch.messages[-1]
         context = ToolContext(
@@ -163,7 +172,7 @@ class TurnTaker:
             asked_by=author_of(newest),
             permit=hold.permit,
         )
-        await self._engine.run(taken, hold, context, model=self._models.answer, system=system, prompt=prompt)
+        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt)
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
         nothing = StepsTaken()

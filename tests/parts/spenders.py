@@ -46,6 +46,9 @@ class PlainClient:
         """Nothing is known of it."""
         return ModelFacts()
 
+    def check_name(self, model: str) -> None:
+        """Every name will do."""
+
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """One request, one answer."""
         await request.permit()

@@ -144,7 +144,7 @@ class Priced(Mind):
 
     def facts(self, model: str) -> ModelFacts:
         """Ten dollars for a million tokens."""
-        return ModelFacts(32_768, 8_192, prices_usd={"prompt": 1e-5, "completion": 1e-5})
+        return ModelFacts(context_window=32_768, output_max=8_192, prices_usd={"prompt": 1e-5, "completion": 1e-5})
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The first words, then silence."""
