@@ -107,25 +107,20 @@ async def _open_bus(settings: Settings) -> RedisBus:
 
 def _model_client(settings: Settings) -> ModelClient:
     """The way to every model: tried again, then fallen back from. Raises `ConfigError` for a name nobody can call."""
-    by_name = ByName(_litellm(settings, ModelCatalog()))
-    client = FallbackClient(RetryingClient(by_name), settings.agent.fallback_models)
+    client = FallbackClient(RetryingClient(ByName(_litellm(settings))), settings.agent.fallback_models)
     check_models(client, settings)
     return client
 
 
 def _embeddings(settings: Settings) -> EmbeddingModel | None:
-    """The way to the embedding model; None where none is configured. Raises `ConfigError` as above."""
-    model = settings.agent.embedding_model
-    if not model:
-        return None
-    catalog = ModelCatalog()
-    catalog.check_name(model, setting="agent.embedding_model")
-    return RetryingEmbeddings(_litellm(settings, catalog))
+    """The way to the embedding model; None where none is configured."""
+    return RetryingEmbeddings(_litellm(settings)) if settings.agent.embedding_model else None
 
 
-def _litellm(settings: Settings, catalog: ModelCatalog) -> LitellmClient:
-    api_key = settings.agent.api_key.get_secret_value() if settings.agent.api_key else ""
-    return LitellmClient(catalog, api_base=settings.agent.api_base, api_key=api_key)
+def _litellm(settings: Settings) -> LitellmClient:
+    agent = settings.agent
+    api_key = agent.api_key.get_secret_value() if agent.api_key else ""
+    return LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key)
 
 
 if __name__ == "__main__":

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Final
 
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.memory import memory_commands
 from agent.commands.table import CommandTable
 from agent.commands.usage import usage_commands
 from agent.compactor import Compactor
+from agent.consolidation import Consolidation
 from agent.embedder import ChargedEmbedder
 from agent.identity import Identity, RuntimeFacts
 from agent.memory import Memory
@@ -30,7 +33,7 @@ from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings
+from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -59,13 +62,17 @@ async def assembled(
     models = Models(client, settings)
     embedder = ChargedEmbedder(embeddings, settings.agent.embedding_model, store, clock) if embeddings else None
     memory = Memory(store.memories, scrubber, clock, embedder=embedder)
+    is_on = settings.memory.enabled
+    consolidation = Consolidation(client, models, memory, store, scrubber, clock, gathers=auto_consolidate(settings))
+    catching_up = consolidation.catching_up() if is_on else contextlib.nullcontext()
     compactor = Compactor(client, models, store, scrubber, clock)
     async with (
-        aclosing(meter),
+        contextlib.aclosing(meter),
+        catching_up,
         open_toolbox(
             settings.tools,
             data_dir=settings.data_dir,
-            own=[*todo_tools(store, scrubber), *memory_tools(memory, scrubber)],
+            own=[*todo_tools(store, scrubber), *(memory_tools(memory, scrubber) if is_on else ())],
             databases=Foreign(settings.tools.database_urls),
             scrubber=scrubber,
             clock=clock,
@@ -80,12 +87,14 @@ async def assembled(
                 (
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
+                    *memory_commands(memory, store.memories),
                     *usage_commands(store.usage, meter, clock),
                 )
             ),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
             people=people,
             meter=meter,
+            memory=memory if is_on else None,
             store=store,
             scrubber=scrubber,
             clock=clock,
@@ -103,4 +112,5 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
+            afterwards=(consolidation.after,) if is_on else (),
         )

@@ -66,10 +66,12 @@ def build_prompt(view: Sequence[Entry], *, tokens_max: int, preamble: CleanText)
     return tuple(_fold(messages, last, preamble))
 
 
-def preamble(now_ms: int) -> CleanText:
-    """What changes from turn to turn and so may not stand in the system prompt."""
+def preamble(now_ms: int, *, memory: CleanText | None = None) -> CleanText:
+    """What changes from turn to turn and so may not stand in the system prompt: the time, and a block of
+    `memory` that says of itself that it is data."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
-    return CleanText(f"<now>\n{moment:%A %Y-%m-%d %H:%M} UTC\n</now>")
+    parts = [memory] if memory else []
+    return joined(*parts, CleanText(f"<now>\n{moment:%A %Y-%m-%d %H:%M} UTC\n</now>"), by="\n\n")
 
 
 def _newest_that_fit(entries: Sequence[Entry], room: int) -> tuple[Entry, ...]:

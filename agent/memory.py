@@ -17,7 +17,7 @@ from agent.limits import (
 )
 from agent.model.embedding import Embedder
 from agent.recollecting import recollection_block
-from gateway.contracts.entries import Session
+from gateway.contracts.entries import Entry, EntryKind, Session
 from gateway.contracts.errors import ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact, Origin
@@ -39,8 +39,9 @@ class Memory:
         self._clock = clock
         self._embedder = embedder
 
-    async def block(self, session: Session, said: CleanText) -> CleanText | None:
-        """What has to do with what was just said, marked as data; None when there is nothing."""
+    async def block(self, session: Session, said: CleanText, view: Sequence[Entry] = ()) -> CleanText | None:
+        """What has to do with what was just said, marked as data; None when there is nothing, or nothing that
+        the model is not told in `view` already."""
         asked = clipped(said, MEMORY_SAID_CHARS_MAX)
         found = await self._store.recollect(
             session.key,
@@ -50,7 +51,7 @@ class Memory:
             snippets_max=MEMORY_SNIPPETS_MAX,
             near=await self._near(session.key, asked),
         )
-        block = recollection_block(found, asked)
+        block = recollection_block(found, asked, told=[entry.text for entry in view if entry.kind is EntryKind.NOTE])
         return self._scrubber.scrub(block) if block else None
 
     async def remember(self, key: SessionKey, text: CleanText, *, origin: Origin = Origin.TOLD) -> Fact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -18,18 +19,24 @@ _SPEAKERS: Final = {Role.USER: "the user", Role.ASSISTANT: "you", Role.TOOL: "a 
 _BEFORE: Final = 3  # parts of a cut line: one before the place that matters, the rest behind it
 
 
-def recollection_block(found: Recollection, said: str) -> str:
-    """The block, "" when nothing was found. Still to be scrubbed."""
+def recollection_block(found: Recollection, said: str, *, told: Sequence[str] = ()) -> str:
+    """The block, "" when there is nothing to say that one of the texts in `told` does not say. Still to be
+    scrubbed."""
     facts = [f"- {_one_line(fact.text, said)} ({_day(fact.created_at_ms)})" for fact in found.facts]
     snippets = [
         f"- {_day(snippet.said_at_ms)}, {_SPEAKERS[snippet.role]}: {_one_line(snippet.text, said)}"
         for snippet in found.snippets
     ]
     parts = [
-        *(("Facts about the user:", *facts) if facts else ()),
-        *(("Said in earlier conversations:", *snippets) if snippets else ()),
+        *_part("Facts about the user:", facts, told),
+        *_part("Said in earlier conversations:", snippets, told),
     ]
     return "\n".join(("<memory>", _HEAD, *parts, "</memory>")) if parts else ""
+
+
+def _part(title: str, lines: Iterable[str], told: Sequence[str]) -> list[str]:
+    new = [line for line in lines if not any(line in text for text in told)]
+    return [title, *new] if new else []
 
 
 def _one_line(text: str, said: str) -> str:

@@ -20,6 +20,7 @@ from agent.context import build_prompt, next_prompt_tokens, preamble
 from agent.engine import Engine, Hold, StepsTaken
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
+from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Chosen, Models
 from agent.people import People, author_of
@@ -66,6 +67,7 @@ class TurnTaker:
         identity: Identity,
         people: People,
         meter: Meter,
+        memory: Memory | None,
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
@@ -77,6 +79,7 @@ class TurnTaker:
         self._identity = identity
         self._people = people
         self._meter = meter
+        self._memory = memory
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
@@ -138,13 +141,20 @@ class TurnTaker:
         chosen = self._models.choose(session, taken.said or "", Depth.of(view), prompt_tokens=tokens)
         if tokens >= chosen.budget.usable:
             view = await self._compact(batch, session, view, hold, chosen)
+        told = await self._told(session, taken, view)
         try:
-            await self._step(batch, taken, hold, chosen, system, view)
+            await self._step(batch, taken, hold, chosen, system, view, told)
         except ContextTooLong:
             # The provider knows better than our estimate: make room once, then it is a failure. What the turn has
             # done so far is not done again.
             view = await self._compact(batch, session, view, hold, chosen)
-            await self._step(batch, taken, hold, chosen, system, (*view, *taken.entries))
+            await self._step(batch, taken, hold, chosen, system, (*view, *taken.entries), told)
+
+    async def _told(self, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> CleanText:
+        """What the model is told beside the request itself."""
+        said = taken.said or own_words("")
+        memory = await self._memory.block(session, said, view) if self._memory is not None else None
+        return preamble(self._clock.now_ms(), memory=memory)
 
     async def _compact(
         self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold, chosen: Chosen
@@ -159,9 +169,10 @@ class TurnTaker:
         chosen: Chosen,
         system: CleanText,
         view: Sequence[Entry],
+        told: CleanText,
     ) -> None:
         room = chosen.budget.usable - len(system) // 4
-        prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
+        prompt = build_prompt(view, tokens_max=room, preamble=told)
         newest = batch.messages[-1]
         context = ToolContext(
             batch.key,

@@ -171,6 +171,11 @@ class Agent(Section):
     utility_model: str = Field(
         default="", description="Model for titles and summaries. Empty: the cheapest known of the same provider."
     )
+    embedding_model: str = Field(
+        default="",
+        description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
+        "Empty: off.",
+    )
     fallback_models: tuple[str, ...] = Field(
         default=(),
         description="Models that are asked, in this order, when the one that was chosen fails for good.",
@@ -181,11 +186,6 @@ class Agent(Section):
         description="What everybody may choose with /model, beside the configured model. Empty: the models of "
         "routing and the fall-backs. An admin may choose any.",
         json_schema_extra=expecting('a list of model names such as ["openai/gpt-5.4-mini"]'),
-    )
-    embedding_model: str = Field(
-        default="",
-        description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
-        "Empty: off.",
     )
     engine: Literal["litellm", "claude_sdk"] = Field(
         default="litellm",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, Table, bindparam, delete, or_, select, update
+from sqlalchemy import BindParameter, Connection, Select, Table, bindparam, delete, or_, select, update
 
 from gateway.contracts.ids import SessionKey
 from gateway.store.engine import Database
@@ -20,7 +20,7 @@ from gateway.store.tables import consumed, entries, grants, lanes, metadata, ses
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
 
-_OWNER: Final = bindparam("owner")
+_OWNER: Final[BindParameter[str]] = bindparam("owner")
 _KEYS: Final = select(lanes.c.key).where(lanes.c.owner == _OWNER)
 _SESSIONS: Final = select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
 _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))

@@ -8,9 +8,9 @@ A session is indexed when it is left, not while it is spoken in: a commit pays n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Connection, Executable, Row, bindparam, delete, select, tuple_
+from sqlalchemy import Connection, Executable, bindparam, delete, select, tuple_
 
 from gateway.contracts.entries import EntryKind, Role
 from gateway.contracts.ids import SessionKey
@@ -57,17 +57,16 @@ def matching(
     places = ranked(terms, candidates, limit=limit * _SPARE)
     if not places:
         return []
-    words = {(row.session_id, row.seq): row for row in connection.execute(_WORDS, {"places": places})}
+    words = {
+        (row.session_id, row.seq): Snippet(
+            row.session_id, row.seq, Role(row.role), CleanText(row.text), row.created_at_ms
+        )
+        for row in connection.execute(_WORDS, {"places": places})
+    }
     best: dict[str, Snippet] = {}
-    for place in places:
-        if place in words:
-            snippet = _to_snippet(words[place])
-            best.setdefault(normalised(snippet.text), snippet)
+    for snippet in (words[place] for place in places if place in words):
+        best.setdefault(normalised(snippet.text), snippet)
     return list(best.values())[:limit]
-
-
-def _to_snippet(row: Row[Any]) -> Snippet:
-    return Snippet(row.session_id, row.seq, Role(row.role), CleanText(row.text), row.created_at_ms)
 
 
 # --- indexing

@@ -11,7 +11,19 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, TurnTrace, Whereabouts
 from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
-from gateway.store import endings, grants, outbox, retaking, schema, sessions, task_lists, tracing, transcript, turns
+from gateway.store import (
+    endings,
+    grants,
+    outbox,
+    retaking,
+    schema,
+    sessions,
+    task_lists,
+    tracing,
+    transcript,
+    turns,
+)
+from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
 from gateway.store.engine import Database, open_database
 from gateway.store.memories import SqlMemories
@@ -36,6 +48,7 @@ class SqlStore:
         self._clock = clock
         self.spending = SqlSpending(database)
         self.usage = SqlUsage(database)
+        self.answers = SqlAnswers(database)
         self.memories = SqlMemories(database, clock)
         self.people = SqlPeople(database)
 
