@@ -9,6 +9,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Final
 
+from agent.cache import AnswerCache, CachedEngine
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.memory import memory_commands
@@ -17,7 +18,9 @@ from agent.commands.usage import usage_commands
 from agent.compactor import Compactor
 from agent.consolidation import Consolidation
 from agent.embedder import ChargedEmbedder
+from agent.engine import Engine
 from agent.identity import Identity, RuntimeFacts
+from agent.keeping import keeping_answers
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
@@ -79,9 +82,13 @@ async def assembled(
         ) as tools,
     ):
         facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
+        cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
+        engine: Engine = Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max)
+        if settings.cache.enabled:
+            engine = CachedEngine(engine, cache, tools.specs_for, clock)
         turns = TurnTaker(
             models=models,
-            engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
+            engine=engine,
             compactor=compactor,
             commands=CommandTable(
                 (
@@ -112,5 +119,8 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
-            afterwards=(consolidation.after,) if is_on else (),
+            afterwards=(
+                *((consolidation.after,) if is_on else ()),
+                *((keeping_answers(cache),) if settings.cache.enabled else ()),
+            ),
         )

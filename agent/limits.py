@@ -62,6 +62,14 @@ ROUTING_LINES_MAX: Final = 10  # more lines are material to work on: not the low
 ROUTING_TOOL_CALLS_MAX: Final = 10  # a session with more is hard work
 ROUTING_MESSAGES_MAX: Final = 30  # and so is one with more of these
 
+# --- the answer cache
+CACHE_LIKENESS_MIN: Final = 0.95  # cosine of two questions that mean the same
+CACHE_CANDIDATES_MAX: Final = 50  # compared by meaning for one question: some 10 ms of arithmetic
+CACHE_OWNER_ANSWERS_MAX: Final = 200  # nobody asks more within their lifetime of an hour
+CACHE_ANSWERS_MAX: Final = 10_000  # of all together: 400 MB at the very worst, 10 MB as answers are
+CACHED_QUESTION_CHARS_MAX: Final = 2_000  # longer ones are material, and never said twice
+CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
+
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
 TITLE_TOKENS_MAX: Final = 32

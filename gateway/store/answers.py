@@ -24,13 +24,9 @@ class SqlAnswers:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find(self, question: Question, *, now_ms: int) -> CleanText | None:
+    async def find(self, question: Question, *, now_ms: int) -> KeptAnswer | None:
         """The answer to this very question."""
-        found = await self._database.read(partial(_find, question=question, now_ms=now_ms))
-        if found is None:
-            return None
-        await self.use(question, found.id, now_ms=now_ms)
-        return CleanText(found.text)
+        return await self._database.read(partial(_find, question=question, now_ms=now_ms))
 
     async def like(self, question: Question, *, now_ms: int, limit: int) -> Sequence[KeptAnswer]:
         """Answers to questions that may mean the same."""
@@ -41,10 +37,19 @@ class SqlAnswers:
         await self._database.write(partial(_use, key=question.key, id_=id_, now_ms=now_ms), durable=False)
 
     async def put(
-        self, question: Question, text: CleanText, *, now_ms: int, ttl_s: int, owner_max: int, all_max: int
+        self,
+        question: Question,
+        text: CleanText,
+        *,
+        recalled: str,
+        now_ms: int,
+        ttl_s: int,
+        owner_max: int,
+        all_max: int,
     ) -> None:
         """Keep an answer, and let go of those that were not used for longest."""
-        row = _row(question, text, now_ms=now_ms, expires_at_ms=now_ms + ttl_s * 1000)
+        times = {"created_at_ms": now_ms, "used_at_ms": now_ms, "expires_at_ms": now_ms + ttl_s * 1000}
+        row = _row(question, text) | {"recalled": recalled} | times
         await self._database.write(partial(_put, row=row, owner_max=owner_max, all_max=all_max), durable=False)
 
     async def forget(self, owner: SessionKey) -> int:
@@ -54,10 +59,10 @@ class SqlAnswers:
 
 _SAME: Final = (answers.c.key == bindparam("k"), answers.c.circumstances == bindparam("circumstances"))
 _ALIVE: Final = answers.c.expires_at_ms > bindparam("now_ms")
-_FIND: Final = select(answers.c.id, answers.c.text).where(*_SAME, answers.c.asked == bindparam("asked"), _ALIVE)
+_KEPT: Final = select(answers.c.id, answers.c.text, answers.c.recalled, answers.c.vector, answers.c.vector_model)
+_FIND: Final = _KEPT.where(*_SAME, answers.c.asked == bindparam("asked"), _ALIVE)
 _LIKE: Final = (
-    select(answers.c.id, answers.c.text, answers.c.vector, answers.c.vector_model)
-    .where(
+    _KEPT.where(
         *_SAME,
         _ALIVE,
         answers.c.guard == bindparam("guard"),
@@ -89,33 +94,35 @@ _TRIM_ALL: Final = _all_but_the_newest()
 @per_dialect
 def _keep(insert: InsertInto) -> Executable:
     statement = insert(answers)
-    renewed = ("text", "vector", "vector_model", "created_at_ms", "used_at_ms", "expires_at_ms")
+    renewed = ("text", "recalled", "vector", "vector_model", "created_at_ms", "used_at_ms", "expires_at_ms")
     return statement.on_conflict_do_update(
         index_elements=[answers.c.key, answers.c.circumstances, answers.c.asked],
         set_={name: statement.excluded[name] for name in renewed},
     )
 
 
-def _find(connection: Connection, question: Question, *, now_ms: int) -> Any:
+def _find(connection: Connection, question: Question, *, now_ms: int) -> KeptAnswer | None:
     parameters = _place(question) | {"asked": question.asked, "now_ms": now_ms}
-    return connection.execute(_FIND, parameters).one_or_none()
+    row = connection.execute(_FIND, parameters).one_or_none()
+    return None if row is None else _kept(row)
 
 
 def _like(connection: Connection, question: Question, *, now_ms: int, limit: int) -> list[KeptAnswer]:
     if question.embedding is None:
         return []
-    model = question.embedding.model
     parameters = _place(question) | {
         "now_ms": now_ms,
         "guard": question.guard,
         "words": question.words,
-        "vector_model": model,
+        "vector_model": question.embedding.model,
         "page_limit": limit,
     }
-    return [
-        KeptAnswer(row.id, CleanText(row.text), Embedding(model, to_vector(row.vector)))
-        for row in connection.execute(_LIKE, parameters)
-    ]
+    return [_kept(row) for row in connection.execute(_LIKE, parameters)]
+
+
+def _kept(row: Any) -> KeptAnswer:
+    embedding = Embedding(row.vector_model, to_vector(row.vector)) if row.vector else None
+    return KeptAnswer(row.id, CleanText(row.text), row.recalled, embedding)
 
 
 def _use(connection: Connection, key: SessionKey, id_: int, *, now_ms: int) -> None:
@@ -137,7 +144,7 @@ def _place(question: Question) -> dict[str, Any]:
     return {"k": str(question.key), "circumstances": question.circumstances}
 
 
-def _row(question: Question, text: CleanText, *, now_ms: int, expires_at_ms: int) -> dict[str, Any]:
+def _row(question: Question, text: CleanText) -> dict[str, Any]:
     embedding = question.embedding
     return {
         "owner": str(question.key.owner),
@@ -149,7 +156,4 @@ def _row(question: Question, text: CleanText, *, now_ms: int, expires_at_ms: int
         "text": text,
         "vector": None if embedding is None else from_vector(embedding.vector),
         "vector_model": "" if embedding is None else embedding.model,
-        "created_at_ms": now_ms,
-        "used_at_ms": now_ms,
-        "expires_at_ms": expires_at_ms,
     }

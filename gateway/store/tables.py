@@ -350,6 +350,7 @@ answers: Final = Table(
     _column("guard", Text, doc="digest of its numbers, negations and names"),
     _column("words", Text, doc="digest of its words in any order"),
     _column("text", AnyText, doc="the answer"),
+    _column("recalled", Text, doc="digest of what the model was reminded of, besides the question and the answer"),
     _column("vector", LargeBinary, doc="what an embedding model made of the question, as in `facts`", nullable=True),
     _column("vector_model", Text, doc="that model; empty for none"),
     _column("created_at_ms", BigInteger, doc="when it was given first"),

@@ -13,8 +13,8 @@ from gateway.contracts.messages import CleanText
 class AnswerShelf(Protocol):
     """Every look-up names the key that asks: nobody finds what another was answered. Raises `StoreUnavailable`."""
 
-    async def find(self, question: Question, *, now_ms: int) -> CleanText | None:
-        """The answer to this very question, if one is kept and has not expired. It counts as used now."""
+    async def find(self, question: Question, *, now_ms: int) -> KeptAnswer | None:
+        """The answer to this very question, if one is kept and has not expired."""
         ...
 
     async def like(self, question: Question, *, now_ms: int, limit: int) -> Sequence[KeptAnswer]:
@@ -23,11 +23,19 @@ class AnswerShelf(Protocol):
         ...
 
     async def use(self, question: Question, id_: int, *, now_ms: int) -> None:
-        """An answer that `like` found was given again."""
+        """An answer that was found is given again."""
         ...
 
     async def put(
-        self, question: Question, text: CleanText, *, now_ms: int, ttl_s: int, owner_max: int, all_max: int
+        self,
+        question: Question,
+        text: CleanText,
+        *,
+        recalled: str,
+        now_ms: int,
+        ttl_s: int,
+        owner_max: int,
+        all_max: int,
     ) -> None:
         """Keep an answer in place of the one before. Of an owner and of all no more than so many are kept: those
         used last."""

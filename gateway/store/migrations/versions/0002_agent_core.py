@@ -151,6 +151,7 @@ def _keep_answers() -> None:
         sa.Column("guard", sa.Text, nullable=False),
         sa.Column("words", sa.Text, nullable=False),
         sa.Column("text", sa.Text, nullable=False),
+        sa.Column("recalled", sa.Text, nullable=False),
         sa.Column("vector", sa.LargeBinary),
         sa.Column("vector_model", sa.Text, nullable=False),
         sa.Column("created_at_ms", sa.BigInteger, nullable=False),
