@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.metadata import version
 from platform import python_version, system
 
 from agent.background import Background
+from agent.cache import AnswerCache, CachedEngine
 from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
@@ -24,6 +24,8 @@ from agent.consolidation import Consolidation
 from agent.control import ControlLane
 from agent.deciding import Deciding
 from agent.embedder import ChargedEmbedder
+from agent.engine import Engine
+from agent.keeping import keeping_answers
 from agent.limits import LAST_WORDS_S
 from agent.memory import Memory
 from agent.metering import Meter
@@ -73,7 +75,7 @@ async def assembled(
     memory = Memory(store.memories, scrubber, clock, embedder=embedder)
     is_on = settings.memory.enabled
     consolidation = Consolidation(client, models, memory, store, scrubber, clock, gathers=auto_consolidate(settings))
-    catching_up = consolidation.catching_up() if is_on else contextlib.nullcontext()
+    catching_up = consolidation.catching_up() if is_on else nullcontext()
     compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
     skills = SkillLayers(settings.data_dir, scrubber)
     beside = Background()
@@ -97,9 +99,13 @@ async def assembled(
         ) as tools,
     ):
         facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
+        cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
+        engine: Engine = Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max)
+        if settings.cache.enabled:
+            engine = CachedEngine(engine, cache, tools.specs_for, clock)
         turns = TurnTaker(
             models=models,
-            engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
+            engine=engine,
             rooms=Rooms(compactor, models, tools, store),
             commands=CommandTable(
                 (
@@ -133,7 +139,10 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
-            afterwards=(consolidation.after,) if is_on else (),
+            afterwards=(
+                *((consolidation.after,) if is_on else ()),
+                *((keeping_answers(cache),) if settings.cache.enabled else ()),
+            ),
         )
         await beside.finish(timeout_s=LAST_WORDS_S)
 

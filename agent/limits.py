@@ -62,6 +62,14 @@ EMBEDDING_PAUSE_S: Final = 0.5  # before the second
 EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
 EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
+# --- the answer cache
+CACHE_LIKENESS_MIN: Final = 0.95  # cosine of two questions that mean the same
+CACHE_CANDIDATES_MAX: Final = 50  # compared by meaning for one question: some 10 ms of arithmetic
+CACHE_OWNER_ANSWERS_MAX: Final = 200  # nobody asks more within their lifetime of an hour
+CACHE_ANSWERS_MAX: Final = 10_000  # of all together: 400 MB at the very worst, 10 MB as answers are
+CACHED_QUESTION_CHARS_MAX: Final = 2_000  # longer ones are material, and never said twice
+CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
+
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
 TITLE_OUTPUT_CHARS_MAX: Final = 8_000  # of an answer that is looked at: a provider may ignore the next two

@@ -128,6 +128,7 @@ class Steps:
             usage_of(spoken.answer, context.key, UsagePurpose.TURN, now_ms=now_ms, turn_id=context.turn_id)
         )
         taken.prompt_tokens = spoken.answer.tokens.prompt
+        taken.finish_reason = spoken.answer.finish_reason
         taken.entries.append(
             Entry(
                 Role.ASSISTANT,

@@ -115,6 +115,7 @@ class TurnTaker:
         """What a command says; None when the turn is a conversation, whose words the transcript holds by now."""
         if not batch.is_command:
             taken.said = joined(*(message.text for message in batch.messages), by="\n\n")
+            taken.is_plain = len(batch.messages) == 1 and not batch.messages[0].attachments
             return None
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agent.limits import MODEL_RETRY_AFTER_MAX_S, RESERVATION_GRACE_S, RESERVED_COMPLETION_TOKENS_MAX
+from agent.limits import RESERVATION_GRACE_S, RESERVED_COMPLETION_TOKENS_MAX
 from agent.model.client import (
     ModelAnswer,
     ModelClient,
@@ -168,7 +168,7 @@ def _planned(request: ModelRequest, facts: ModelFacts, prompt_tokens: int) -> Pl
         model=request.model,
         most=_amounts(prompt_tokens, completion_tokens, facts.prices_usd),
         is_priced=any(facts.prices_usd.values()),
-        for_s=request.timeout_s + MODEL_RETRY_AFTER_MAX_S + RESERVATION_GRACE_S,
+        for_s=request.timeout_s + RESERVATION_GRACE_S,
         turn_id=request.turn_id,
         begins_turn=request.purpose is UsagePurpose.TURN,
     )

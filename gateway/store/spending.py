@@ -88,18 +88,18 @@ def _account(owner: SessionKey | None) -> str:
 
 # --- one account's day
 
-_DAY: Final = select(spending).where(spending.c.account == bindparam("a"), spending.c.day == bindparam("d"))
+_DAY: Final = select(spending).where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
 _LOCK: Final = _DAY.with_for_update()  # SQLite knows no such thing and needs none: its writers take turns
 _ADD: Final = (
     update(spending)
-    .where(spending.c.account == bindparam("a"), spending.c.day == bindparam("d"))
+    .where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
     .values(
         tokens=spending.c.tokens + bindparam("more_tokens"),
         nano_usd=spending.c.nano_usd + bindparam("more_nano_usd"),
         turns=spending.c.turns + bindparam("more_turns"),
     )
 )
-_FORGET_DAYS: Final = delete(spending).where(spending.c.account == bindparam("a"), spending.c.day < bindparam("d"))
+_FORGET_DAYS: Final = delete(spending).where(spending.c.owner == bindparam("a"), spending.c.day < bindparam("d"))
 _FORGET_RESERVATIONS: Final = delete(reservations).where(
     reservations.c.owner == bindparam("a"), reservations.c.day < bindparam("d")
 )
@@ -126,7 +126,7 @@ def _begin_day(insert: InsertInto) -> Executable:
         usage.c.created_at_ms < bindparam("ends_ms"),
     )
     statement = insert(spending).from_select([column.name for column in spending.columns], known)
-    return statement.on_conflict_do_nothing(index_elements=[spending.c.account, spending.c.day])
+    return statement.on_conflict_do_nothing(index_elements=[spending.c.owner, spending.c.day])
 
 
 def _is_of_a_turn() -> ColumnElement[bool]:
@@ -241,7 +241,7 @@ def _spent(connection: Connection, account: str, day: int, *, now_ms: int) -> Am
 
 _MARK: Final = (
     update(spending)
-    .where(spending.c.account == bindparam("a"), spending.c.day == bindparam("d"))
+    .where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
     .values(warned=bindparam("words"))
 )
 

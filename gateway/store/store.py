@@ -35,6 +35,7 @@ from gateway.store import (
     turns,
     undoing,
 )
+from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
 from gateway.store.engine import Database, open_database
 from gateway.store.memories import SqlMemories
@@ -59,6 +60,7 @@ class SqlStore:
         self._clock = clock
         self.spending = SqlSpending(database)
         self.usage = SqlUsage(database)
+        self.answers = SqlAnswers(database)
         self.memories = SqlMemories(database, clock)
         self.people = SqlPeople(database)
 

@@ -4,6 +4,7 @@
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
                          1 ── n usage             grants, todos, facts: what belongs to a user
                                                   spending, reservations, counted_turns: what a day costs
+                                                  answers: the answer cache
                          1 ── n boundaries, passages: what memory makes of sessions
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
@@ -310,7 +311,7 @@ Index(
 spending: Final = Table(
     "spending",
     metadata,
-    _column("account", Text, doc="an owner; empty for the pot that all share", primary_key=True),
+    _column("owner", Text, doc="whose day; empty for the pot that all share", primary_key=True),
     _column("day", Integer, doc="the UTC day, counted from 1970", primary_key=True),
     _column("tokens", BigInteger, doc="tokens settled"),
     _column("nano_usd", BigInteger, doc="nanodollars settled"),
@@ -342,3 +343,25 @@ counted_turns: Final = Table(
     Index("ix_counted_turns_owner_day", "owner", "day"),
 )
 """Each turn is counted once, however many workers run it."""
+
+answers: Final = Table(
+    "answers",
+    metadata,
+    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    _column("owner", Text, doc="whose answer"),
+    _column("key", Text, doc="the lane it was given in; nobody else ever finds it"),
+    _column("circumstances", Text, doc="digest of all it depends on besides the question"),
+    _column("asked", Text, doc="digest of the question"),
+    _column("guard", Text, doc="digest of its numbers, negations and names"),
+    _column("words", Text, doc="digest of its words in any order"),
+    _column("text", AnyText, doc="the answer"),
+    _column("recalled", Text, doc="digest of what the model was reminded of, besides the question and the answer"),
+    _column("vector", LargeBinary, doc="what an embedding model made of the question, as in `facts`", nullable=True),
+    _column("vector_model", Text, doc="that model; empty for none"),
+    _column("created_at_ms", BigInteger, doc="when it was given first"),
+    _column("used_at_ms", BigInteger, doc="when it was given last", index=True),
+    _column("expires_at_ms", BigInteger, doc="from then on it is not given any more", index=True),
+    UniqueConstraint("key", "circumstances", "asked"),
+    Index("ix_answers_owner_used", "owner", "used_at_ms"),
+)
+"""Answers to be given again, if `cache.enabled` says so."""

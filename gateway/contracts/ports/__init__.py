@@ -1,5 +1,6 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
+from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
@@ -18,6 +19,7 @@ __all__ = [
     "AccessBus",
     "Admission",
     "Amendment",
+    "AnswerShelf",
     "Cancel",
     "CancelKind",
     "Claim",

@@ -26,6 +26,7 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.people import PeopleStore
 from gateway.contracts.ports.spending import SpendingLedger
@@ -43,6 +44,11 @@ class Store(Protocol):
     @property
     def usage(self) -> UsageBook:
         """What was spent ever, in sums."""
+        ...
+
+    @property
+    def answers(self) -> AnswerShelf:
+        """Answers to be given again."""
         ...
 
     @property

@@ -18,6 +18,7 @@ def upgrade() -> None:
     _ask_people()
     _count_spending()
     _claims_of_titles()
+    _keep_answers()
     _extend_memory()
 
 
@@ -36,13 +37,13 @@ def _count_spending() -> None:
     op.create_index("ix_usage_day", "usage", ["created_at_ms"])
     op.create_table(
         "spending",
-        sa.Column("account", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
         sa.Column("day", sa.Integer, nullable=False),
         sa.Column("tokens", sa.BigInteger, nullable=False),
         sa.Column("nano_usd", sa.BigInteger, nullable=False),
         sa.Column("turns", sa.Integer, nullable=False),
         sa.Column("warned", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("account", "day", name="pk_spending"),
+        sa.PrimaryKeyConstraint("owner", "day", name="pk_spending"),
     )
     op.create_table(
         "reservations",
@@ -148,3 +149,28 @@ def _create_boundaries() -> None:
     )
     due = sa.text("done_at_ms IS NULL")
     op.create_index("ix_boundaries_due", "boundaries", ["key", "created_at_ms"], sqlite_where=due, postgresql_where=due)
+
+
+def _keep_answers() -> None:
+    op.create_table(
+        "answers",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("circumstances", sa.Text, nullable=False),
+        sa.Column("asked", sa.Text, nullable=False),
+        sa.Column("guard", sa.Text, nullable=False),
+        sa.Column("words", sa.Text, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("recalled", sa.Text, nullable=False),
+        sa.Column("vector", sa.LargeBinary),
+        sa.Column("vector_model", sa.Text, nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("used_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("expires_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_answers"),
+        sa.UniqueConstraint("key", "circumstances", "asked", name="uq_answers_key_circumstances_asked"),
+    )
+    op.create_index("ix_answers_owner_used", "answers", ["owner", "used_at_ms"])
+    op.create_index("ix_answers_used_at_ms", "answers", ["used_at_ms"])
+    op.create_index("ix_answers_expires_at_ms", "answers", ["expires_at_ms"])
