@@ -17,6 +17,7 @@ from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import QueueMode, Settings
+from gateway.config.routing import Routing
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -137,6 +138,9 @@ async def running_agent(
     scrubber: Scrubber | None = None,
     admins: tuple[SessionKey, ...] = (),
     tools: Tools | None = None,
+    models: tuple[str, ...] = (),
+    tool_rounds_max: int = 25,
+    routing: Routing | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -144,7 +148,15 @@ async def running_agent(
     scrubber = scrubber or SecretScrubber()
     settings = Settings(
         data_dir=data_dir,
-        agent=Agent(model=model, utility_model=model, context_window=context_window or None, concurrency=concurrency),
+        agent=Agent(
+            model=model,
+            utility_model=model,
+            models=models,
+            tool_rounds_max=tool_rounds_max,
+            context_window=context_window or None,
+            concurrency=concurrency,
+        ),
+        routing=routing or Routing(),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=Access(admins=admins),
         tools=tools or Tools(),
