@@ -20,6 +20,7 @@ from gateway.config import QueueMode, Settings
 from gateway.config.routing import Routing
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
+from gateway.contracts.entries import EntryKind
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     CleanText,
@@ -85,9 +86,12 @@ class AgentProcess:
         return await self.bus.intake.withdraw(SessionKey.parse(key), message_id)
 
     async def transcript(self, key: str = "telegram:1") -> list[str]:
-        """Everything said in the current conversation, by anybody."""
+        """Everything said in the current conversation, by anybody; not what the gateway noted for the model."""
         session = await self.store.current_session(SessionKey.parse(key))
-        return [] if session is None else [entry.text for entry in await self.store.transcript(session.id)]
+        if session is None:
+            return []
+        entries = await self.store.transcript(session.id)
+        return [entry.text for entry in entries if entry.kind is not EntryKind.NOTE]
 
     async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
         """Send /stop, /status or /where past the queue."""
