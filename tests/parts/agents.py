@@ -20,6 +20,7 @@ from gateway.config import QueueMode, Settings
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
+from gateway.config.routing import Routing
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
@@ -159,7 +160,6 @@ async def running_agent(
     *,
     model: str = "demo/scripted",
     context_window: int = 0,
-    rounds_max: int = 25,
     concurrency: int = 64,
     is_steered: bool = False,
     grace_s: float = SHUTDOWN_GRACE_S,
@@ -170,6 +170,9 @@ async def running_agent(
     cache: Cache | None = None,
     memory: Memory | None = None,
     embeddings: EmbeddingModel | None = None,
+    models: tuple[str, ...] = (),
+    tool_rounds_max: int = 25,
+    routing: Routing | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -180,10 +183,12 @@ async def running_agent(
         agent=Agent(
             model=model,
             utility_model=model,
+            models=models,
+            tool_rounds_max=tool_rounds_max,
             context_window=context_window or None,
-            tool_rounds_max=rounds_max,
             concurrency=concurrency,
         ),
+        routing=routing or Routing(),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=Access(admins=admins),
         tools=tools or Tools(),
