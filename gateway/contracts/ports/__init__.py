@@ -8,7 +8,7 @@ from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch,
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
 from gateway.contracts.ports.people import PeopleStore
-from gateway.contracts.ports.questions import QuestionBus
+from gateway.contracts.ports.questions import PressBus, QuestionBus
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
@@ -38,6 +38,7 @@ __all__ = [
     "PendingReply",
     "PeopleStore",
     "PlaceBus",
+    "PressBus",
     "QuestionBus",
     "QueueFigures",
     "Rows",
