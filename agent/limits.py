@@ -109,3 +109,9 @@ MCP_TOOL_NAME_CHARS_MAX: Final = 64  # what providers take
 MCP_DESCRIPTION_CHARS_MAX: Final = 1_024
 MCP_SCHEMA_CHARS_MAX: Final = 16_000
 MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most
+
+# --- schedules
+SCHEDULES_PER_OWNER_MAX: Final = 50  # active ones; more is a calendar, which this is not
+SCHEDULE_TEXT_CHARS_MAX: Final = 2_000  # of a reminder or a prompt
+SCHEDULE_PHRASE_CHARS_MAX: Final = 400  # in which a time is looked for when it does not come first
+SCHEDULE_AHEAD_DAYS_MAX: Final = 5 * 366  # what is further away is a mistake

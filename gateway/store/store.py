@@ -13,6 +13,7 @@ from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
 from gateway.store import endings, grants, memory, outbox, schema, sessions, tracing, transcript, turns
 from gateway.store.engine import Database, open_database
+from gateway.store.schedules import SqlSchedules
 
 
 def open_store(url: str, clock: Clock | None = None, *, busy_timeout_s: float = SQLITE_BUSY_TIMEOUT_S) -> SqlStore:
@@ -30,6 +31,12 @@ class SqlStore:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._schedules = SqlSchedules(database)
+
+    @property
+    def schedules(self) -> SqlSchedules:
+        """What is to happen later."""
+        return self._schedules
 
     # --- turns
 

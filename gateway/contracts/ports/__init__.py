@@ -5,6 +5,7 @@ from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
+from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.time import Clock
@@ -31,6 +32,7 @@ __all__ = [
     "PlaceBus",
     "QueueFigures",
     "Rows",
+    "ScheduleBook",
     "ScrubStream",
     "Scrubber",
     "Store",

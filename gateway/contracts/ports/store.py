@@ -25,10 +25,16 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.schedules import ScheduleBook
 
 
 class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
+
+    @property
+    def schedules(self) -> ScheduleBook:
+        """What is to happen later."""
+        ...
 
     async def begin_turn(
         self,
