@@ -1,4 +1,4 @@
-"""Rules of recurrence, and the next instant of each: wall-clock time of a zone, through every change of its clocks. Pure.
+"""Rules of recurrence, and the next instant of each, by the wall clock of a zone and through all its changes. Pure.
 
 A wall-clock time that a change skips happens at the next instant there is (2:30 at 3:00); one that a change
 repeats happens once, the first time. Rules that count minutes or hours count elapsed time.
@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from itertools import islice, pairwise
 from typing import Final
 
 from cronsim import CronSim, CronSimError
 
 _FIELDS: Final = 5
-_STEPS_MAX: Final = 512  # candidates that map to one instant, or to none: a change skips or repeats hours at most
+_SAMPLES: Final = 512  # firings that are looked at for the shortest time between two
+_YEAR_S: Final = 366 * 86_400
 _MINUTE: Final = timedelta(minutes=1)
 
 
@@ -145,6 +147,5 @@ def shortest_gap_s(rule: Recurrence) -> int:
             return count * 86_400
         case Cron():
             walls = CronSim(rule.expression, datetime(2000, 1, 1))  # noqa: DTZ001 - a wall clock
-            firings = [wall for _, wall in zip(range(_STEPS_MAX), walls, strict=False)]
-            gaps = [int((later - sooner).total_seconds()) for sooner, later in zip(firings, firings[1:], strict=False)]
-            return min(gaps, default=366 * 86_400)
+            gaps = [(later - sooner).total_seconds() for sooner, later in pairwise(islice(walls, _SAMPLES))]
+            return int(min(gaps, default=_YEAR_S))

@@ -68,9 +68,7 @@ def understand_time(text: str, *, now: datetime, zone: tzinfo) -> When:
     whole = _tidy(text)
     when, end = _prefix(whole, now=now, zone=zone)
     if when is None or whole[end:].strip(" .!,"):
-        raise Unclear(
-            "I do not understand that time" if when is None else f"I do not understand “{whole[end:].strip()}”"
-        )
+        raise Unclear(f"I do not understand “{whole[end:].strip()[:80]}”")
     return when
 
 
@@ -205,8 +203,7 @@ def _delayed(delay: Delay, clock: Clock | None, parts: Parts, *, now: datetime, 
     if delay.seconds:
         if clock is not None or parts.day is not None or parts.part:
             raise Unclear("say either how long from now or a time of day", parts.end)
-        due = now + timedelta(seconds=min(delay.seconds, 86_400 * (SCHEDULE_AHEAD_DAYS_MAX + 1)))
-        return due
+        return now + timedelta(seconds=min(delay.seconds, 86_400 * (SCHEDULE_AHEAD_DAYS_MAX + 1)))
     if parts.day is not None or not (delay.days or delay.months):
         raise Unclear("two times stand in it", parts.end)
     if max(delay.days, delay.months * 28) > SCHEDULE_AHEAD_DAYS_MAX:
