@@ -12,8 +12,7 @@ from functools import partial
 import uvloop
 
 from agent.aside import run_aside
-from agent.assembly import assembled
-from agent.control import ControlLane
+from agent.assembly import assembled, control_lane
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
 from agent.model.litellm_client import LitellmClient
@@ -79,7 +78,7 @@ async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber,
         stack.push_async_callback(store.close)
         bus = await _open_bus(settings)
         stack.push_async_callback(bus.close)
-        await ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()
+        await control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
 
 
 async def _open_bus(settings: Settings) -> RedisBus:

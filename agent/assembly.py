@@ -8,15 +8,21 @@ from functools import partial
 from importlib.metadata import version
 from typing import Final
 
+from agent.background import Background
+from agent.commands.answering import answering_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
+from agent.control import ControlLane
+from agent.deciding import Deciding
 from agent.identity import Identity, RuntimeFacts
+from agent.limits import LAST_WORDS_S
 from agent.model.client import ModelClient
 from agent.models import choose_models
 from agent.people import People
 from agent.steps import Steps
 from agent.titler import Titler
+from agent.tools.asking import AskingPeople
 from agent.tools.memory import memory_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
@@ -52,9 +58,13 @@ async def assembled(
         context_window=settings.agent.context_window or 0,
     )
     compactor = Compactor(client, models, store, scrubber, clock)
+    beside = Background()
     async with open_toolbox(
         settings.tools,
         data_dir=settings.data_dir,
+        approvals=AskingPeople(
+            bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
+        ),
         own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
         databases=Foreign(settings.tools.database_urls),
         scrubber=scrubber,
@@ -65,7 +75,9 @@ async def assembled(
             models=models,
             steps=Steps(client, tools, scrubber, clock),
             compactor=compactor,
-            commands=CommandTable(conversation_commands(store, compactor, bus.operator, scrubber)),
+            commands=CommandTable(
+                (*conversation_commands(store, compactor, bus.operator, scrubber), *answering_commands())
+            ),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
             people=People(bus.access, settings.access.admins),
             store=store,
@@ -86,3 +98,13 @@ async def assembled(
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
         )
+        await beside.finish(timeout_s=LAST_WORDS_S)
+
+
+def control_lane(
+    worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
+) -> ControlLane:
+    """The control lane of that worker, on a bus and a store that may be its own."""
+    people = People(bus.access, settings.access.admins)
+    deciding = Deciding(bus.questions, bus.operator, people, scrubber, clock)
+    return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)

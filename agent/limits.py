@@ -11,6 +11,7 @@ TOOL_ROUNDS_MAX: Final = 25  # then one last call with tools off asks for a wrap
 BEGIN_PATIENCE_S: Final = 3.0  # a store that is away longer may be away from this process only: others may have it
 COMMIT_PATIENCE_S: Final = 30.0  # an answer is worth waiting out a failover; a process cut off for good must let go
 CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that ignores it holds nobody up
+LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 ACTIVITY_EVERY_S: Final = 3.0  # Telegram's typing indicator lives five seconds
 ACTIVITY_FOR_S: Final = 6.0
 
@@ -53,13 +54,17 @@ SHELF_CHARS_MAX: Final = 16_000_000  # some 32 MB of memory at the very worst
 HANDLE_CHARS: Final = 10  # 49 bits: not to be guessed, short enough for a model to copy
 FRAME_CHARS: Final = 8  # of the mark around foreign text: whoever wrote the text cannot know it
 NOTE_CHARS_MAX: Final = 200  # of each failure in a note of self-correction
-QUESTION_CHARS_MAX: Final = 1_000  # of a call's arguments in a question to a person
-APPROVAL_TTL_S: Final = 15 * 60.0
 TOOL_ARGUMENTS_CHARS_MAX: Final = 64_000
 TODO_ITEMS_MAX: Final = 50
 FACT_CHARS_MAX: Final = 2_000
 RECALL_FACTS_MAX: Final = 20
 IDENTITY_FILE_CHARS_MAX: Final = 20_000
+
+# --- asking a person
+QUESTION_CHARS_MAX: Final = 1_200  # with the words that answer it, one message on every platform
+ARGUMENTS_SHOWN_CHARS_MAX: Final = 800  # of a call that somebody is asked about
+QUESTION_CODE_CHARS: Final = 8  # what a button carries (Telegram takes 64 bytes), and what a person can type
+ANSWER_LOOK_EVERY_S: Final = 0.2  # nobody notices, and a hundred open questions ask the bus 500 times a second
 
 # --- files of a workspace
 FILE_BYTES_MAX: Final = 2 * 1024 * 1024  # what the file tools read or write; the journal keeps such files whole

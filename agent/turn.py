@@ -7,7 +7,6 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
 from agent.context import build_prompt, next_prompt_tokens, preamble
+from agent.deadlines import Deadline
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.models import Models
@@ -82,7 +82,7 @@ class TurnTaker:
         if batch.is_command:
             return await self._take_command(batch, session, hold)
         try:
-            async with asyncio.timeout(TURN_TIMEOUT_S):
+            async with Deadline(TURN_TIMEOUT_S):
                 await self._converse(batch, session, taken, hold)
         except (ModelError, TimeoutError) as error:
             return self._failed(batch, session, taken, error)
@@ -128,6 +128,8 @@ class TurnTaker:
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
             asked_by=author_of(newest),
+            address=newest.address,
+            fence=batch.fence,
             permit=hold.permit,
         )
         await self._steps.run(taken, hold, context, model=self._models.answer, system=system, prompt=prompt)

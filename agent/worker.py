@@ -13,7 +13,7 @@ from agent.answering import Answering
 from agent.background import Background
 from agent.dead_letters import DeadLetters
 from agent.insisting import insist
-from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S
+from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
 from agent.runs import Beat, Run
 from agent.titler import Titler
 from agent.turn import TurnTaker
@@ -32,7 +32,6 @@ _log = structlog.get_logger(__name__)
 _SAFETY_WAIT_S: Final = 1.0  # a lost wake-up costs a second, not a message
 _BUS_RETRY_S: Final = 0.5
 _STORE_RETRY_S: Final = 0.5
-_LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 
 
 class Pulse(Protocol):
@@ -208,7 +207,7 @@ class Worker:
         if tasks := _end_runs(left):
             _log.info("worker.hands_over", runs=len(tasks))
             await asyncio.wait(tasks, timeout=CUT_GRACE_S)
-        await self._background.finish(timeout_s=_LAST_WORDS_S)
+        await self._background.finish(timeout_s=LAST_WORDS_S)
         try:
             await self._bus.drain(self._id, [run.claim for run in left])
         except BusError as error:

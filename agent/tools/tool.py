@@ -10,7 +10,7 @@ from agent.limits import TOOL_TIMEOUT_S
 from agent.model.client import Permit, ToolSpec, always
 from agent.tools.permissions import EVERYTHING, Permissions, Place, Risk
 from gateway.contracts.entries import GrantRole
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
 
 
@@ -19,8 +19,9 @@ class ToolContext:
     """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call.
 
     `role` and `place` choose the permissions, and the defaults are those with the fewest; `asked_by` is the
-    person who asked, where that is not the owner (a shared place). `ceiling` narrows what the policy grants:
-    a sub-agent's is its parent's, intersected with its type's.
+    person who asked, where that is not the owner (a shared place), `address` where a question to that person goes
+    (None: nobody can be asked), `fence` the fencing token of the run. `ceiling` narrows what the policy grants: a
+    sub-agent's is its parent's, intersected with its type's.
     """
 
     key: SessionKey
@@ -29,6 +30,8 @@ class ToolContext:
     role: GrantRole = GrantRole.GUEST
     place: Place = Place.GROUP
     asked_by: SessionKey | None = None
+    address: ReplyAddress | None = None
+    fence: int = 0
     ceiling: Permissions = EVERYTHING
     permit: Permit = field(default=always, compare=False, repr=False)
 

@@ -106,6 +106,9 @@ class AgentBus:
     async def finish_control(self, receipt: str, reply: Reply) -> None:
         await self._control.finish(receipt, reply)
 
+    async def finish_press(self, receipt: str, press: InboundMessage, answer: Reply) -> None:
+        await self._control.finish_press(receipt, press, answer)
+
     async def receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
         return await self._control.receipts(worker, count=count, wait_s=wait_s)
 

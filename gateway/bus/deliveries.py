@@ -88,6 +88,10 @@ class Deliveries:
             known.reader.finished(entry_id)
         return bool(is_ours)
 
+    async def delivered(self, reply: Reply) -> DeliveryRecord:
+        """What the ledger says of the reply that `reply` amends."""
+        return ledger.from_fields(reply.amends, await self._line.call("HGETALL", self._keys.ledger(reply.amends)))
+
     def put_back(self, channel: str) -> None:
         """Whatever was handed out and is not finished is handed out again, to whoever asks next."""
         if channel in self._channels:

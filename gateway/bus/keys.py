@@ -159,6 +159,14 @@ class ShardKeys:
     def ambiguous(self) -> str:
         return self._named("ambiguous")
 
+    # --- questions to people
+
+    def question(self, code: str) -> str:
+        return self._named(f"ask:{code}")
+
+    def told(self, press_id: str) -> str:
+        return self._named(f"told:{press_id}")
+
     # --- what intake and the operator read
 
     @property
@@ -251,6 +259,8 @@ DECLARED: Final = (
     KeyKind("moved:.+", "hash", _PERMANENT, "places", "the id a chat had first -> the id it has now"),
     KeyKind("was:.+", "hash", _PERMANENT, "places", "chat id -> the id it had first"),
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
+    KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
+    KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
     KeyKind("pair:code:.+", "string", _EXPIRES, "access", "the stranger a code was given to"),

@@ -129,6 +129,10 @@ class SpreadLanes:
         number, entry_id = self._rooms.signed(receipt)
         await self._shards[number].lanes.finish_control(entry_id, reply)
 
+    async def finish_press(self, receipt: str, press: InboundMessage, answer: Reply) -> None:
+        number, entry_id = self._rooms.signed(receipt)
+        await self._shards[number].lanes.finish_press(entry_id, press, answer)
+
     async def receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
         """Those of one shard at a time; the next call goes on with the others."""
         number, found = await read_rung(

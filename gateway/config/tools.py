@@ -117,6 +117,11 @@ class Tools(Section):
         "allowed, an admin is asked about everything else, everybody else is denied it.",
         json_schema_extra=expecting('a list of lines such as ["allow shell for admin in dm"]'),
     )
+    approval_ttl_s: Annotated[int, Field(ge=1, le=24 * 3600)] = Field(
+        default=15 * 60,
+        description="How long a question to a person (a policy of ask) waits for its answer, in seconds; then it is "
+        "taken for a no.",
+    )
     web: Web = Web()
     mcp: Annotated[tuple[ServerText, ...], AfterValidator(_without_twins)] = Field(
         default=(),

@@ -23,7 +23,7 @@ from gateway.contracts.entries import (
 )
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
+from gateway.contracts.messages import Choice, CleanText, DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
 from gateway.contracts.schedules import Schedule, ScheduleKind, ScheduleState
 
 Values = dict[str, Any]
@@ -123,6 +123,8 @@ def from_reply(reply: Reply, *, position: int, state: str) -> Values:
         "text": reply.text,
         "kind": reply.kind.value,
         "title": reply.title,
+        "choices": _json([[choice.label, choice.command] for choice in reply.choices]) if reply.choices else None,
+        "amends": reply.amends,
         "state": state,
         "created_at_ms": reply.created_at_ms,
         "updated_at_ms": reply.created_at_ms,
@@ -140,6 +142,10 @@ def to_reply(row: Row[Any]) -> Reply:
         kind=ReplyKind(row.kind),
         created_at_ms=row.created_at_ms,
         title=None if row.title is None else CleanText(row.title),
+        choices=tuple(
+            Choice(CleanText(label), CleanText(command)) for label, command in json.loads(row.choices or "[]")
+        ),
+        amends=row.amends,
     )
 
 

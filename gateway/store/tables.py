@@ -197,6 +197,8 @@ outbox: Final = Table(
     _column("text", AnyText, doc="the answer, CommonMark"),
     _column("kind", Text, doc="a ReplyKind"),
     _column("title", AnyText, doc="the session's title, if it is news to the channel", nullable=True),
+    _column("choices", AnyText, doc="JSON [[label, command], …]; null for none", nullable=True),
+    _column("amends", Text, doc="the reply whose place it takes; empty for a message of its own", server_default=""),
     _column("state", Text, doc="`new`, or the DeliveryState of its receipt"),
     _column("created_at_ms", BigInteger, doc="when the answer was made"),
     _column("updated_at_ms", BigInteger, doc="when `state` last changed, or the relay last looked at it"),

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from agent.assembly import assembled
-from agent.control import ControlLane
+from agent.assembly import assembled, control_lane
 from agent.model.client import ModelClient
 from agent.relay import Relay
 from agent.worker import Worker
@@ -158,7 +157,9 @@ async def running_agent(
             tweak(process)
         beside = [
             asyncio.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
-            asyncio.create_task(ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()),
+            asyncio.create_task(
+                control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
+            ),
         ]
         working = asyncio.create_task(worker.run(process.stopping))
         try:

@@ -26,6 +26,7 @@ from gateway.contracts.messages import (
     Activity,
     Attachment,
     AttachmentKind,
+    Choice,
     ControlKind,
     ControlRequest,
     DeliveryRecord,
@@ -62,9 +63,26 @@ REPLY: Final = Reply(
     kind=ReplyKind.ANSWER,
     created_at_ms=1_800_000_001_000,
 )
+QUESTION: Final = replace(
+    REPLY,
+    id="t_1:ask:K7QM2PXA",
+    text=own_words("May I run **shell**?"),
+    kind=ReplyKind.QUESTION,
+    choices=(
+        Choice(own_words("Approve"), own_words("/approve K7QM2PXA")),
+        Choice(own_words("Deny"), own_words("/deny K7QM2PXA")),
+    ),
+)
 VALUES: Final[dict[str, Wire]] = {
     "inbound": INBOUND,
     "reply": REPLY,
+    "question": QUESTION,
+    "amendment": replace(
+        REPLY, id="t_1:ask:K7QM2PXA:end", text=own_words("**Approved** by Ada."), amends=QUESTION.id
+    ),
+    "press": ControlRequest(
+        ControlKind.APPROVE, replace(INBOUND, text=own_words("/approve K7QM2PXA")), is_press=True
+    ),
     "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True, stopped_fence=7),
     "receipt": Receipt(
         DeliveryRecord("t_1:1", DeliveryState.SENT, 1, 2, 2, ("11", "12"), 1_800_000_002_000), REPLY.key, "telegram"
@@ -88,6 +106,12 @@ def test_a_stop_of_an_older_release_names_no_turn() -> None:
     assert decode(older) == ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True)
 
 
+def test_only_what_an_older_release_cannot_understand_is_kept_from_it() -> None:
+    """It reads version 1, and leaves version 2 to newer processes."""
+    is_newer = {name: encode(value).startswith(b'{"v":2,') for name, value in VALUES.items()}
+    assert {name for name, newer in is_newer.items() if newer} == {"question", "amendment", "press"}
+
+
 def test_fields_of_a_newer_release_are_passed_over() -> None:
     """Two releases run side by side during an upgrade."""
     assert decode(encode(REPLY).replace(b'"v":1', b'"v":1,"colour":"green"')) == REPLY
@@ -99,7 +123,9 @@ def test_fields_of_a_newer_release_are_passed_over() -> None:
         b"",
         b"nonsense",
         b"[]",
-        b'{"v":2,"t":"reply"}',
+        b'{"v":0,"t":"reply"}',
+        b'{"v":3,"t":"reply"}',
+        b'{"v":true,"t":"reply"}',
         b'{"v":1,"t":"poem"}',
         b'{"v":1,"t":"reply"}',
         b"\xff\xfe",

@@ -36,6 +36,11 @@ class DeliveryBus(Protocol):
         another process took the entry over."""
         ...
 
+    async def delivered(self, reply: Reply) -> DeliveryRecord:
+        """What the ledger says of an earlier reply of the same key, which `reply` amends; PENDING when it says
+        nothing (any more)."""
+        ...
+
     def put_back(self, channel: str) -> None:
         """Whatever was handed out and is not finished is handed out again, to whoever asks next."""
         ...

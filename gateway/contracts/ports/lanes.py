@@ -140,6 +140,11 @@ class LaneBus(Protocol):
         """Publish the answer and acknowledge the control command, atomically."""
         ...
 
+    async def finish_press(self, receipt: str, press: InboundMessage, answer: Reply) -> None:
+        """Hand the answer to the one who pressed a button (`QuestionBus.told`) and acknowledge the press,
+        atomically."""
+        ...
+
     async def receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
         """Ends of deliveries, to be written to SQL, then acknowledged by their first part."""
         ...
