@@ -13,11 +13,13 @@ import uvloop
 
 from agent.aside import run_aside
 from agent.assembly import assembled, control_lane
+from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
+from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient
-from agent.model.scripted import PREFIX, ScriptedClient, check_name
+from agent.models import check_models
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
@@ -90,15 +92,13 @@ async def _open_bus(settings: Settings) -> RedisBus:
 
 
 def _model_client(settings: Settings) -> ModelClient:
-    """The client for the configured models. Raises `ConfigError` for a name nobody can call."""
-    model = settings.agent.model
-    if model.startswith(PREFIX):
-        check_name(model)
-        return RetryingClient(ScriptedClient())
-    catalog = ModelCatalog()
-    catalog.check_name(model)
-    api_key = settings.agent.api_key.get_secret_value() if settings.agent.api_key else ""
-    return RetryingClient(LitellmClient(catalog, api_base=settings.agent.api_base, api_key=api_key))
+    """The way to every model: tried again, then fallen back from. Raises `ConfigError` for a name nobody can call."""
+    agent = settings.agent
+    api_key = agent.api_key.get_secret_value() if agent.api_key else ""
+    by_name = ByName(LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key))
+    client = FallbackClient(RetryingClient(by_name), agent.fallback_models)
+    check_models(client, settings)
+    return client
 
 
 if __name__ == "__main__":

@@ -16,12 +16,13 @@ from typing import Final
 
 import structlog
 
+from agent.afterwards import AfterTurn, Finished
 from agent.background import Background
 from agent.batches import first_batch, turn_id_of
+from agent.engine import StepsTaken
 from agent.insisting import insist
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
 from agent.runs import Run
-from agent.steps import StepsTaken
 from agent.titler import Titler
 from agent.turn import Batch, TurnTaker
 from gateway.contracts.entries import Session, TurnCommit, TurnStart, Usage
@@ -48,6 +49,7 @@ class Answering:
         scrubber: Scrubber,
         clock: Clock,
         background: Background,
+        afterwards: Sequence[AfterTurn] = (),
     ) -> None:
         self._bus = bus
         self._lanes = lanes
@@ -57,6 +59,7 @@ class Answering:
         self._scrubber = scrubber
         self._clock = clock
         self._background = background
+        self._afterwards = tuple(afterwards)
         self._is_store_away = False
 
     async def has_store(self) -> bool:
@@ -132,9 +135,12 @@ class Answering:
             await self._restart(run, session, taken.usage)
         elif commit is None:
             run.settle()
-            await self._commit(run, self._turns.stopped(batch, session, taken), handled=run.covered)
+            commit = self._turns.stopped(batch, session, taken)
+            await self._commit(run, commit, handled=run.covered)
+            self._follow_up(Finished(batch, session, commit, taken))
         else:
             await self._commit(run, commit, handled=run.taken, earlier=start.unsent)
+            self._follow_up(Finished(batch, session, commit, taken))
 
     async def _commit(self, run: Run, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()) -> None:
         """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
@@ -152,6 +158,10 @@ class Answering:
                 await self._store.record_usage(usage, session_id=session.id)
             except StoreError as error:
                 _log.warning("turn.cost_not_recorded", reason=str(error))
+
+    def _follow_up(self, finished: Finished) -> None:
+        for after in self._afterwards:
+            self._background.start(after(finished))
 
     def _title(self, run: Run, batch: Batch, session: Session) -> None:
         if not batch.is_command:

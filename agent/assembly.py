@@ -10,6 +10,7 @@ from typing import Final
 
 from agent.background import Background
 from agent.commands.answering import answering_commands
+from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
@@ -18,7 +19,7 @@ from agent.deciding import Deciding
 from agent.identity import Identity, RuntimeFacts
 from agent.limits import LAST_WORDS_S
 from agent.model.client import ModelClient
-from agent.models import choose_models
+from agent.models import Models
 from agent.people import People
 from agent.steps import Steps
 from agent.titler import Titler
@@ -29,7 +30,7 @@ from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings, utility_model
+from gateway.config import QueueMode, Settings
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -51,12 +52,7 @@ async def assembled(
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    models = choose_models(
-        client,
-        model=settings.agent.model,
-        utility_model=utility_model(settings),
-        context_window=settings.agent.context_window or 0,
-    )
+    models = Models(client, settings)
     compactor = Compactor(client, models, store, scrubber, clock)
     beside = Background()
     async with open_toolbox(
@@ -73,10 +69,14 @@ async def assembled(
         facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
         turns = TurnTaker(
             models=models,
-            steps=Steps(client, tools, scrubber, clock),
+            engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
             compactor=compactor,
             commands=CommandTable(
-                (*conversation_commands(store, compactor, bus.operator, scrubber), *answering_commands())
+                (
+                    *conversation_commands(store, compactor, bus.operator, scrubber),
+                    *choice_commands(store, models),
+                    *answering_commands(),
+                )
             ),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
             people=People(bus.access, settings.access.admins),

@@ -60,7 +60,7 @@ class Compactor:
 
     async def _summarise(self, session: Session, plan: Plan, focus: CleanText | None, permit: Permit) -> Entry | None:
         request = ModelRequest(
-            model=self._models.utility,
+            model=self._models.utility(session),
             purpose=UsagePurpose.COMPACTION,
             key=session.key,
             system=PROMPTS.summary,

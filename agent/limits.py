@@ -7,7 +7,6 @@ from typing import Final
 # --- a turn
 TURN_TIMEOUT_S: Final = 600.0
 ROUND_TIMEOUT_S: Final = 180.0
-TOOL_ROUNDS_MAX: Final = 25  # then one last call with tools off asks for a wrap-up
 BEGIN_PATIENCE_S: Final = 3.0  # a store that is away longer may be away from this process only: others may have it
 COMMIT_PATIENCE_S: Final = 30.0  # an answer is worth waiting out a failover; a process cut off for good must let go
 CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that ignores it holds nobody up
@@ -24,6 +23,15 @@ MODEL_TRIES_MAX: Final = 3
 MODEL_BACKOFF_S: Final = (0.5, 2.0)
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
+
+# --- cost-aware routing, in letters of an alphabet
+ROUTING_LOOK_UP_CHARS: Final = 70  # a question about a word; longer ones describe a task
+ROUTING_SHORT_CHARS: Final = 200  # below it a greeting, a question or a single step goes to the low tier
+ROUTING_TINY_CHARS: Final = 100  # below it everything does that nothing else speaks against
+ROUTING_LONG_CHARS: Final = 2_000  # above it the high tier
+ROUTING_LINES_MAX: Final = 10  # more lines are material to work on: not the low tier
+ROUTING_TOOL_CALLS_MAX: Final = 10  # a session with more is hard work
+ROUTING_MESSAGES_MAX: Final = 30  # and so is one with more of these
 
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000

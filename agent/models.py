@@ -8,28 +8,116 @@ import structlog
 
 from agent.context import Budget, budget_of
 from agent.model.client import ModelClient, ModelFacts
+from agent.routing import Depth, Tier, tier_of
+from gateway.config import Settings, utility_model
+from gateway.contracts.entries import Session
+from gateway.contracts.errors import ConfigError
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
-    """Names and facts, fixed at start."""
+class Chosen:
+    """The model that answers one turn, and what its prompt may fill."""
 
-    answer: str
-    utility: str
-    facts: ModelFacts
-    utility_facts: ModelFacts
+    model: str
     budget: Budget
 
 
-def choose_models(client: ModelClient, *, model: str, utility_model: str, context_window: int = 0) -> Models:
-    """The models that the configuration asks for.
+class Models:
+    """The models of the configuration and of each session. Explicit /model > cost router > default."""
 
-    Warns once when the window of the model is unknown and a small one has to be assumed.
-    """
-    facts = client.facts(model)
-    if not context_window and not facts.context_window:
-        _log.warning("model.window_unknown", model=model, assumed=budget_of(facts).window)
-    budget = budget_of(facts, window_override=context_window)
-    return Models(model, utility_model, facts, client.facts(utility_model), budget)
+    def __init__(self, client: ModelClient, settings: Settings) -> None:
+        """Warns when the window of a model is unknown and a small one has to be assumed."""
+        self._client = client
+        self._settings = settings
+        self._tiers = {
+            Tier.LOW: settings.routing.low,
+            Tier.MEDIUM: settings.routing.medium,
+            Tier.HIGH: settings.routing.high,
+        }
+        self._budgets: dict[str, Budget] = {}
+        self.budget(self.default)
+
+    @property
+    def default(self) -> str:
+        """The configured model."""
+        return self._settings.agent.model
+
+    @property
+    def choosable(self) -> tuple[str, ...]:
+        """What everybody may choose, the configured one first."""
+        agent = self._settings.agent
+        return tuple(
+            dict.fromkeys((self.default, *(agent.models or (*self._settings.routing.models, *agent.fallback_models))))
+        )
+
+    def is_callable(self, model: str) -> bool:
+        """Whether a model of that name can be called at all."""
+        try:
+            self._client.check_name(model)
+        except ConfigError:
+            return False
+        return True
+
+    def of_session(self, session: Session) -> str:
+        """The model of a session before any routing: its own if it has one that can still be called."""
+        return session.model if session.model and self.is_callable(session.model) else self.default
+
+    def choose(self, session: Session, said: str, depth: Depth, *, prompt_tokens: int) -> Chosen:
+        """The model for a turn in which the user said `said`.
+
+        A routed model that could not read the conversation as it stands is passed over: a short "thanks" must
+        not cost a long conversation its memory.
+        """
+        model = self.of_session(session)
+        if self._settings.routing.enabled and model != session.model:
+            routed = self._tiers[tier_of(said, depth)]
+            if routed and prompt_tokens < self.budget(routed).usable:
+                model = routed
+        return Chosen(model, self.budget(model))
+
+    def utility(self, session: Session) -> str:
+        """The model for small work about a session: cheap, and never of another provider than its own model."""
+        return utility_model(self._settings, self.of_session(session))
+
+    def facts(self, model: str) -> ModelFacts:
+        """What is known of a model."""
+        return self._client.facts(model)
+
+    def budget(self, model: str) -> Budget:
+        """What a prompt for `model` may fill. `agent.context_window` is about the configured model, and about
+        those that nothing is known of."""
+        if model not in self._budgets:
+            self._budgets[model] = self._measured(model)
+        return self._budgets[model]
+
+    def _measured(self, model: str) -> Budget:
+        facts = self._client.facts(model)
+        configured = self._settings.agent.context_window or 0
+        budget = budget_of(
+            facts, window_override=configured if model == self.default or not facts.context_window else 0
+        )
+        if not configured and not facts.context_window:
+            _log.warning("model.window_unknown", model=model, assumed=budget.window)
+        return budget
+
+
+def check_models(client: ModelClient, settings: Settings) -> None:
+    """Raises `ConfigError`, which names the setting, for a configured model that nobody can call."""
+    agent, routing = settings.agent, settings.routing
+    named = {
+        "agent.model": (agent.model,),
+        "agent.utility_model": (agent.utility_model,),
+        "agent.fallback_models": agent.fallback_models,
+        "agent.models": agent.models,
+        "routing.low": (routing.low,),
+        "routing.medium": (routing.medium,),
+        "routing.high": (routing.high,),
+    }
+    for setting, models in named.items():
+        for model in filter(None, models):
+            try:
+                client.check_name(model)
+            except ConfigError as error:
+                raise ConfigError(f"{setting}: {error}") from error

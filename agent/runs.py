@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol
 import structlog
 
 from agent.batches import those_that_join
+from agent.engine import Joined
 from agent.insisting import insist
 from agent.limits import CUT_GRACE_S
-from agent.steps import Joined
 from agent.turn import Batch
 from gateway.contracts.entries import TurnCommit
 from gateway.contracts.errors import BusUnavailable
@@ -41,7 +41,7 @@ class Beat(Protocol):
 
 
 class Run:
-    """One claim being answered. `agent.steps.Hold` for the turn it takes."""
+    """One claim being answered. `agent.engine.Hold` for the turn it takes."""
 
     def __init__(
         self, claim: Claim, beat: Beat, bus: LaneBus, lanes: LaneDepth, store: Store, clock: Clock, *, is_steered: bool

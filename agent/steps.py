@@ -6,11 +6,12 @@ Everything the model says passes the scrubber as it streams; everything it saw a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from itertools import count
 
+from agent.engine import Hold, Joined, StepsTaken
 from agent.ledger import usage_of
-from agent.limits import ROUND_TIMEOUT_S, TOOL_ROUNDS_MAX
+from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
     ModelAnswer,
     ModelClient,
@@ -25,40 +26,9 @@ from agent.prompts.library import PROMPTS
 from agent.tools.arguments import written_out
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
-from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, Usage, UsagePurpose
-from gateway.contracts.messages import CleanText, InboundMessage, joined
+from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
+from gateway.contracts.messages import CleanText, joined
 from gateway.contracts.ports import Clock, Scrubber
-
-
-@dataclass(slots=True)
-class StepsTaken:
-    """What a run of the loop leaves behind; filled as it goes, so that a failure keeps what was done."""
-
-    entries: list[Entry] = field(default_factory=list)
-    usage: list[Usage] = field(default_factory=list)
-    prompt_tokens: int = 0
-    answer: CleanText | None = None
-    joined: list[InboundMessage] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A message that joined a running turn, and what it became in the transcript."""
-
-    message: InboundMessage
-    entry: Entry
-
-
-class Hold(Protocol):
-    """What a turn may ask of the run that holds its lane."""
-
-    async def permit(self) -> None:
-        """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended."""
-        ...
-
-    async def join(self) -> Sequence[Joined]:
-        """Messages that came meanwhile and belong to this turn from now on, in order."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +41,17 @@ class _Spoken:
 
 
 class Steps:
-    """The loop, for any model and any tools."""
+    """The loop, for any model and any tools: the engine of every model that litellm reaches."""
 
-    def __init__(self, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(
+        self, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock, *, rounds_max: int
+    ) -> None:
+        """After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up."""
         self._client = client
         self._tools = tools
         self._scrubber = scrubber
         self._clock = clock
+        self._rounds_max = rounds_max
 
     async def run(
         self,
@@ -91,11 +65,11 @@ class Steps:
     ) -> None:
         """Fill `taken` until it has an answer. Raises the `ModelError` tree.
 
-        Between two rounds the messages that `hold` lets in are put before the model. After
-        `TOOL_ROUNDS_MAX` rounds one last call without tools asks for a wrap-up.
+        Between two rounds the messages that `hold` lets in are put before the model. After the last round that
+        is allowed one more call, without tools, asks for a wrap-up.
         """
         messages = list(prompt)
-        for _ in range(TOOL_ROUNDS_MAX):
+        for _ in range(self._rounds_max) if self._rounds_max else count():
             spoken = await self._speak(taken, context, model, system, messages, self._tools.specs_for(context))
             if not spoken.calls:
                 taken.answer = spoken.text

@@ -45,9 +45,10 @@ class Titler:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
 
     async def _make(self, session: Session, first_text: CleanText, permit: Permit) -> None:
-        is_reasoning = self._models.utility_facts.is_reasoning
+        model = self._models.utility(session)
+        is_reasoning = self._models.facts(model).is_reasoning
         request = ModelRequest(
-            model=self._models.utility,
+            model=model,
             purpose=UsagePurpose.TITLE,
             key=session.key,
             system=PROMPTS.title,

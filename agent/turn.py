@@ -8,21 +8,22 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from agent.commands.parsing import parse_command
-from agent.commands.table import CommandTable
+from agent.commands.table import CommandTable, Converse, Done
 from agent.compactor import Compactor
 from agent.context import build_prompt, next_prompt_tokens, preamble
 from agent.deadlines import Deadline
+from agent.engine import Engine, Hold, StepsTaken
 from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
-from agent.models import Models
+from agent.models import Chosen, Models
 from agent.people import People, author_of
+from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
-from agent.steps import Hold, Steps, StepsTaken
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
@@ -57,7 +58,7 @@ class TurnTaker:
         self,
         *,
         models: Models,
-        steps: Steps,
+        engine: Engine,
         compactor: Compactor,
         commands: CommandTable,
         identity: Identity,
@@ -67,7 +68,7 @@ class TurnTaker:
         clock: Clock,
     ) -> None:
         self._models = models
-        self._steps = steps
+        self._engine = engine
         self._compactor = compactor
         self._commands = commands
         self._identity = identity
@@ -79,10 +80,11 @@ class TurnTaker:
     async def take_turn(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> TurnCommit:
         """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
         a commit of state FAILED. Cancellable at every await; `taken` then tells what had been done."""
-        if batch.is_command:
-            return await self._take_command(batch, session, hold)
         try:
             async with Deadline(TURN_TIMEOUT_S):
+                done = await self._listen(batch, session, taken, hold)
+                if done is not None:
+                    return self._obeyed(batch, session, done)
                 await self._converse(batch, session, taken, hold)
         except (ModelError, TimeoutError) as error:
             return self._failed(batch, session, taken, error)
@@ -97,28 +99,61 @@ class TurnTaker:
         """
         return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, taken, STOPPED_NOTE), None)
 
+    async def _listen(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> Done | None:
+        """What a command says; None when the turn is a conversation, whose words the transcript holds by now."""
+        if not batch.is_command:
+            taken.said = joined(*(message.text for message in batch.messages), by="\n\n")
+            return None
+        (command,) = batch.messages
+        role = await self._people.role_behind(batch.messages)
+        match await self._commands.run(command, session, role, fence=batch.fence, permit=hold.permit):
+            case Converse(said, is_stored):
+                if not is_stored:
+                    await self._store_said(batch, replace(command, text=said))
+                taken.said = said
+                return None
+            case Done() as done:
+                return done
+
+    async def _store_said(self, batch: Batch, said: InboundMessage) -> None:
+        await self._store.join_turn(
+            turn_id=batch.turn_id,
+            key=batch.key,
+            fence=batch.fence,
+            messages=(said,),
+            now_ms=self._clock.now_ms(),
+        )
+
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         view = await self._store.view(session.id)
         system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
-        if next_prompt_tokens(system, view, session) >= self._models.budget.usable:
-            view = await self._compact(batch, session, view, hold)
+        tokens = next_prompt_tokens(system, view, session)
+        chosen = self._models.choose(session, taken.said or "", Depth.of(view), prompt_tokens=tokens)
+        if tokens >= chosen.budget.usable:
+            view = await self._compact(batch, session, view, hold, chosen)
         try:
-            await self._step(batch, taken, hold, system, view)
+            await self._step(batch, taken, hold, chosen, system, view)
         except ContextTooLong:
-            # The provider knows better than our estimate: make room once, then it is a failure.
-            view = (*view, *(entry for entry in taken.entries if entry.message_id))
-            view = await self._compact(batch, session, view, hold)
-            await self._step(batch, taken, hold, system, view)
+            # The provider knows better than our estimate: make room once, then it is a failure. What the turn has
+            # done so far is not done again.
+            view = await self._compact(batch, session, view, hold, chosen)
+            await self._step(batch, taken, hold, chosen, system, (*view, *taken.entries))
 
-    async def _compact(self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold) -> Sequence[Entry]:
-        return await self._compactor.compact(
-            session, view, fence=batch.fence, budget=self._models.budget, permit=hold.permit
-        )
+    async def _compact(
+        self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold, chosen: Chosen
+    ) -> Sequence[Entry]:
+        return await self._compactor.compact(session, view, fence=batch.fence, budget=chosen.budget, permit=hold.permit)
 
     async def _step(
-        self, batch: Batch, taken: StepsTaken, hold: Hold, system: CleanText, view: Sequence[Entry]
+        self,
+        batch: Batch,
+        taken: StepsTaken,
+        hold: Hold,
+        chosen: Chosen,
+        system: CleanText,
+        view: Sequence[Entry],
     ) -> None:
-        room = self._models.budget.usable - len(system) // 4
+        room = chosen.budget.usable - len(system) // 4
         prompt = build_prompt(view, tokens_max=room, preamble=preamble(self._clock.now_ms()))
         newest = batch.messages[-1]
         context = ToolContext(
@@ -132,11 +167,9 @@ class TurnTaker:
             fence=batch.fence,
             permit=hold.permit,
         )
-        await self._steps.run(taken, hold, context, model=self._models.answer, system=system, prompt=prompt)
+        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt)
 
-    async def _take_command(self, batch: Batch, session: Session, hold: Hold) -> TurnCommit:
-        role = await self._people.role_behind(batch.messages)
-        done = await self._commands.run(batch.messages[0], session, role, fence=batch.fence, permit=hold.permit)
+    def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
         nothing = StepsTaken()
         reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
         return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
@@ -162,7 +195,7 @@ class TurnTaker:
 
     def _noted(self, batch: Batch, taken: StepsTaken, text: CleanText) -> StepsTaken:
         """How a turn without an answer ended, in the place of the answer. A command leaves no trace."""
-        if not batch.is_command:
+        if taken.said is not None or not batch.is_command:
             now_ms = self._clock.now_ms()
             taken.entries.append(Entry(Role.ASSISTANT, text, turn_id=batch.turn_id, created_at_ms=now_ms))
             taken.prompt_tokens = 0  # a count belongs to the answer it was made for

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from agent.afterwards import AfterTurn
 from agent.answering import Answering
 from agent.background import Background
 from agent.dead_letters import DeadLetters
@@ -60,6 +61,7 @@ class Worker:
         concurrency: int,
         is_steered: bool,
         grace_s: float = SHUTDOWN_GRACE_S,
+        afterwards: Sequence[AfterTurn] = (),
     ) -> None:
         """With `is_steered`, what a lane receives during a turn joins that turn between its rounds. `grace_s` is
         what running turns get to finish when the process stops."""
@@ -83,6 +85,7 @@ class Worker:
             scrubber=scrubber,
             clock=clock,
             background=self._background,
+            afterwards=afterwards,
         )
         self._runs: dict[str, Run] = {}
         self._registering: asyncio.Task[None] | None = None

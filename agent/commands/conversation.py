@@ -8,7 +8,7 @@ from agent.commands.table import Asked, CommandRow, Done
 from agent.compactor import Compactor
 from agent.sentences import status_text, stopped_sentence
 from agent.titling import shorten
-from gateway.contracts.entries import OpenSession, Session, SessionStatus, SetTitle
+from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ports import LaneDepth, Scrubber, Store
 
 _SESSIONS_SHOWN: Final = 10
@@ -63,5 +63,5 @@ def conversation_commands(
 
 
 def _session_line(session: Session) -> str:
-    mark = " (current)" if session.status is SessionStatus.ACTIVE else ""
+    mark = " (current)" if session.is_current else ""
     return f"{session.number}. {session.title}, {session.message_count} messages{mark}"

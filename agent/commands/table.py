@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
 from gateway.contracts.entries import Effect, GrantRole, Session
-from gateway.contracts.messages import InboundMessage
+from gateway.contracts.messages import CleanText, InboundMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,24 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Converse:
+    """What a command returns instead of `Done`: the turn goes on as a conversation in which the user said
+    `said`. It becomes the turn's user entry, unless the transcript holds it already (`is_stored`)."""
+
+    said: CleanText
+    is_stored: bool = False
+
+
+Outcome = Done | Converse
+
+
+@dataclass(frozen=True, slots=True)
 class CommandRow:
     """One command. `about` is its line in /help; empty: it is not listed."""
 
     name: str
     about: str
-    run: Callable[[Asked], Awaitable[Done]]
+    run: Callable[[Asked], Awaitable[Outcome]]
 
 
 class CommandTable:
@@ -55,8 +67,8 @@ class CommandTable:
 
     async def run(
         self, message: InboundMessage, session: Session, role: GrantRole, *, fence: int, permit: Permit
-    ) -> Done:
-        """Answer the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
+    ) -> Outcome:
+        """Do the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
         command = parse_command(message.text)
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]

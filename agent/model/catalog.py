@@ -35,11 +35,10 @@ class ModelCatalog:
 
     def check_name(self, model: str) -> None:
         """Raises `ConfigError` for a model that neither the map nor a provider prefix makes callable."""
-        provider = model.partition("/")[0]
-        if model in self._models or ("/" in model and provider in self._provider_names):
+        if model in self._models or self._prefix(model):
             return
         raise ConfigError(
-            f"agent.model: {model!r} is no model that litellm knows; write <provider>/<model>, "
+            f"{model!r} is no model that litellm knows; write <provider>/<model>, "
             "for example openai/gpt-4o-mini or ollama/llama3.2, or demo/scripted"
         )
 
@@ -52,8 +51,9 @@ class ModelCatalog:
     def _look_up(self, model: str) -> ModelFacts:
         row = self._row(model)
         if row is None:
-            return ModelFacts()
+            return ModelFacts(provider=self._prefix(model))
         return ModelFacts(
+            provider=self._prefix(model) or str(row.get("litellm_provider") or ""),
             context_window=_whole(row.get("max_input_tokens") or row.get("max_tokens")),
             output_max=_whole(row.get("max_output_tokens")),
             is_reasoning=bool(row.get("supports_reasoning")),
@@ -63,6 +63,11 @@ class ModelCatalog:
                 "cached": _money(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
             },
         )
+
+    def _prefix(self, model: str) -> str:
+        """The provider that a name begins with; empty if it begins with none."""
+        provider, slash, _ = model.partition("/")
+        return provider if slash and provider in self._provider_names else ""
 
     def _row(self, model: str) -> Mapping[str, Any] | None:
         return self._models.get(model) or self._models.get(model.partition("/")[2])

@@ -40,8 +40,8 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream included;
-    `permit` is asked before each try."""
+    """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream and repeated tries
+    included; `permit` is asked before each try."""
 
     model: str
     purpose: UsagePurpose
@@ -102,8 +102,12 @@ ModelEvent = TextDelta | StreamRestarted | ModelAnswer
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What is known of a model without asking it. Zero means unknown."""
+    """What is known of a model without asking it. Zero means unknown.
 
+    `provider` names whose servers read what the model is asked.
+    """
+
+    provider: str = ""
     context_window: int = 0
     output_max: int = 0
     is_reasoning: bool = False
@@ -119,6 +123,10 @@ class ModelClient(Protocol):
 
     def facts(self, model: str) -> ModelFacts:
         """What is known of `model`, from tables on disk: no network, no slow import."""
+        ...
+
+    def check_name(self, model: str) -> None:
+        """Raises `ConfigError` for a name that this client cannot call."""
         ...
 
     async def close(self) -> None: ...

@@ -9,7 +9,8 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from agent.model.catalog import ModelCatalog
@@ -27,7 +28,7 @@ from agent.model.client import (
 )
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import Role
-from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelTooSlow, ModelUnavailable
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
@@ -46,16 +47,22 @@ class LitellmClient:
 
     def __init__(self, catalog: ModelCatalog, *, api_base: str = "", api_key: str = "") -> None:
         self._catalog = catalog
+        self._api_base = api_base
         self._endpoint = {name: value for name, value in (("api_base", api_base), ("api_key", api_key)) if value}
         self._loading = asyncio.Lock()
         self._litellm: Any = None
 
     def facts(self, model: str) -> ModelFacts:
-        """From litellm's price map, without importing litellm."""
-        return self._catalog.facts(model)
+        """From litellm's price map, without importing litellm. With an address of its own, all go to one provider."""
+        facts = self._catalog.facts(model)
+        return replace(facts, provider=self._api_base) if self._api_base else facts
+
+    def check_name(self, model: str) -> None:
+        """As litellm's price map and its list of providers have it."""
+        self._catalog.check_name(model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """One attempt. Raises `ModelUnavailable`, `ModelRejected` or `ContextTooLong`."""
+        """One attempt. Raises `ModelUnavailable`, `ModelTooSlow`, `ModelRejected` or `ContextTooLong`."""
         litellm = await self._load()
         gathered = _Gathered()
         try:
@@ -65,7 +72,7 @@ class LitellmClient:
                     if text := gathered.add(chunk):
                         yield TextDelta(text)
         except TimeoutError as error:
-            raise ModelUnavailable(f"no answer within {request.timeout_s:g} s") from error
+            raise ModelTooSlow(request.timeout_s) from error
         except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
             raise _translated(error, litellm) from None  # litellm's text may hold the prompt: keep it out of logs
         yield self._answer(request, gathered)
@@ -244,6 +251,19 @@ def _says(text: str, words: Sequence[str]) -> bool:
 
 
 def _retry_after_s(error: Exception) -> float | None:
+    """What the provider asked for, in its own header or the standard one; a date is told by the provider's clock."""
     headers = getattr(error, "litellm_response_headers", None) or {}
+    if _is_number(in_ms := str(headers.get("retry-after-ms", ""))):
+        return float(in_ms) / 1000
     value = str(headers.get("retry-after", ""))
-    return float(value) if value.replace(".", "", 1).isdigit() else None
+    if _is_number(value):
+        return float(value)
+    try:
+        waiting = parsedate_to_datetime(value) - parsedate_to_datetime(str(headers.get("date", "")))
+    except (TypeError, ValueError):
+        return None
+    return max(waiting.total_seconds(), 0.0)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()

@@ -73,11 +73,11 @@ _PARAGRAPH: Final = (
 )
 
 
-def check_name(model: str) -> float:
+def latency_s(model: str) -> float:
     """The latency in seconds that a demo model's name asks for. Raises `ConfigError`."""
     match = _NAME.fullmatch(model)
     if match is None:
-        raise ConfigError(f"agent.model: {model!r} is no demo model; write demo/scripted or demo/scripted@500ms")
+        raise ConfigError(f"{model!r} is no demo model; write demo/scripted or demo/scripted@500ms")
     return int(match["latency_ms"] or 0) / 1000
 
 
@@ -94,11 +94,15 @@ class ScriptedClient:
 
     def facts(self, model: str) -> ModelFacts:
         """A small window, so that compaction can be seen in a demo."""
-        return ModelFacts(context_window=_WINDOW, output_max=_OUTPUT_MAX)
+        return ModelFacts(provider=PREFIX, context_window=_WINDOW, output_max=_OUTPUT_MAX)
+
+    def check_name(self, model: str) -> None:
+        """`demo/scripted`, with or without a latency."""
+        latency_s(model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The scripted answer in small deltas. Raises what `fail` asks for."""
-        await asyncio.sleep(check_name(request.model))
+        await asyncio.sleep(latency_s(request.model))
         script = _SCRIPTS[request.purpose](request)
         slow_s = _slowness_s(request)
         pieces = [script.text[at : at + _DELTA_CHARS] for at in range(0, len(script.text), _DELTA_CHARS)]

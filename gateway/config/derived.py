@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import SecretStr
 
 from gateway.config.catalog import catalog
-from gateway.config.providers import cheapest_sibling
+from gateway.config.providers import are_siblings, cheapest_sibling
 from gateway.config.settings import Settings
 from gateway.contracts.errors import ConfigError
 
@@ -31,11 +31,14 @@ def database_url(settings: Settings) -> str:
     return settings.database.url or f"sqlite+aiosqlite:///{settings.data_dir / 'trivet.db'}"
 
 
-def utility_model(settings: Settings) -> str:
-    """The model for titles and summaries: as configured, else a cheap one of the same provider."""
-    if settings.agent.utility_model:
-        return settings.agent.utility_model
-    return settings.agent.model if settings.agent.api_base else cheapest_sibling(settings.agent.model)
+def utility_model(settings: Settings, of: str = "") -> str:
+    """The model for titles and summaries of a conversation with the model `of` (empty: the configured one). As
+    configured, else a cheap one of the same provider; never of another provider than the conversation's own."""
+    agent = settings.agent
+    model = of or agent.model
+    if agent.utility_model and (model == agent.model or agent.api_base or are_siblings(model, agent.utility_model)):
+        return agent.utility_model
+    return model if agent.api_base else cheapest_sibling(model)
 
 
 def value_of(settings: Settings, key: str) -> object:

@@ -18,6 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.routing import Routing
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
@@ -166,6 +167,27 @@ class Agent(Section):
     )
     utility_model: str = Field(
         default="", description="Model for titles and summaries. Empty: the cheapest known of the same provider."
+    )
+    fallback_models: tuple[str, ...] = Field(
+        default=(),
+        description="Models that are asked, in this order, when the one that was chosen fails for good.",
+        json_schema_extra=expecting('a list of model names such as ["openai/gpt-5.4-mini"]'),
+    )
+    models: tuple[str, ...] = Field(
+        default=(),
+        description="What everybody may choose with /model, beside the configured model. Empty: the models of "
+        "routing and the fall-backs. An admin may choose any.",
+        json_schema_extra=expecting('a list of model names such as ["openai/gpt-5.4-mini"]'),
+    )
+    engine: Literal["litellm", "claude_sdk"] = Field(
+        default="litellm",
+        description="What takes the steps of a turn: our own loop over litellm, or the Claude Agent SDK, which is "
+        "installed with the extra `claude`.",
+    )
+    tool_rounds_max: int = Field(
+        default=25,
+        ge=0,
+        description="Rounds of tools in one turn; then the model is asked to wrap up. 0: no limit.",
     )
     api_base: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
         default="",
@@ -343,6 +365,7 @@ class Settings(Section):
     database: Database = Database()
     http: Http = Http()
     agent: Agent = Agent()
+    routing: Routing = Routing()
     channels: Channels = Channels()
     access: Access = Access()
     session: Session = Session()

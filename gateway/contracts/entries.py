@@ -147,7 +147,21 @@ class SetTitle:
     title: CleanText
 
 
-Effect = OpenSession | SetTitle
+@dataclass(frozen=True, slots=True)
+class SetModel:
+    """Effect of /model: the session's own model; empty for the configured one."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeSession:
+    """Effect of /resume: close the current session of the key and go on with its session `number`."""
+
+    number: int
+
+
+Effect = OpenSession | SetTitle | SetModel | ResumeSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@
     │   └── Fenced                  a newer worker owns the lane; drop the turn
     ├── ModelError                  after retries; `user_sentence` is what the user may read
     │   ├── ModelUnavailable        retryable: rate limit, overload, 5xx, connect and read errors
+    │   ├── ModelTooSlow            no answer in the time it had: trying again would take as long
     │   ├── ModelRejected           authentication, quota, not found, invalid request
     │   └── ContextTooLong          compact and try once more
     ├── ToolError                   an error result for the model, never for the user
@@ -111,6 +112,13 @@ class ModelUnavailable(ModelError):
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class ModelTooSlow(ModelError):
+    """The call was given up when its time had passed."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(f"no answer within {timeout_s:g} s")
 
 
 class ModelRejected(ModelError):

@@ -8,7 +8,17 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Executable, Row, Select, bindparam, func, select, update
 
-from gateway.contracts.entries import UNTITLED, Effect, OpenSession, Session, SessionStatus, SetTitle, Usage
+from gateway.contracts.entries import (
+    UNTITLED,
+    Effect,
+    OpenSession,
+    ResumeSession,
+    Session,
+    SessionStatus,
+    SetModel,
+    SetTitle,
+    Usage,
+)
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -47,6 +57,7 @@ _PAGE: Final = (
     .limit(bindparam("page_limit"))
     .offset(bindparam("page_offset"))
 )
+_NUMBERED: Final = _with_lane().where(sessions.c.key == bindparam("k"), sessions.c.number == bindparam("n"))
 _PAGE_OF_KEY: Final = _PAGE.where(sessions.c.key == bindparam("k"))
 
 
@@ -60,6 +71,12 @@ def current(connection: Connection, key: SessionKey) -> Session | None:
     """The session that the next message of `key` will join."""
     row = connection.execute(_CURRENT, {"k": str(key)}).one_or_none()
     return None if row is None else to_session(row, current_id=row.id)
+
+
+def numbered(connection: Connection, key: SessionKey, number: int) -> Session | None:
+    """The session that a key calls by that number."""
+    row = connection.execute(_NUMBERED, {"k": str(key), "n": number}).one_or_none()
+    return None if row is None else to_session(row, current_id=row.current_id)
 
 
 def page(connection: Connection, *, key: SessionKey | None, limit: int, offset: int) -> list[Session]:
@@ -138,6 +155,17 @@ _RETITLE: Final = (
     .where(sessions.c.id == bindparam("s"))
     .values(title=bindparam("new_title"), updated_at_ms=bindparam("now_ms"))
 )
+_CHOOSE_MODEL: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(model=bindparam("chosen"), updated_at_ms=bindparam("now_ms"))
+)
+_REOPEN: Final = (
+    update(sessions)
+    .where(sessions.c.key == bindparam("k"), sessions.c.number == bindparam("n"))
+    .values(status=SessionStatus.ACTIVE.value, updated_at_ms=bindparam("now_ms"))
+    .returning(sessions.c.id)
+)
 _RETITLE_UNTITLED: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"), sessions.c.title == UNTITLED)
@@ -193,6 +221,22 @@ def apply(
                 session_id = new_id
             case SetTitle(title):
                 connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
+            case SetModel(model):
+                connection.execute(_CHOOSE_MODEL, {"s": session_id, "chosen": model, "now_ms": now_ms})
+            case ResumeSession(number):
+                session_id = _resume(connection, key, session_id, number, now_ms=now_ms)
+
+
+def _resume(connection: Connection, key: SessionKey, session_id: str, number: int, *, now_ms: int) -> str:
+    """The session that the lane points to now. Raises `StoreError` if the key has no session of that number."""
+    connection.execute(_CLOSE, {"s": session_id, "now_ms": now_ms})
+    reopened: str | None = connection.execute(
+        _REOPEN, {"k": str(key), "n": number, "now_ms": now_ms}
+    ).scalar_one_or_none()
+    if reopened is None:
+        raise StoreError(f"{key} has no session {number}")
+    connection.execute(_POINT_LANE, {"k": str(key), "s": reopened})
+    return reopened
 
 
 def apply_now(

@@ -11,7 +11,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, TurnTrace, Whereabouts
 from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
-from gateway.store import endings, grants, memory, outbox, schema, sessions, tracing, transcript, turns
+from gateway.store import endings, grants, memory, outbox, retaking, schema, sessions, tracing, transcript, turns
 from gateway.store.engine import Database, open_database
 from gateway.store.schedules import SqlSchedules
 
@@ -122,6 +122,13 @@ class SqlStore:
             )
         )
 
+    async def retake(self, session_id: str, *, fence: int, key: SessionKey) -> Sequence[Entry]:
+        """Take the last answer out of view; what the user had said. Raises `Fenced`."""
+        return await self._database.write(
+            partial(retaking.retake, session_id=session_id, fence=fence, key=key),
+            durable=False,  # the answer that comes instead is; until then the bus has the /retry
+        )
+
     # --- sessions
 
     async def record_usage(self, usage: Sequence[Usage], *, session_id: str) -> None:
@@ -152,6 +159,10 @@ class SqlStore:
     async def session(self, session_id: str) -> Session | None:
         """The session of that id."""
         return await self._database.read(partial(sessions.by_id, session_id=session_id))
+
+    async def session_numbered(self, key: SessionKey, number: int) -> Session | None:
+        """The session that `key` calls by that number; never one of another key."""
+        return await self._database.read(partial(sessions.numbered, key=key, number=number))
 
     async def sessions(self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0) -> Sequence[Session]:
         """Newest first; of one key or of all."""

@@ -72,9 +72,14 @@ def append_compaction(
     connection: Connection, session_id: str, *, fence: int, key: SessionKey, entry: Entry, now_ms: int
 ) -> Entry:
     """Write a summary. Raises `Fenced`."""
-    if connection.execute(_GUARD, {"k": str(key), "f": fence}).rowcount != 1:
-        raise Fenced(f"lane {key} has a newer owner than fence {fence}")
+    guard(connection, key, fence)
     row = grow(connection, key, session_id, Growth(entries=1), now_ms=now_ms)
     stored = replace(entry, kind=EntryKind.COMPACTION, seq=row.last_seq, created_at_ms=entry.created_at_ms or now_ms)
     append(connection, session_id, [stored])
     return stored
+
+
+def guard(connection: Connection, key: SessionKey, fence: int) -> None:
+    """Lock the lane. Raises `Fenced` unless it is still held under `fence`."""
+    if connection.execute(_GUARD, {"k": str(key), "f": fence}).rowcount != 1:
+        raise Fenced(f"lane {key} has a newer owner than fence {fence}")

@@ -20,7 +20,7 @@ from agent.model.client import (
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
-from gateway.contracts.errors import ConfigError, ContextTooLong, ModelRejected, ModelUnavailable
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelRejected, ModelTooSlow, ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import own_words
 from tests.parts.model_server import Failure, ModelServer, call, serve_model
@@ -145,7 +145,7 @@ async def test_a_provider_that_cannot_be_reached_is_unavailable() -> None:
 async def test_a_call_ends_at_its_time_limit(client: LitellmClient, provider: ModelServer) -> None:
     """A provider that stalls costs no more than the request allows."""
     provider.latency_s = 5
-    with pytest.raises(ModelUnavailable):
+    with pytest.raises(ModelTooSlow):
         await events_of(client.stream(asking("hello", timeout_s=0.2)))
 
 
@@ -158,7 +158,7 @@ async def test_retries_outlive_a_bad_moment(client: LitellmClient, provider: Mod
 
     provider.failures.extend([Failure(429, headers={"Retry-After": "3"}), Failure(200)])
     events = await events_of(RetryingClient(client, sleep=sleep).stream(asking("hello")))
-    assert waits[0] == 3
+    assert 3 <= waits[0] <= 3.3  # never less, and not the same for all who were refused at once
     restart = next(at for at, event in enumerate(events) if isinstance(event, StreamRestarted))
     shown = "".join(event.text for event in events[restart:] if isinstance(event, TextDelta))
     assert isinstance(events[-1], ModelAnswer)

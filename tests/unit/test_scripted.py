@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta, ask
-from agent.model.scripted import SIGNATURE, ScriptedClient, check_name
+from agent.model.scripted import SIGNATURE, ScriptedClient, latency_s
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import SessionKey
@@ -79,6 +79,6 @@ async def test_it_makes_titles_and_summaries() -> None:
 
 
 def test_its_name_carries_its_latency() -> None:
-    assert check_name("demo/scripted@500ms") == 0.5
+    assert latency_s("demo/scripted@500ms") == 0.5
     with pytest.raises(ConfigError):
-        check_name("demo/other")
+        latency_s("demo/other")

@@ -5,11 +5,8 @@ from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
-<<<<<<< HEAD
-from gateway.contracts.ports.schedules import ScheduleBook
-=======
 from gateway.contracts.ports.questions import QuestionBus
->>>>>>> approvals
+from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.time import Clock

@@ -94,6 +94,11 @@ class Store(Protocol):
         """Add a summary (guarded by the fence); returns it with its `seq`."""
         ...
 
+    async def retake(self, session_id: str, *, fence: int, key: SessionKey) -> Sequence[Entry]:
+        """For /retry (guarded by the fence): of the newest thing the user said, take all that was answered out
+        of view. Returns the user entries, in order; empty if the user has said nothing yet."""
+        ...
+
     async def record_usage(self, usage: Sequence[Usage], *, session_id: str) -> None: ...
 
     async def claim_title(self, session_id: str, *, tries_max: int) -> bool:
@@ -109,6 +114,10 @@ class Store(Protocol):
     async def current_session(self, key: SessionKey) -> Session | None: ...
 
     async def session(self, session_id: str) -> Session | None: ...
+
+    async def session_numbered(self, key: SessionKey, number: int) -> Session | None:
+        """The session that `key` calls by that number; never one of another key."""
+        ...
 
     async def sessions(self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0) -> Sequence[Session]:
         """Newest first; of one key or of all."""

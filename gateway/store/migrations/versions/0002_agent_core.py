@@ -15,11 +15,8 @@ depends_on = None
 def upgrade() -> None:
     """Add columns and tables; what is there stays as it is."""
     _extend_conversations()
-<<<<<<< HEAD
     _schedules()
-=======
     _ask_people()
->>>>>>> approvals
 
 
 def _extend_conversations() -> None:
@@ -28,7 +25,6 @@ def _extend_conversations() -> None:
     op.add_column("entries", sa.Column("is_undone", sa.Boolean, nullable=False, server_default=sa.false()))
 
 
-<<<<<<< HEAD
 def _schedules() -> None:
     op.create_table(
         "calendars",
@@ -67,8 +63,8 @@ def _schedules() -> None:
         sqlite_where=sa.text("state = 'active'"),
         postgresql_where=sa.text("state = 'active'"),
     )
-=======
+
+
 def _ask_people() -> None:
     op.add_column("outbox", sa.Column("choices", sa.Text, nullable=True))
     op.add_column("outbox", sa.Column("amends", sa.Text, nullable=False, server_default=""))
->>>>>>> approvals

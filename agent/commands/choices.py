@@ -1,0 +1,70 @@
+"""Commands about which answer, which conversation, which model: /retry, /resume, /model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
+from agent.models import Models
+from gateway.contracts.entries import GrantRole, ResumeSession, Session, SetModel
+from gateway.contracts.messages import joined
+from gateway.contracts.ports import Store
+
+DEFAULT: Final = "default"
+"""The word that takes a choice of model back."""
+
+
+def choice_commands(store: Store, models: Models) -> tuple[CommandRow, ...]:
+    """The rows, in the order of /help."""
+
+    async def retry(asked: Asked) -> Outcome:
+        said = await store.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
+        if not said:
+            return Done("There is nothing to try again: you have not said anything in this conversation yet.")
+        return Converse(joined(*(entry.text for entry in said), by="\n\n"), is_stored=True)
+
+    async def resume(asked: Asked) -> Done:
+        if not (asked.argument.isdecimal() and asked.argument.isascii()):
+            return Done("Write /resume and the number of a conversation; /sessions lists them.")
+        number = int(asked.argument)
+        found = await _numbered(store, asked.session, number)
+        if found is None:
+            return Done(f"You have no conversation {number}. /sessions lists them.")
+        if found.is_current:
+            return Done(f"You are in conversation {number} already: **{found.title}**.")
+        return Done(f"Back in conversation {number}: **{found.title}**.", (ResumeSession(number),))
+
+    async def model(asked: Asked) -> Done:
+        wanted = asked.argument
+        if not wanted:
+            return Done(_shown(asked, models))
+        if wanted.lower() == DEFAULT:
+            return Done(f"This conversation uses `{models.default}` again.", (SetModel(""),))
+        if wanted in models.choosable or (asked.role is GrantRole.ADMIN and models.is_callable(wanted)):
+            return Done(f"This conversation uses `{wanted}` from now on.", (SetModel(wanted),))
+        return Done(f"That model cannot be chosen here. There are:\n\n{_listed(models.choosable)}")
+
+    return (
+        CommandRow("retry", "answer the last message once more", retry),
+        CommandRow("resume", "go on with an earlier conversation: /resume NUMBER", resume),
+        CommandRow("model", "show or choose the model: /model NAME, /model default", model),
+    )
+
+
+async def _numbered(store: Store, session: Session, number: int) -> Session | None:
+    """Of the same key only: nobody resumes what another has said. A number no database can hold is nobody's."""
+    return await store.session_numbered(session.key, number) if number < 2**31 else None
+
+
+def _shown(asked: Asked, models: Models) -> str:
+    current = models.of_session(asked.session)
+    chosen = "" if current == asked.session.model else ", the default"
+    lines = [f"This conversation uses `{current}`{chosen}. You may choose:", _listed(models.choosable)]
+    if asked.role is GrantRole.ADMIN:
+        lines.append("As an admin you may choose any other model by its name, too.")
+    return "\n\n".join((*lines, f"`/model {DEFAULT}` takes a choice back."))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "\n".join(f"- `{name}`" for name in names)

@@ -1,0 +1,71 @@
+"""What a turn asks of an engine, and what an engine leaves behind.
+
+`agent.steps` is the engine of every litellm model, `agent.engines` has the others. An engine keeps nothing
+from one turn to the next: it is given the whole history each time, so there is nothing in it to reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.model.client import PromptMessage
+from agent.tools.tool import ToolContext
+from gateway.contracts.entries import Entry, Usage
+from gateway.contracts.messages import CleanText, InboundMessage
+
+
+@dataclass(slots=True)
+class StepsTaken:
+    """What a turn leaves behind; filled as it goes, so that a failure keeps what was done.
+
+    `said` is what the user said in this turn, once the transcript holds it; of a command nothing is held.
+    """
+
+    said: CleanText | None = None
+    entries: list[Entry] = field(default_factory=list)
+    usage: list[Usage] = field(default_factory=list)
+    prompt_tokens: int = 0
+    answer: CleanText | None = None
+    joined: list[InboundMessage] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A message that joined a running turn, and what it became in the transcript."""
+
+    message: InboundMessage
+    entry: Entry
+
+
+class Hold(Protocol):
+    """What a turn may ask of the run that holds its lane."""
+
+    async def permit(self) -> None:
+        """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended."""
+        ...
+
+    async def join(self) -> Sequence[Joined]:
+        """Messages that came meanwhile and belong to this turn from now on, in order."""
+        ...
+
+
+class Engine(Protocol):
+    """Takes the steps of a turn: model calls and the tools they ask for, until there is an answer."""
+
+    async def run(
+        self,
+        taken: StepsTaken,
+        hold: Hold,
+        context: ToolContext,
+        *,
+        model: str,
+        system: CleanText,
+        prompt: Sequence[PromptMessage],
+    ) -> None:
+        """Fill `taken` until it has an answer. Raises the `ModelError` tree; cancellable at every await.
+
+        What the model says is heard as a stream and scrubbed as it comes; every call is charged.
+        """
+        ...
