@@ -12,25 +12,29 @@ from agent.background import Background
 from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.remind import remind_commands
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
 from agent.control import ControlLane
 from agent.deciding import Deciding
+from agent.firing import Bell, Firing
 from agent.identity import Identity, RuntimeFacts
 from agent.limits import LAST_WORDS_S
 from agent.model.client import ModelClient
 from agent.models import Models
 from agent.people import People
+from agent.schedules.desk import Desk
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.memory import memory_tools
+from agent.tools.schedule import schedule_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings
+from gateway.config import AccessDefault, QueueMode, Settings
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -54,6 +58,13 @@ async def assembled(
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
     models = Models(client, settings)
     compactor = Compactor(client, models, store, scrubber, clock)
+    people = People(bus.access, settings.access.admins, is_open=settings.access.default is AccessDefault.OPEN)
+    bell = Bell()
+    later = settings.schedules
+    desk = Desk(store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring)
+    firing = Firing(
+        store.schedules, bus.intake, people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
+    )
     beside = Background()
     async with open_toolbox(
         settings.tools,
@@ -61,7 +72,7 @@ async def assembled(
         approvals=AskingPeople(
             bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
         ),
-        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock)],
+        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock), *schedule_tools(desk)],
         databases=Foreign(settings.tools.database_urls),
         scrubber=scrubber,
         clock=clock,
@@ -75,11 +86,12 @@ async def assembled(
                 (
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
+                    *remind_commands(desk, scrubber, clock, heartbeat_minutes=later.heartbeat_minutes),
                     *answering_commands(),
                 )
             ),
             identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
-            people=People(bus.access, settings.access.admins),
+            people=people,
             store=store,
             scrubber=scrubber,
             clock=clock,
@@ -97,6 +109,7 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
+            beside=(firing.run,),
         )
         await beside.finish(timeout_s=LAST_WORDS_S)
 

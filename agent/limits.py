@@ -124,7 +124,14 @@ MCP_SCHEMA_CHARS_MAX: Final = 16_000
 MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most
 
 # --- schedules
-SCHEDULES_PER_OWNER_MAX: Final = 50  # active ones; more is a calendar, which this is not
+SCHEDULES_MAX: Final = 50  # active ones of one owner; more is a calendar, which this is not
 SCHEDULE_TEXT_CHARS_MAX: Final = 2_000  # of a reminder or a prompt
 SCHEDULE_PHRASE_CHARS_MAX: Final = 400  # in which a time is looked for when it does not come first
 SCHEDULE_AHEAD_DAYS_MAX: Final = 5 * 366  # what is further away is a mistake
+SCHEDULE_GAP_S: Final = 60  # between two firings of one schedule: a queue is no stopwatch
+SCHEDULE_GUEST_GAP_S: Final = 300  # a guest's schedule costs its owner nothing, and the operator a turn each time
+FIRING_HELD_S: Final = 10.0  # a claim and an enqueue take milliseconds; then another process fires it
+FIRING_POLL_S: Final = 10.0  # for what other processes have added, or died over
+FIRING_PUT_OFF_S: Final = 30.0  # while a lane or the queue is full
+FIRINGS_PARALLEL_MAX: Final = 50  # claimed at a time: all of them are enqueued well before another may claim them
+LATE_S: Final = 120.0  # a reminder that comes later than that says when it was due

@@ -26,11 +26,12 @@ from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
-from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
+from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.schedules import is_firing
 from gateway.limits import REPLY_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
@@ -163,16 +164,20 @@ class TurnTaker:
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
             asked_by=author_of(newest),
-            address=newest.address,
+            address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
             permit=hold.permit,
         )
         await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt)
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
-        nothing = StepsTaken()
-        reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
-        return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
+        left = StepsTaken()
+        if done.noted is not None:
+            now_ms = self._clock.now_ms()
+            note = Entry(Role.USER, done.noted, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
+            left.entries.append(note)
+        reply = self._reply(batch, left, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
         removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]

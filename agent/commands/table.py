@@ -25,10 +25,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command says and what it changes; the change is committed together with the answer."""
+    """What a command says and what it changes; the change is committed together with the answer. `noted` is what the
+    transcript keeps of it, for the model to know; of most commands it keeps nothing."""
 
     text: str
     effects: tuple[Effect, ...] = ()
+    noted: CleanText | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ class PromptLibrary:
     title: CleanText
     summary: CleanText
     wrap_up: CleanText
+    heartbeat: CleanText
+    plan: CleanText
 
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    return PromptLibrary(*(_read(name) for name in ("system", "title", "summary", "wrap_up")))
+    return PromptLibrary(*(_read(name) for name in ("system", "title", "summary", "wrap_up", "heartbeat", "plan")))
 
 
 def _read(name: str) -> CleanText:

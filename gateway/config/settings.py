@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from gateway.config.routing import Routing
+from gateway.config.schedules import Schedules
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
@@ -371,4 +372,5 @@ class Settings(Section):
     session: Session = Session()
     queue: Queue = Queue()
     tools: Tools = Tools()
+    schedules: Schedules = Schedules()
     log: Log = Log()

@@ -18,6 +18,8 @@ class ScheduleKind(StrEnum):
     """Its text is delivered as it is."""
     TASK = "task"
     """Its text is a prompt: the agent takes a turn with nobody present."""
+    HEARTBEAT = "heartbeat"
+    """A task of ours: the agent looks whether something is to be done."""
 
 
 class ScheduleState(StrEnum):
@@ -57,7 +59,7 @@ class Schedule:
 
     @property
     def firing_id(self) -> str:
-        """The message id of its next firing, the same for whoever fires it and however often."""
+        """The message id of its next firing: the same, whoever fires it and however often."""
         return f"{_FIRING}{self.id}:{self.next_due_ms}"
 
 

@@ -15,7 +15,7 @@ from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings
+from gateway.config import AccessDefault, QueueMode, Settings
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -145,7 +145,7 @@ async def running_agent(
         data_dir=data_dir,
         agent=Agent(model=model, utility_model=model, context_window=context_window or None, concurrency=concurrency),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
-        access=Access(admins=admins),
+        access=Access(admins=admins, default=AccessDefault.OPEN),
         tools=tools or Tools(),
     )
     worker_id = f"test:{clock.code(8)}"
