@@ -12,6 +12,7 @@ from agent.background import Background
 from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.plan import plan_commands
 from agent.commands.remind import remind_commands
 from agent.commands.table import CommandTable
 from agent.compactor import Compactor
@@ -19,10 +20,11 @@ from agent.control import ControlLane
 from agent.deciding import Deciding
 from agent.firing import Bell, Firing
 from agent.identity import Identity, RuntimeFacts
-from agent.limits import LAST_WORDS_S
+from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
 from agent.model.client import ModelClient
 from agent.models import Models
 from agent.people import People
+from agent.planner import Planner, Planning, plan_tool
 from agent.schedules.desk import Desk
 from agent.steps import Steps
 from agent.titler import Titler
@@ -35,6 +37,7 @@ from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.config import AccessDefault, QueueMode, Settings
+from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -66,17 +69,27 @@ async def assembled(
         store.schedules, bus.intake, people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
     )
     beside = Background()
+    approvals = AskingPeople(
+        bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
+    )
     async with open_toolbox(
         settings.tools,
         data_dir=settings.data_dir,
-        approvals=AskingPeople(
-            bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
-        ),
+        approvals=approvals,
         own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock), *schedule_tools(desk)],
         databases=Foreign(settings.tools.database_urls),
         scrubber=scrubber,
         clock=clock,
     ) as tools:
+        planner = Planner(
+            Steps(client, tools, scrubber, clock, rounds_max=PLAN_ROUNDS_MAX, purpose=UsagePurpose.PLAN),
+            models,
+            store,
+            scrubber,
+            beside,
+        )
+        planning = Planning(planner, approvals, store, scrubber)
+        tools.add([plan_tool(planning, scrubber)])
         facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
         turns = TurnTaker(
             models=models,
@@ -87,6 +100,7 @@ async def assembled(
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
                     *remind_commands(desk, scrubber, clock, heartbeat_minutes=later.heartbeat_minutes),
+                    *plan_commands(planning, scrubber),
                     *answering_commands(),
                 )
             ),

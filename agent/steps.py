@@ -44,14 +44,23 @@ class Steps:
     """The loop, for any model and any tools: the engine of every model that litellm reaches."""
 
     def __init__(
-        self, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock, *, rounds_max: int
+        self,
+        client: ModelClient,
+        tools: ToolRegistry,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        rounds_max: int,
+        purpose: UsagePurpose = UsagePurpose.TURN,
     ) -> None:
-        """After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up."""
+        """After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up. `purpose` is what its
+        calls are charged as."""
         self._client = client
         self._tools = tools
         self._scrubber = scrubber
         self._clock = clock
         self._rounds_max = rounds_max
+        self._purpose = purpose
 
     async def run(
         self,
@@ -93,7 +102,7 @@ class Steps:
     ) -> _Spoken:
         request = ModelRequest(
             model,
-            UsagePurpose.TURN,
+            self._purpose,
             context.key,
             system,
             tuple(messages),
@@ -103,9 +112,7 @@ class Steps:
         )
         spoken = await self._hear(request)
         now_ms = self._clock.now_ms()
-        taken.usage.append(
-            usage_of(spoken.answer, context.key, UsagePurpose.TURN, now_ms=now_ms, turn_id=context.turn_id)
-        )
+        taken.usage.append(usage_of(spoken.answer, context.key, self._purpose, now_ms=now_ms, turn_id=context.turn_id))
         taken.prompt_tokens = spoken.answer.tokens.prompt
         taken.entries.append(
             Entry(

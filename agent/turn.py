@@ -107,7 +107,9 @@ class TurnTaker:
             return None
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)
-        match await self._commands.run(command, session, role, fence=batch.fence, permit=hold.permit):
+        match await self._commands.run(
+            command, session, role, fence=batch.fence, permit=hold.permit, turn_id=batch.turn_id
+        ):
             case Converse(said, is_stored):
                 if not is_stored:
                     await self._store_said(batch, replace(command, text=said))
