@@ -18,6 +18,7 @@ from typing import Final
 
 from channels.adapter import AnyChunk, ChannelAdapter, SupportsMoves, SupportsPlaceholders
 from channels.backoff import jittered
+from channels.choices import chunks_of
 from channels.homes import Homes
 from channels.journey import YOUNG_S, GiveUp, Journey, next_move
 from channels.leases import Tenure
@@ -99,7 +100,7 @@ class Courier:
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
     async def _send_all(self, page: Page) -> tuple[DeliveryState, str]:
-        chunks = self._adapter.chunks(page.reply.text)
+        chunks = chunks_of(page.reply, self._adapter)
         address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
         outlook = await self._patience.with_bus(
             lambda: self._places.outlook(self._adapter.account, self._grave(address))

@@ -20,6 +20,9 @@ STRANGER_IN_GROUP: Final = (
 TOO_MANY_STRANGERS: Final = (
     "I do not know you yet, and too many people are waiting to be let in. Please try again later."
 )
+NOT_IN_USE: Final = "This button is no longer in use."
+NOT_FOR_STRANGERS: Final = "I do not know you yet, so you cannot answer this."
+NOT_NOW: Final = "I cannot take this now. Please press again in a moment."
 CLOSED: Final = "I only talk to people whom an admin has let in."
 
 

@@ -18,6 +18,7 @@ from gateway.contracts.messages import (
     CleanText,
     ControlRequest,
     DeliveryRecord,
+    DeliveryState,
     Finding,
     InboundMessage,
     Receipt,
@@ -67,6 +68,7 @@ class MemoryBus:
     verdict: Verdict = Verdict.ACCEPTED
     queued: list[InboundMessage] = field(default_factory=list)
     controls: list[ControlRequest] = field(default_factory=list)
+    words: dict[str, Reply] = field(default_factory=dict)
     settled_ms: list[int] = field(default_factory=list)
     interrupted: list[str] = field(default_factory=list)
     positions: dict[str, str] = field(default_factory=dict)
@@ -159,6 +161,15 @@ class MemoryBus:
         if entry_id not in self.taken_over:
             self.ledger.append(record)
         return entry_id not in self.taken_over
+
+    async def delivered(self, reply: Reply) -> DeliveryRecord:
+        self._check()
+        known = [record for record in self.ledger if record.reply_id == reply.amends]
+        return known[-1] if known else DeliveryRecord(reply.amends, DeliveryState.PENDING)
+
+    async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
+        self._check()
+        return self.words.get(press.id)
 
     def put_back(self, channel: str) -> None:
         return
@@ -331,5 +342,7 @@ class EditableAdapter(ScriptedAdapter):
         self.shown[message_id] = str(chunk)
         return True
 
-    async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
+    async def find_lost(
+        self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
+    ) -> str | None:
         return None if self.lost in known else self.lost

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import discord
+from discord.ui import View
 
 from channels.adapter import MARK, AdapterParts, Budget, Door
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
+from channels.discord.buttons import view_of
 from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
 from channels.discord.errors import delivery_error
 from channels.discord.lookup import find_message, nonce_of
@@ -19,12 +22,12 @@ from channels.discord.render import DiscordChunk, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 
 class DiscordAdapter:
-    """One bot. `ChannelAdapter`, `SupportsLookup`, `SupportsTyping`."""
+    """One bot. `ChannelAdapter`, `SupportsLookup`, `SupportsChoices`, `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -67,6 +70,9 @@ class DiscordAdapter:
     def marked(self, chunk: DiscordChunk) -> DiscordChunk:
         return under(MARK, chunk)
 
+    def offering(self, chunk: DiscordChunk, choices: Sequence[Choice]) -> DiscordChunk:
+        return replace(chunk, choices=tuple(choices))
+
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
             Budget(f"channel:{parse_target(address.target).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
@@ -82,8 +88,24 @@ class DiscordAdapter:
                 nonce=nonce_of(send_id),
                 allowed_mentions=discord.AllowedMentions.none(),
                 reference=_quoted(target),
+                view=cast(View, view_of(chunk.choices)),
             )
             return (str(sent.id),)
+
+    async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
+        message = self._place(parse_target(address.target)).get_partial_message(int(message_id))
+        async with self._calling():
+            try:
+                await message.edit(
+                    content=chunk.plain if plain else chunk.content,
+                    view=view_of(chunk.choices),
+                    allowed_mentions=discord.AllowedMentions.none(),
+                )
+            except discord.NotFound as error:
+                if error.code != limits.UNKNOWN_MESSAGE:
+                    raise
+                return False
+        return True
 
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, since_ms: int

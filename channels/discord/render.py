@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.chunking import split
@@ -18,7 +18,7 @@ from channels.layout import Line, Style, lay_out, linked_text, spans
 from channels.markdown import parse
 from channels.tables import fit_tables
 from channels.tree import Blocks, Fence, Mark, Run, plain_text
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 
 CONTENT_CHARS_MAX: Final = 1950  # of 2000 code points
 TABLE_WIDTH_MAX: Final = 60
@@ -36,10 +36,11 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 @dataclass(frozen=True, slots=True)
 class DiscordChunk:
-    """One message's `content`. `plain` is the same without formatting."""
+    """One message's `content`. `plain` is the same without formatting. `choices` are the buttons below it."""
 
     content: str
     plain: str
+    choices: tuple[Choice, ...] = ()
 
 
 def render(text: CleanText) -> tuple[DiscordChunk, ...]:
@@ -50,7 +51,7 @@ def render(text: CleanText) -> tuple[DiscordChunk, ...]:
 
 def under(line: str, chunk: DiscordChunk) -> DiscordChunk:
     """The chunk below a line of its own."""
-    return DiscordChunk(f"{line}\n{chunk.content}", f"{line}\n{chunk.plain}")
+    return replace(chunk, content=f"{line}\n{chunk.content}", plain=f"{line}\n{chunk.plain}")
 
 
 def _load(blocks: Blocks) -> float:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.adapter import MARK, AdapterParts, Budget, Door
 from channels.slack import limits
 from channels.slack.address import parse_target
+from channels.slack.buttons import blocks_of
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
-from channels.slack.errors import delivery_error, lookup_error
+from channels.slack.errors import CANNOT_BE_CHANGED, api_word, delivery_error, lookup_error
 from channels.slack.lookup import METADATA_TYPE, client_msg_id, find_post
 from channels.slack.render import SlackChunk, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsLookup`, `SupportsTyping`."""
+    """One app in one workspace. `ChannelAdapter`, `SupportsLookup`, `SupportsChoices`, `SupportsTyping`."""
 
     name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
@@ -61,6 +64,9 @@ class SlackAdapter:
     def marked(self, chunk: SlackChunk) -> SlackChunk:
         return under(MARK, chunk)
 
+    def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
+        return replace(chunk, choices=tuple(choices))
+
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
             Budget(f"channel:{parse_target(address.target).channel}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
@@ -74,6 +80,7 @@ class SlackAdapter:
                 channel=target.channel,
                 thread_ts=target.thread_ts,
                 text=chunk.plain if plain else chunk.text,
+                blocks=blocks_of(chunk, plain=plain),
                 mrkdwn=not plain,
                 unfurl_links=False,
                 unfurl_media=False,
@@ -83,6 +90,20 @@ class SlackAdapter:
         except Exception as error:
             raise delivery_error(error) from error
         return (str(posted["ts"]),)
+
+    async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
+        """Text without blocks takes the place of the blocks; the metadata stay."""
+        client, target = self._connected(), parse_target(address.target)
+        words = chunk.plain if plain else chunk.text
+        try:
+            await client.chat_update(
+                channel=target.channel, ts=message_id, text=words, blocks=blocks_of(chunk, plain=plain)
+            )
+        except Exception as error:
+            if isinstance(error, SlackApiError) and api_word(error) in CANNOT_BE_CHANGED:
+                return False
+            raise delivery_error(error) from error
+        return True
 
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, since_ms: int

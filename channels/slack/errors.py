@@ -38,6 +38,9 @@ _UNSURE: Final = frozenset({
 })  # fmt: skip
 """Documented as "some aspect of the operation may have succeeded before the error was raised"; the last two say
 that an earlier post with the same client_msg_id exists and cannot be shown."""
+CANNOT_BE_CHANGED: Final = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+"""Words of chat.update for a message that is gone, or none of ours."""
+
 _TOO_MANY: Final = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 _NEVER_LEFT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)

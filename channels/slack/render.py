@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
@@ -24,7 +24,7 @@ from channels.layout import Line, Style, lay_out, linked_text, spans
 from channels.markdown import parse
 from channels.tables import fit_tables
 from channels.tree import Blocks, Fence, Mark, Run, plain_text
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 
 TEXT_CHARS_MAX: Final = 3900  # escaped; Slack splits silently a little above 4000
 TABLE_WIDTH_MAX: Final = 80
@@ -37,10 +37,12 @@ _QUOTE_SIGN: Final = re.compile(r"\s*>")
 
 @dataclass(frozen=True, slots=True)
 class SlackChunk:
-    """One message's `text`, to be sent with `mrkdwn` on. `plain` is for `mrkdwn` off; both are escaped."""
+    """One message's `text`, to be sent with `mrkdwn` on. `plain` is for `mrkdwn` off; both are escaped. `choices`
+    are the buttons below it."""
 
     text: str
     plain: str
+    choices: tuple[Choice, ...] = ()
 
 
 def render(text: CleanText) -> tuple[SlackChunk, ...]:
@@ -51,7 +53,7 @@ def render(text: CleanText) -> tuple[SlackChunk, ...]:
 
 def under(line: str, chunk: SlackChunk) -> SlackChunk:
     """The chunk below a line of its own."""
-    return SlackChunk(f"{line}\n{chunk.text}", f"{line}\n{chunk.plain}")
+    return replace(chunk, text=f"{line}\n{chunk.text}", plain=f"{line}\n{chunk.plain}")
 
 
 def _load(blocks: Blocks) -> float:

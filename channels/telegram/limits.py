@@ -28,5 +28,7 @@ CONNECTIONS_MAX: Final = 64
 
 LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
 
-ALLOWED_UPDATES: Final = ("message", "edited_message")
+TOAST_CHARS_MAX: Final = 200  # of the answer to a callback query
+
+ALLOWED_UPDATES: Final = ("message", "edited_message", "callback_query")
 """Always sent: the server remembers the list of whoever asked last."""

@@ -16,7 +16,7 @@ from channels.layout import Line, Style, lay_out, linked_text
 from channels.markdown import parse
 from channels.tables import fit_tables
 from channels.tree import Blocks, Fence, Mark, Run, is_visible
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 
 TEXT_UNITS_MAX: Final = 4000  # of 4096: TDLib counts code points here and UTF-16 units there
 ENTITIES_MAX: Final = 95  # of 100, beyond which formatting is dropped without a word
@@ -48,11 +48,13 @@ class TelegramEntity:
 
 @dataclass(frozen=True, slots=True)
 class TelegramChunk:
-    """One sendMessage: `text` and `entities`, no parse mode. `plain` goes out without entities."""
+    """One sendMessage: `text` and `entities`, no parse mode. `plain` goes out without entities. `choices` are the
+    buttons below it."""
 
     text: str
     entities: tuple[TelegramEntity, ...]
     plain: str
+    choices: tuple[Choice, ...] = ()
 
 
 def render(text: CleanText) -> tuple[TelegramChunk, ...]:
@@ -65,7 +67,7 @@ def under(line: str, chunk: TelegramChunk) -> TelegramChunk:
     """The chunk below a line of its own."""
     units = utf16_units(line) + 1
     entities = tuple(replace(entity, offset=entity.offset + units) for entity in chunk.entities)
-    return TelegramChunk(f"{line}\n{chunk.text}", entities, f"{line}\n{chunk.plain}")
+    return replace(chunk, text=f"{line}\n{chunk.text}", entities=entities, plain=f"{line}\n{chunk.plain}")
 
 
 def _load(blocks: Blocks) -> float:

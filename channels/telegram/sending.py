@@ -10,7 +10,14 @@ from __future__ import annotations
 from itertools import count, islice
 from typing import Final
 
-from telegram import Bot, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram import (
+    Bot,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    MessageEntity,
+    ReplyParameters,
+)
 from telegram.error import BadRequest, InvalidToken
 
 from channels.telegram import limits
@@ -41,6 +48,7 @@ class TelegramSender:
             direct_messages_topic_id=target.direct_messages_topic_id,
             business_connection_id=target.business_connection_id,
             reply_parameters=_quoting(target),
+            reply_markup=_keyboard(chunk),
             link_preview_options=_NO_PREVIEW,
             read_timeout=limits.SEND_READ_TIMEOUT_S,
         )
@@ -51,7 +59,7 @@ class TelegramSender:
         return await self.send(target, TelegramChunk(PLACEHOLDER, (), PLACEHOLDER), plain=True)
 
     async def complete(self, target: TelegramTarget, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
-        """Make the message show the chunk. False: it is gone, or none of ours."""
+        """Make the message show the chunk, and no buttons but its own. False: it is gone, or none of ours."""
         try:
             await self._bot.edit_message_text(
                 chunk.plain if plain else chunk.text,
@@ -59,6 +67,7 @@ class TelegramSender:
                 int(message_id),
                 entities=None if plain else _entities(chunk),
                 business_connection_id=target.business_connection_id,
+                reply_markup=_keyboard(chunk),
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
             )
@@ -71,14 +80,17 @@ class TelegramSender:
             raise
         return True
 
-    async def find_lost(self, target: TelegramTarget, *, after: int, known: frozenset[str]) -> str | None:
+    async def find_lost(
+        self, target: TelegramTarget, chunk: TelegramChunk, *, after: int, known: frozenset[str]
+    ) -> str | None:
         """The one message of ours among the next ids that is not `known`; None when that cannot be said.
 
-        `editMessageReplyMarkup` without a keyboard changes nothing in a message that has none, and the answers
-        differ: "message to edit not found" for an id that is not there, "message can't be edited" for somebody
-        else's message, "message is not modified" for ours. That order of checks was read in the sources of
-        TDLib and of the Bot API server; it was not tried on the real service. So only "not modified" is taken
-        for a proof, and anything unforeseen, a success included, ends the search without one.
+        `editMessageReplyMarkup` with the chunk's own keyboard (or without one) changes nothing in a message that
+        has the same, and the answers differ: "message to edit not found" for an id that is not there, "message
+        can't be edited" for somebody else's message, "message is not modified" for ours. That order of checks was
+        read in the sources of TDLib and of the Bot API server; it was not tried on the real service. So "not
+        modified" is taken for a proof, and so is a success where the chunk has buttons: it was a placeholder of
+        ours that has got them now. Anything unforeseen ends the search without one.
 
         Where a chat has topics the lost message may belong to another of them: no search.
         """
@@ -89,17 +101,17 @@ class TelegramSender:
         found: list[int] = []
         unknown = (number for number in count(after + 1) if str(number) not in known)
         for message_id in islice(unknown, limits.LOST_IDS_MAX):
-            is_ours = await self._is_ours(target.chat_id, message_id)
+            is_ours = await self._is_ours(target.chat_id, message_id, _keyboard(chunk))
             if is_ours:
                 found.append(message_id)
             if is_ours is None or len(found) > 1:
                 return None
         return str(found[0]) if found else None
 
-    async def _is_ours(self, chat_id: int, message_id: int) -> bool | None:
+    async def _is_ours(self, chat_id: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> bool | None:
         """True: there is a message of ours with this id. False: there is none. None: who knows."""
         try:
-            await self._bot.edit_message_reply_markup(chat_id, message_id)
+            await self._bot.edit_message_reply_markup(chat_id, message_id, reply_markup=keyboard)
         except BadRequest as error:
             said = error.message.lower()
             if _NOT_MODIFIED in said:
@@ -107,7 +119,7 @@ class TelegramSender:
             return False if any(sign in said for sign in _NOT_OURS) else None
         except InvalidToken:  # a server that does not know the method answers 404
             return None
-        return None
+        return True if keyboard else None
 
     async def _has_topics(self, target: TelegramTarget) -> bool:
         """True unless the chat surely is one single conversation."""
@@ -135,6 +147,15 @@ def _entities(chunk: TelegramChunk) -> list[MessageEntity]:
         MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
         for entity in chunk.entities
     ]
+
+
+def _keyboard(chunk: TelegramChunk) -> InlineKeyboardMarkup | None:
+    """A button for each choice, side by side; of no chunk that has none."""
+    if not chunk.choices:
+        return None
+    return InlineKeyboardMarkup(
+        [[InlineKeyboardButton(choice.label, callback_data=choice.command) for choice in chunk.choices]]
+    )
 
 
 def _quoting(target: TelegramTarget) -> ReplyParameters | None:

@@ -28,6 +28,7 @@ from gateway.contracts.messages import (
     InboundMessage,
     Receipt,
     Reply,
+    ReplyKind,
 )
 from gateway.contracts.ports import Admission, Amendment, Scrubber
 from gateway.limits import SHUTDOWN_GRACE_S
@@ -90,6 +91,26 @@ class AgentProcess:
     async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
         """Send /stop, /status or /where past the queue."""
         return await self.bus.intake.request_control(ControlRequest(kind, message(f"/{kind.value}", key)))
+
+    async def say_to_control(self, text: str, key: str = "telegram:1") -> bool:
+        """Say a control command with something behind it."""
+        kind = ControlKind(text.split()[0].removeprefix("/"))
+        return await self.bus.intake.request_control(ControlRequest(kind, message(text, key)))
+
+    async def press(self, command: str, key: str = "telegram:1", *, message_id: str = "") -> CleanText | None:
+        """Press the button that says `command`; what the one who pressed is told."""
+        kind = ControlKind(command.split()[0].removeprefix("/"))
+        said = message(command, key, message_id=message_id)
+        await self.bus.intake.request_control(ControlRequest(kind, said, is_press=True))
+        told = await self.bus.questions.told(said, wait_s=5)
+        return None if told is None else told.text
+
+    async def question(self, number: int = 1, channel: str = "telegram") -> Reply:
+        """The question that is asked as the `number`th."""
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            while len(asked := [reply for reply in self.replies if reply.kind is ReplyKind.QUESTION]) < number:
+                await self._deliver(channel)
+        return asked[number - 1]
 
     async def reap(self) -> None:
         """Let the bus forget the worker, as it would after a long pause; the next beat tells it."""

@@ -31,7 +31,7 @@ IN_GROUP = replace(private_message(), place=("-100",), is_private=False, address
 
 def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> Intake:
     """An intake on a bus in memory."""
-    return Intake(bus, bus, bus, PlainScrubber(), ManualClock(), policy, scope=scope)
+    return Intake(bus, bus, bus, PlainScrubber(), ManualClock(), policy, bus, scope=scope)
 
 
 class TestAMessage:
@@ -147,7 +147,7 @@ class TestAnEdit:
         """So that the bus can tell a repeated edit from a further one."""
         first, second = MemoryBus(), MemoryBus()
         for bus, now_ms in ((first, 1_800_000_000_000), (second, 1_900_000_000_000)):
-            intake = Intake(bus, bus, bus, PlainScrubber(), ManualClock(now_ms), OPEN, scope=SessionScope.PLACE)
+            intake = Intake(bus, bus, bus, PlainScrubber(), ManualClock(now_ms), OPEN, bus, scope=SessionScope.PLACE)
             await intake.accept(private_message())
             await intake.accept(edited("other words"))
         assert first.queued == second.queued
@@ -184,7 +184,7 @@ async def test_a_full_queue_is_no_secret() -> None:
 
 async def test_in_interrupt_mode_a_message_cancels_the_running_turn() -> None:
     bus = MemoryBus()
-    intake = Intake(bus, bus, bus, PlainScrubber(), ManualClock(), OPEN, scope=SessionScope.PLACE, interrupts=True)
+    intake = Intake(bus, bus, bus, PlainScrubber(), ManualClock(), OPEN, bus, scope=SessionScope.PLACE, interrupts=True)
     await intake.accept(private_message())
     assert bus.interrupted == [private_message().id]
 

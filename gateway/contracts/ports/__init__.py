@@ -5,7 +5,7 @@ from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
-from gateway.contracts.ports.questions import QuestionBus
+from gateway.contracts.ports.questions import PressBus, QuestionBus
 from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.store import Store
@@ -31,6 +31,7 @@ __all__ = [
     "Outlook",
     "PendingReply",
     "PlaceBus",
+    "PressBus",
     "QuestionBus",
     "QueueFigures",
     "Rows",

@@ -8,8 +8,16 @@ from gateway.contracts.messages import ControlRequest, InboundMessage, Reply
 from gateway.contracts.questions import PutQuestion, Standing
 
 
-class QuestionBus(Protocol):
-    """What is forgotten by itself: nothing here is truth. Raises `BusUnavailable`."""
+class PressBus(Protocol):
+    """The way back to the one who pressed a button. Raises `BusUnavailable`."""
+
+    async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
+        """What the one who pressed a button is told, once; None if nobody said anything within `wait_s`."""
+        ...
+
+
+class QuestionBus(PressBus, Protocol):
+    """Questions while somebody waits for the answer. What is forgotten by itself is no truth."""
 
     async def put(self, question: PutQuestion, *, ttl_s: float) -> None:
         """Open a question, unless its code is known; it is forgotten after `ttl_s`."""
@@ -21,8 +29,4 @@ class QuestionBus(Protocol):
 
     async def settle(self, code: str, answer: ControlRequest | None) -> Standing | None:
         """Settle an open question, or close it without an answer (None). The first one counts: how it stands now."""
-        ...
-
-    async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
-        """What the one who pressed a button is told, once; None if nobody said anything within `wait_s`."""
         ...
