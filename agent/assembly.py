@@ -6,31 +6,37 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Final
+from platform import python_version, system
 
 from agent.background import Background
 from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.plan import plan_commands
+from agent.commands.profiles import profile_commands
 from agent.commands.remind import remind_commands
 from agent.commands.table import CommandTable
+from agent.commands.undoing import undo_command
+from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
 from agent.control import ControlLane
 from agent.deciding import Deciding
 from agent.firing import Bell, Firing
-from agent.identity import Identity, RuntimeFacts
 from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
 from agent.model.client import ModelClient
 from agent.models import Models
 from agent.people import People
 from agent.planner import Planner, Planning, plan_tool
+from agent.prompting.sections import RuntimeFacts
+from agent.prompting.system import SkillLayers, SystemPrompts
+from agent.room import Rooms
 from agent.schedules.desk import Desk
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.memory import memory_tools
 from agent.tools.schedule import schedule_tools
+from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
@@ -41,9 +47,6 @@ from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
-
-WORKSPACE: Final = "workspace"
-"""The folder inside `data_dir` with the identity files of the operator."""
 
 
 @asynccontextmanager
@@ -60,7 +63,8 @@ async def assembled(
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
     models = Models(client, settings)
-    compactor = Compactor(client, models, store, scrubber, clock)
+    skills = SkillLayers(settings.data_dir, scrubber)
+    compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
     people = People(bus.access, settings.access.admins, is_open=settings.access.default is AccessDefault.OPEN)
     bell = Bell()
     later = settings.schedules
@@ -76,7 +80,12 @@ async def assembled(
         settings.tools,
         data_dir=settings.data_dir,
         approvals=approvals,
-        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock), *schedule_tools(desk)],
+        own=[
+            *todo_tools(store, scrubber),
+            *memory_tools(store, scrubber, clock),
+            *skill_tools(skills.of),
+            *schedule_tools(desk),
+        ],
         databases=Foreign(settings.tools.database_urls),
         scrubber=scrubber,
         clock=clock,
@@ -90,21 +99,23 @@ async def assembled(
         )
         planning = Planning(planner, approvals, store, scrubber)
         tools.add([plan_tool(planning, scrubber)])
-        facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
+        facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         turns = TurnTaker(
             models=models,
             engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
-            compactor=compactor,
+            rooms=Rooms(compactor, models, tools, store),
             commands=CommandTable(
                 (
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
+                    undo_command(store),
+                    *profile_commands(),
                     *remind_commands(desk, scrubber, clock, heartbeat_minutes=later.heartbeat_minutes),
                     *plan_commands(planning, scrubber),
                     *answering_commands(),
                 )
             ),
-            identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
+            prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
             people=people,
             store=store,
             scrubber=scrubber,

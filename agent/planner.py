@@ -24,8 +24,8 @@ from agent.prompts.library import PROMPTS
 from agent.tools.approvals import Approvals, Question, Verdict
 from agent.tools.permissions import Permissions, Risk
 from agent.tools.tool import Tool, ToolContext
-from gateway.contracts.entries import Role, Session, Todo, TodoState
-from gateway.contracts.errors import ModelError, StoreError, ToolError
+from gateway.contracts.entries import Entry, Role, Session, Todo, TodoState
+from gateway.contracts.errors import ContextTooLong, ModelError, StoreError, ToolError
 from gateway.contracts.messages import CleanText, clipped, own_words
 from gateway.contracts.ports import Scrubber, Store
 from gateway.limits import REPLY_CHARS_MAX
@@ -68,7 +68,8 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """`agent.engine.Hold` of a sub-agent: it ends with its turn, and nobody joins it."""
+    """`agent.engine.Hold` and `Room` of a planner: it ends with its turn, nobody joins it, and what it has read is
+    never condensed: a plan is about what was seen."""
 
     permit_of_turn: Permit
 
@@ -77,6 +78,13 @@ class _Alone:
 
     async def join(self) -> Sequence[Joined]:
         return ()
+
+    async def condensed(
+        self, in_flight: Sequence[Entry], *, counted: int, is_refused: bool = False
+    ) -> Sequence[PromptMessage] | None:
+        if is_refused:
+            raise ContextTooLong("the planner has read more than its model can hold")
+        return None
 
 
 class Planner:
@@ -104,6 +112,8 @@ class Planner:
                 return await self._attempt(context, session, messages)
         except TimeoutError as error:
             raise NoPlan("the planner took too long") from error
+        except ContextTooLong as error:
+            raise NoPlan("the planner read more than its model can hold") from error
 
     async def _attempt(self, context: ToolContext, session: Session, messages: list[PromptMessage]) -> PlanDocument:
         """What is wrong with a plan goes back to the model once, and without tools: it has seen what there is."""
@@ -120,15 +130,16 @@ class Planner:
             raise NoPlan("the planner wrote no usable plan") from bad
 
     async def _answer(self, context: ToolContext, session: Session, messages: Sequence[PromptMessage]) -> CleanText:
-        taken = StepsTaken()
+        taken, alone = StepsTaken(), _Alone(context.permit)
         try:
             await self._engine.run(
                 taken,
-                _Alone(context.permit),
+                alone,
                 context,
                 model=self._models.of_session(session),
                 system=PROMPTS.plan,
                 prompt=messages,
+                room=alone,
             )
         finally:
             # Also of a run that failed or was stopped; without waiting, for nothing may hold up a stop.

@@ -67,6 +67,7 @@ class AbsentTool:
     name: str
     category: str
     reason: str
+    risk: Risk
 
 
 @dataclass(frozen=True, slots=True)
