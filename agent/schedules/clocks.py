@@ -12,7 +12,7 @@ from agent.schedules.scanner import Scanner
 _WITH_COLON: Final = re.compile(r"(\d{1,2}):(\d{2})(?!\d)(?!:\d)")
 _WITH_H: Final = re.compile(r"(\d{1,2})h(\d{2})(?!\w)", re.IGNORECASE)
 _WITH_DOT: Final = re.compile(r"(\d{1,2})\.(\d{2})(?![\d.])")
-_HOUR: Final = re.compile(r"\d{1,2}(?![\d:])(?![.,/]\d)")
+_HOUR: Final = re.compile(r"\d{1,2}(?!\d|[:.,/]\d)")
 _MINUTES: Final = re.compile(r"\d{1,2}(?![\d:])")
 _HALVES: Final = frozenset({"am", "pm"})
 
