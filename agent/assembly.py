@@ -14,7 +14,9 @@ from agent.commands.answering import answering_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.memory import memory_commands
+from agent.commands.plan import plan_commands
 from agent.commands.profiles import profile_commands
+from agent.commands.remind import remind_commands
 from agent.commands.table import CommandTable
 from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
@@ -25,8 +27,9 @@ from agent.control import ControlLane
 from agent.deciding import Deciding
 from agent.embedder import ChargedEmbedder
 from agent.engine import Engine
+from agent.firing import Bell, Firing
 from agent.keeping import keeping_answers
-from agent.limits import LAST_WORDS_S
+from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
@@ -34,20 +37,24 @@ from agent.model.embedding import EmbeddingModel
 from agent.model.metered import MeteredClient
 from agent.models import Models
 from agent.people import People
+from agent.planner import Planner, Planning, plan_tool
 from agent.prompting.sections import RuntimeFacts
 from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.room import Rooms
+from agent.schedules.desk import Desk
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.memory import memory_tools
+from agent.tools.schedule import schedule_tools
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings, auto_consolidate
+from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
+from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -67,7 +74,7 @@ async def assembled(
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    people = People(bus.access, settings.access.admins)
+    people = People(bus.access, settings.access.admins, is_open=settings.access.default is AccessDefault.OPEN)
     meter = Meter(store.spending, settings.limits, people.role_of, clock)
     client = MeteredClient(client, meter)
     models = Models(client, settings)
@@ -78,26 +85,43 @@ async def assembled(
     catching_up = consolidation.catching_up() if is_on else nullcontext()
     compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
     skills = SkillLayers(settings.data_dir, scrubber)
+    bell = Bell()
+    later = settings.schedules
+    desk = Desk(store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring)
+    firing = Firing(
+        store.schedules, bus.intake, people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
+    )
     beside = Background()
+    approvals = AskingPeople(
+        bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
+    )
     async with (
         aclosing(meter),
         catching_up,
         open_toolbox(
             settings.tools,
             data_dir=settings.data_dir,
-            approvals=AskingPeople(
-                bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
-            ),
+            approvals=approvals,
             own=[
                 *todo_tools(store, scrubber),
                 *(memory_tools(memory, scrubber) if is_on else ()),
                 *skill_tools(skills.of),
+                *schedule_tools(desk),
             ],
             databases=Foreign(settings.tools.database_urls),
             scrubber=scrubber,
             clock=clock,
         ) as tools,
     ):
+        planner = Planner(
+            Steps(client, tools, scrubber, clock, rounds_max=PLAN_ROUNDS_MAX, purpose=UsagePurpose.PLAN),
+            models,
+            store,
+            scrubber,
+            beside,
+        )
+        planning = Planning(planner, approvals, store, scrubber)
+        tools.add([plan_tool(planning, scrubber)])
         facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
         engine: Engine = Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max)
@@ -116,6 +140,9 @@ async def assembled(
                     *usage_commands(store.usage, meter, clock),
                     *memory_commands(memory, store.memories),
                     *profile_commands(),
+                    *remind_commands(desk, scrubber, clock, heartbeat_minutes=later.heartbeat_minutes),
+                    *plan_commands(planning, scrubber),
+                    *answering_commands(),
                 )
             ),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
@@ -139,6 +166,7 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
+            beside=(firing.run,),
             afterwards=(
                 *((consolidation.after,) if is_on else ()),
                 *((keeping_answers(cache),) if settings.cache.enabled else ()),

@@ -178,3 +178,22 @@ MCP_TOOL_NAME_CHARS_MAX: Final = 64  # what providers take
 MCP_DESCRIPTION_CHARS_MAX: Final = 1_024
 MCP_SCHEMA_CHARS_MAX: Final = 16_000
 MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most
+
+# --- plans
+PLAN_ROUNDS_MAX: Final = 8  # of the planner's tools (agent.md section 11)
+PLAN_TIMEOUT_S: Final = 300.0  # of a planner, the time in which somebody thinks about the plan not counted
+PLAN_STEPS_MAX: Final = 20  # more is a project, and nobody reads it before approving
+PLAN_TASK_CHARS_MAX: Final = 4_000
+
+# --- schedules
+SCHEDULES_MAX: Final = 50  # active ones of one owner; more is a calendar, which this is not
+SCHEDULE_TEXT_CHARS_MAX: Final = 2_000  # of a reminder or a prompt
+SCHEDULE_PHRASE_CHARS_MAX: Final = 400  # in which a time is looked for when it does not come first
+SCHEDULE_AHEAD_DAYS_MAX: Final = 5 * 366  # what is further away is a mistake
+SCHEDULE_GAP_S: Final = 60  # between two firings of one schedule: a queue is no stopwatch
+SCHEDULE_GUEST_GAP_S: Final = 300  # a guest's schedule costs its owner nothing, and the operator a turn each time
+FIRING_HELD_S: Final = 10.0  # a claim and an enqueue take milliseconds; then another process fires it
+FIRING_POLL_S: Final = 10.0  # for what other processes have added, or died over
+FIRING_PUT_OFF_S: Final = 30.0  # while a lane or the queue is full
+FIRINGS_PARALLEL_MAX: Final = 50  # claimed at a time: all of them are enqueued well before another may claim them
+LATE_S: Final = 120.0  # a reminder that comes later than that says when it was due

@@ -36,6 +36,7 @@ from gateway.contracts.errors import BudgetSpent, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.schedules import is_firing
 from gateway.limits import REPLY_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
@@ -119,7 +120,9 @@ class TurnTaker:
             return None
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)
-        match await self._commands.run(command, session, role, fence=batch.fence, permit=hold.permit):
+        match await self._commands.run(
+            command, session, role, fence=batch.fence, permit=hold.permit, turn_id=batch.turn_id
+        ):
             case Converse(said, is_stored):
                 if not is_stored:
                     await self._store_said(batch, replace(command, text=said))
@@ -170,16 +173,20 @@ class TurnTaker:
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
             asked_by=author_of(newest),
-            address=newest.address,
+            address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
             ceiling=profile_named(session.profile).ceiling,
             permit=hold.permit,
         )
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
-        nothing = StepsTaken()
-        reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
-        return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
+        left = StepsTaken()
+        if done.noted is not None:
+            now_ms = self._clock.now_ms()
+            note = Entry(Role.USER, done.noted, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
+            left.entries.append(note)
+        reply = self._reply(batch, left, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
         removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -62,9 +62,10 @@ class Worker:
         is_steered: bool,
         grace_s: float = SHUTDOWN_GRACE_S,
         afterwards: Sequence[AfterTurn] = (),
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         """With `is_steered`, what a lane receives during a turn joins that turn between its rounds. `grace_s` is
-        what running turns get to finish when the process stops."""
+        what running turns get to finish when the process stops. `beside` runs for as long as the worker works."""
         self._id = worker_id
         self._bus = bus
         self._lanes = lanes
@@ -74,6 +75,7 @@ class Worker:
         self._concurrency = concurrency
         self._is_steered = is_steered
         self._grace_s = grace_s
+        self._beside = beside
         self._background = Background()
         self._dead_letters = DeadLetters(bus, store, scrubber, clock)
         self._answering = Answering(
@@ -105,8 +107,9 @@ class Worker:
             task.cancel()
 
     async def _work(self, stopping: asyncio.Event, beat: Beat) -> None:
+        keepers = (self._watch_cancels, self._show_activity, *self._beside)
         async with asyncio.TaskGroup() as group:
-            keeping = [group.create_task(keep()) for keep in (self._watch_cancels, self._show_activity)]
+            keeping = [group.create_task(keep()) for keep in keepers]
             await self._claim_until(stopping, beat)
             await self._finish()
             for task in keeping:

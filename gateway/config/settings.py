@@ -22,6 +22,7 @@ from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
+from gateway.config.schedules import Schedules
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
@@ -382,4 +383,5 @@ class Settings(Section):
     limits: Limits = Limits()
     cache: Cache = Cache()
     memory: Memory = Memory()
+    schedules: Schedules = Schedules()
     log: Log = Log()

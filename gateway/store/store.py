@@ -39,6 +39,7 @@ from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
 from gateway.store.engine import Database, open_database
 from gateway.store.memories import SqlMemories
+from gateway.store.schedules import SqlSchedules
 from gateway.store.spending import SqlSpending
 from gateway.store.usage import SqlUsage
 
@@ -63,6 +64,7 @@ class SqlStore:
         self.answers = SqlAnswers(database)
         self.memories = SqlMemories(database, clock)
         self.people = SqlPeople(database)
+        self.schedules = SqlSchedules(database)
 
     # --- turns
 

@@ -2,7 +2,7 @@
 
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
-                         1 ── n usage             grants, todos, facts: what belongs to a user
+                         1 ── n usage             grants, todos, facts, schedules: what belongs to a user
                                                   spending, reservations, counted_turns: what a day costs
                                                   answers: the answer cache
                          1 ── n boundaries, passages: what memory makes of sessions
@@ -365,3 +365,44 @@ answers: Final = Table(
     Index("ix_answers_owner_used", "owner", "used_at_ms"),
 )
 """Answers to be given again, if `cache.enabled` says so."""
+
+calendars: Final = Table(
+    "calendars",
+    metadata,
+    _column("owner", Text, doc="the user", primary_key=True),
+    _column("zone", Text, doc="the name of the time zone; empty: never said"),
+    _column("last_number", Integer, doc="the highest `schedules.number` given out"),
+)
+"""One row per owner of schedules: the lock under which they are counted."""
+
+schedules: Final = Table(
+    "schedules",
+    metadata,
+    _column("id", Text, doc="named after what asked for it, so that a repetition adds nothing", primary_key=True),
+    _column("owner", Text, doc="whose schedule; nobody else sees it"),
+    _column("number", Integer, doc="what its owner calls it; never used twice"),
+    _column("key", Text, doc="the lane its firings go to"),
+    _column("address", AnyText, doc="where it was asked for, as JSON"),
+    _column("author_id", Text, doc="who asked, in the platform's words"),
+    _column("author_name", AnyText, doc="how that person was called"),
+    _column("is_private", Boolean, doc="asked for in a direct message"),
+    _column("kind", Text, doc="a ScheduleKind"),
+    _column("text", AnyText, doc="the reminder, or the prompt of the task"),
+    _column("recurrence", Text, doc="the text form of the rule; empty: once"),
+    _column("zone", Text, doc="the time zone whose wall clock the rule reads"),
+    _column("state", Text, doc="a ScheduleState"),
+    _column("next_due_ms", BigInteger, doc="when it is due; of one that is over, when it was due last"),
+    _column("held_until_ms", BigInteger, doc="until then its firing is one worker's, or put off; 0 for nobody's"),
+    _column("firings", Integer, doc="how often it has fired"),
+    _column("fired_at_ms", BigInteger, doc="when it last fired; 0 for never"),
+    _column("created_at_ms", BigInteger, doc="when it was asked for"),
+    UniqueConstraint("owner", "number"),
+)
+"""Reminders and tasks with a time."""
+
+Index(
+    "ix_schedules_due",
+    schedules.c.next_due_ms,
+    sqlite_where=text("state = 'active'"),
+    postgresql_where=text("state = 'active'"),
+)

@@ -16,7 +16,7 @@ from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings
+from gateway.config import AccessDefault, QueueMode, Settings
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
@@ -190,7 +190,7 @@ async def running_agent(
         ),
         routing=routing or Routing(),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
-        access=Access(admins=admins),
+        access=Access(admins=admins, default=AccessDefault.OPEN),
         tools=tools or Tools(),
         limits=limits or Limits(),
         cache=cache or Cache(),

@@ -9,6 +9,7 @@ from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
 from gateway.contracts.ports.people import PeopleStore
 from gateway.contracts.ports.questions import PressBus, QuestionBus
+from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
@@ -42,6 +43,7 @@ __all__ = [
     "QuestionBus",
     "QueueFigures",
     "Rows",
+    "ScheduleBook",
     "ScrubStream",
     "Scrubber",
     "Span",

@@ -29,6 +29,7 @@ from gateway.contracts.messages import (
 from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.people import PeopleStore
+from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.usage import UsageBook
 
@@ -56,6 +57,11 @@ class Store(Protocol):
 
     @property
     def people(self) -> PeopleStore: ...
+
+    @property
+    def schedules(self) -> ScheduleBook:
+        """What is to happen later."""
+        ...
 
     async def begin_turn(
         self,
