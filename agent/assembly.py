@@ -136,7 +136,6 @@ async def assembled(
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
                     undo_command(store),
-                    *answering_commands(),
                     *usage_commands(store.usage, meter, clock),
                     *memory_commands(memory, store.memories),
                     *profile_commands(),
