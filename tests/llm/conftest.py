@@ -16,7 +16,7 @@ from agent.model.litellm_client import LitellmClient
 from tests.parts.environments import interpreter
 
 HERE: Final = Path(__file__).parent
-WINDOW: Final = 2_048
+WINDOW: Final = 1_024
 ONE_LINE: Final = 'root ::= " "? [^\\n]{2,200} "\\n"'
 """Something, but not for ever."""
 

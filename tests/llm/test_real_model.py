@@ -114,10 +114,10 @@ async def slot_becomes(address: str, *, is_busy: bool) -> None:
 async def test_a_conversation_that_outgrows_the_model_goes_on(
     brief: LitellmClient, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
-    """Nothing is known of the model, so 8,192 tokens are assumed; it has 2,048. The server refuses, the conversation
+    """Nothing is known of the model, so 8,192 tokens are assumed; it has 1,024. The server refuses, the conversation
     is compacted by the same model, and the answer comes."""
     async with running_agent(bus, sqlite_store, RetryingClient(brief), tmp_path, model=MODEL, tools=NO_TOOLS) as agent:
-        for number in range(12):
+        for number in range(8):
             reply = await agent.ask(f"Question {number}. {STORY}", within_s=PATIENCE_S)
             assert "Reference" not in reply
         session = await current(agent)
@@ -125,7 +125,7 @@ async def test_a_conversation_that_outgrows_the_model_goes_on(
     summaries = [entry for entry in entries if entry.kind is EntryKind.COMPACTION]
     assert summaries
     assert all(summary.text.strip() for summary in summaries)
-    assert sum(entry.role is Role.USER and entry.kind is EntryKind.MESSAGE for entry in entries) == 12
+    assert sum(entry.role is Role.USER and entry.kind is EntryKind.MESSAGE for entry in entries) == 8
 
 
 async def test_a_title_and_a_summary_are_really_made(
