@@ -10,7 +10,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, Select, Table, bindparam, delete, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    Column,
+    Connection,
+    LargeBinary,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    or_,
+    select,
+    update,
+)
 
 from gateway.contracts.ids import SessionKey
 from gateway.store.engine import Database
@@ -28,8 +40,8 @@ _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
 _DERIVED: Final = frozenset({"passages", "boundaries"})
 """What follows from the rest: erased with it, but nothing to hand out."""
 
-_INTERNAL: Final = frozenset({"terms", "vector", "vector_model", "fence"})
-"""Columns that say nothing to their owner."""
+_INTERNAL: Final = frozenset({"terms", "vector_model", "fence"})
+"""Columns that say nothing to their owner; bytes do not either."""
 
 
 def whose(table: Table) -> Any:
@@ -57,11 +69,13 @@ def _in_order() -> list[Table]:
     return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
 
 
+def _is_telling(column: Column[Any]) -> bool:
+    return column.name not in _INTERNAL and not isinstance(column.type, LargeBinary)
+
+
 _CONDITIONS: Final = {table: whose(table) for table in _in_order()}
 _HANDED_OUT: Final[dict[str, Select[Any]]] = {
-    table.name: select(*(column for column in table.columns if column.name not in _INTERNAL))
-    .where(condition)
-    .order_by(*table.primary_key.columns)
+    table.name: select(*filter(_is_telling, table.columns)).where(condition).order_by(*table.primary_key.columns)
     for table, condition in _CONDITIONS.items()
     if table.name not in _DERIVED
 }
@@ -87,7 +101,6 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     if is_sqlite:
         for statement in TIDY:
             connection.exec_driver_sql(statement)
-        connection.exec_driver_sql("PRAGMA secure_delete = OFF")
     return {name: count for name, count in sorted(erased.items()) if count}
 
 

@@ -101,7 +101,6 @@ async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: s
     assert [grant.granted_by for grant in await store.grants()] == [ERASED]
     assert len((await store.people.belongings(BEN))["entries"]) == 8
     assert await store.people.erase(ANN) == {}
-    await store.close()
     if database_url.startswith("sqlite"):
         path = Path(str(make_url(database_url).database))
         files = [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
