@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,12 +11,17 @@ from platform import python_version, system
 
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.memory import memory_commands
 from agent.commands.profiles import profile_commands
 from agent.commands.table import CommandTable
 from agent.commands.undoing import undo_command
 from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
+from agent.consolidation import Consolidation
+from agent.embedder import ChargedEmbedder
+from agent.memory import Memory
 from agent.model.client import ModelClient
+from agent.model.embedding import EmbeddingModel
 from agent.models import Models
 from agent.people import People
 from agent.prompting.sections import RuntimeFacts
@@ -30,7 +36,7 @@ from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings
+from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -44,22 +50,35 @@ async def assembled(
     bus: RedisBus,
     store: Store,
     client: ModelClient,
+    embeddings: EmbeddingModel | None = None,
     scrubber: Scrubber,
     clock: Clock,
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
     models = Models(client, settings)
-    skills = SkillLayers(settings.data_dir, scrubber)
+    embedder = ChargedEmbedder(embeddings, settings.agent.embedding_model, store, clock) if embeddings else None
+    memory = Memory(store.memories, scrubber, clock, embedder=embedder)
+    is_on = settings.memory.enabled
+    consolidation = Consolidation(client, models, memory, store, scrubber, clock, gathers=auto_consolidate(settings))
+    catching_up = consolidation.catching_up() if is_on else contextlib.nullcontext()
     compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
-    async with open_toolbox(
-        settings.tools,
-        data_dir=settings.data_dir,
-        own=[*todo_tools(store, scrubber), *memory_tools(store, scrubber, clock), *skill_tools(skills.of)],
-        databases=Foreign(settings.tools.database_urls),
-        scrubber=scrubber,
-        clock=clock,
-    ) as tools:
+    skills = SkillLayers(settings.data_dir, scrubber)
+    async with (
+        catching_up,
+        open_toolbox(
+            settings.tools,
+            data_dir=settings.data_dir,
+            own=[
+                *todo_tools(store, scrubber),
+                *(memory_tools(memory, scrubber) if is_on else ()),
+                *skill_tools(skills.of),
+            ],
+            databases=Foreign(settings.tools.database_urls),
+            scrubber=scrubber,
+            clock=clock,
+        ) as tools,
+    ):
         facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         turns = TurnTaker(
             models=models,
@@ -70,11 +89,13 @@ async def assembled(
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
                     undo_command(store),
+                    *memory_commands(memory, store.memories),
                     *profile_commands(),
                 )
             ),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
             people=People(bus.access, settings.access.admins),
+            memory=memory if is_on else None,
             store=store,
             scrubber=scrubber,
             clock=clock,
@@ -92,4 +113,5 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
+            afterwards=(consolidation.after,) if is_on else (),
         )

@@ -22,6 +22,32 @@ MODEL_BACKOFF_S: Final = (0.5, 2.0)  # before the second and the third try, the 
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
 
+# --- embeddings
+EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
+EMBEDDING_TRIES_MAX: Final = 2  # likewise
+EMBEDDING_PAUSE_S: Final = 0.5  # between the two
+EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
+EMBEDDING_TEXTS_MAX: Final = 64  # of one call
+
+# --- memory
+MEMORY_FACTS_MAX: Final = 5
+MEMORY_SNIPPETS_MAX: Final = 5
+MEMORY_SAID_CHARS_MAX: Final = 4_000  # of a message that is compared with memory: its matter is named by then
+MEMORY_LINE_CHARS_MAX: Final = 300  # of one fact or snippet before the model: ten of them are some 800 tokens
+GATHER_CHARS_MAX: Final = 16_000  # of a conversation that one call reads: some 4,000 tokens, for the smallest window
+GATHER_REQUESTS_MAX: Final = 4  # calls for one boundary; of what is longer, the newest
+GATHER_TOKENS_MAX: Final = 800  # ten facts and their frame
+GATHER_REASONING_TOKENS_MAX: Final = 4_096
+GATHER_TEMPERATURE: Final = 0.0
+GATHER_TIMEOUT_S: Final = 30.0
+GATHER_KNOWN_MAX: Final = 30  # facts that need not be found again; what says the same is merged anyway
+GATHERED_FACTS_MAX: Final = 10  # of one call
+GATHERED_FACT_CHARS_MAX: Final = 300  # a sentence
+GATHERED_REPLY_CHARS_MAX: Final = 400  # of an answer, so that a "yes" can be understood
+BOUNDARIES_AT_ONCE: Final = 20  # gone through in a row; the rest waits for the next occasion
+BOUNDARY_CLAIM_S: Final = 600.0  # four calls with all their retries
+FACTS_LISTED_MAX: Final = 50  # by /memory: a message or two
+
 # --- cost-aware routing, in letters of an alphabet
 ROUTING_LOOK_UP_CHARS: Final = 70  # a question about a word; longer ones describe a task
 ROUTING_SHORT_CHARS: Final = 200  # below it a greeting, a question or a single step goes to the low tier

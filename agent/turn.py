@@ -8,6 +8,7 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -17,6 +18,7 @@ from agent.commands.table import CommandTable, Converse, Done
 from agent.context import preamble
 from agent.engine import Engine, Hold, StepsTaken
 from agent.limits import TURN_TIMEOUT_S
+from agent.memory import Memory
 from agent.models import Models
 from agent.people import People, author_of
 from agent.profiles import profile_named
@@ -64,6 +66,7 @@ class TurnTaker:
         commands: CommandTable,
         prompts: SystemPrompts,
         people: People,
+        memory: Memory | None,
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
@@ -74,6 +77,7 @@ class TurnTaker:
         self._commands = commands
         self._prompts = prompts
         self._people = people
+        self._memory = memory
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
@@ -127,24 +131,25 @@ class TurnTaker:
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         context = await self._context(batch, session, hold)
-        system = self._prompts.system_prompt(
-            context, profile_named(session.profile), await self._store.todos(context.owner)
-        )
-        told = self._told(batch, taken)
-        room = await self._rooms.open(session, context, system=system, preamble=told, fence=batch.fence)
+        todos = await self._store.todos(context.owner)
+        system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
+        room = await self._rooms.open(session, context, system=system, fence=batch.fence)
         chosen = self._models.choose(session, taken.said or "", Depth.of(room.view), prompt_tokens=room.tokens)
-        prompt = await room.fit(chosen.budget)
+        await room.fit(chosen.budget)
+        await self._begin_notes(batch, session, taken, room.view)
+        prompt = room.prompt(taken.entries)
         await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
         if room.is_abridged:
             taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
-    def _told(self, batch: Batch, taken: StepsTaken) -> CleanText:
-        """What the model is told beside the request itself: the first thing that the turn leaves behind."""
+    async def _begin_notes(self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> None:
+        """The first thing a turn leaves behind is what the model is told beside the request itself."""
+        said = taken.said or own_words("")
+        memory = await self._memory.block(session, said, view) if self._memory is not None else None
         now_ms = self._clock.now_ms()
-        told = preamble(now_ms, tone=tone_of(taken.said or ""))
+        told = preamble(now_ms, tone=tone_of(said), memory=memory)
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
-        return told
 
     async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""

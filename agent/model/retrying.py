@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import structlog
 
-from agent.limits import MODEL_RETRY_AFTER_MAX_S
+from agent.limits import EMBEDDING_PAUSE_S, EMBEDDING_TIMEOUT_S, EMBEDDING_TRIES_MAX, MODEL_RETRY_AFTER_MAX_S
 from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest, StreamRestarted
+from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
 from gateway.contracts.errors import ModelUnavailable
 
 _log = structlog.get_logger(__name__)
@@ -71,6 +72,28 @@ class RetryingClient:
                 if has_begun:
                     yield StreamRestarted()
                 await self._sleep(wait_s)
+
+
+class RetryingEmbeddings:
+    """An `EmbeddingModel` that outlives one bad moment; a person waits for it, so not more."""
+
+    def __init__(self, inner: EmbeddingModel, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._inner = inner
+        self._sleep = sleep
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+        """The inner answer, asked for `EMBEDDING_TRIES_MAX` times at most."""
+        attempt = 1
+        while True:
+            try:
+                return await self._inner.embed(request)
+            except ModelUnavailable as error:
+                wait_s = _wait_s(EMBEDDING_PAUSE_S, error.retry_after_s)
+                if attempt == EMBEDDING_TRIES_MAX or wait_s > EMBEDDING_TIMEOUT_S:
+                    raise
+                _log.warning("embedding.retry", attempt=attempt, reason=str(error))
+                await self._sleep(wait_s)
+                attempt += 1
 
 
 def _wait_s(pause_s: float, retry_after_s: float | None) -> float:

@@ -11,6 +11,7 @@
     │   ├── StoreUnavailable        retryable: locked, unreachable
     │   ├── SchemaMismatch          newer or missing schema
     │   ├── QueryRefused            a foreign database did not answer; the message may be shown to the model
+    │   ├── MemoryFull              no room for one more fact of this owner
     │   └── Fenced                  a newer worker owns the lane; drop the turn
     ├── ModelError                  after retries; `user_sentence` is what the user may read
     │   ├── ModelUnavailable        retryable: rate limit, overload, 5xx, connect and read errors
@@ -94,6 +95,10 @@ class SchemaMismatch(StoreError):
 
 class QueryRefused(StoreError):
     """A foreign database, or the guard before it, refused a statement. The message names no host and no password."""
+
+
+class MemoryFull(StoreError):
+    """An owner has as many facts as are kept, and none of them may make room."""
 
 
 class Fenced(StoreError):

@@ -3,6 +3,7 @@
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
                          1 ── n usage             grants, todos, facts: what belongs to a user
+                         1 ── n boundaries, passages: what memory makes of sessions
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
@@ -23,6 +24,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -249,10 +251,51 @@ facts: Final = Table(
     "facts",
     metadata,
     _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
-    _column("owner", Text, doc="whose fact; nobody else ever reads it", index=True),
+    _column("owner", Text, doc="whose fact; nobody else ever reads it"),
+    _column("number", Integer, doc="counts the facts of an owner from 1", server_default="0"),
+    _column("place", Text, doc="where it was learned; empty for a direct message", server_default=""),
+    _column("is_shared", Boolean, doc="its owner lets it be read outside of its place", server_default=false()),
+    _column("origin", Text, doc="an Origin", server_default="told"),
     _column("text", AnyText, doc="the fact"),
     _column("terms", Text, doc="its search terms (terms.py), separated by spaces; what the full-text index holds"),
+    _column("vector", LargeBinary, doc="what an embedding model made of it, as 32-bit floats", nullable=True),
+    _column("vector_model", Text, doc="that model; empty for none", server_default=""),
     _column("created_at_ms", BigInteger, doc="when it was remembered"),
+    _column("told_at_ms", BigInteger, doc="when it was last said", server_default="0"),
     CheckConstraint("owner <> ''", name="owned"),
+    Index("ix_facts_owner_number", "owner", "number", unique=True),
 )
-"""What users asked to be remembered."""
+"""What is to be remembered of users."""
+
+passages: Final = Table(
+    "passages",
+    metadata,
+    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    _column("session_id", Text, ForeignKey(sessions.c.id), doc="where the entry stands"),
+    _column("seq", Integer, doc="the entry"),
+    _column("key", Text, doc="the lane; nobody else ever finds it", index=True),
+    _column("terms", Text, doc="search terms of the entry, as in `facts`"),
+    UniqueConstraint("session_id", "seq"),
+)
+"""What was said in sessions that are over, as the full-text index has it. The words themselves are in `entries`."""
+
+boundaries: Final = Table(
+    "boundaries",
+    metadata,
+    _column("session_id", Text, ForeignKey(sessions.c.id), doc="the session", primary_key=True),
+    _column("seq", Integer, doc="the last entry that left the model's view", primary_key=True),
+    _column("key", Text, doc="the lane"),
+    _column("created_at_ms", BigInteger, doc="when it left"),
+    _column("claimed_until_ms", BigInteger, doc="until when somebody goes through what lies before it"),
+    _column("tries", Integer, doc="how often somebody began to"),
+    _column("done_at_ms", BigInteger, doc="when somebody had gone through it", nullable=True),
+)
+"""Compactions and ends of sessions: what memory has to go through, once each."""
+
+Index(
+    "ix_boundaries_due",
+    boundaries.c.key,
+    boundaries.c.created_at_ms,
+    sqlite_where=text("done_at_ms IS NULL"),
+    postgresql_where=text("done_at_ms IS NULL"),
+)

@@ -12,11 +12,13 @@ from pathlib import Path
 from agent.assembly import assembled
 from agent.control import ControlLane
 from agent.model.client import ModelClient
+from agent.model.embedding import EmbeddingModel
 from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import QueueMode, Settings
+from gateway.config.memory import Memory
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
@@ -142,6 +144,8 @@ async def running_agent(
     scrubber: Scrubber | None = None,
     admins: tuple[SessionKey, ...] = (),
     tools: Tools | None = None,
+    memory: Memory | None = None,
+    embeddings: EmbeddingModel | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -159,10 +163,19 @@ async def running_agent(
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=Access(admins=admins),
         tools=tools or Tools(),
+        memory=memory or Memory(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(
-        worker_id, settings, bus=bus, store=store, client=client, scrubber=scrubber, clock=clock, grace_s=grace_s
+        worker_id,
+        settings,
+        bus=bus,
+        store=store,
+        client=client,
+        embeddings=embeddings,
+        scrubber=scrubber,
+        clock=clock,
+        grace_s=grace_s,
     ) as worker:
         process = AgentProcess(worker_id, worker, bus, store, clock)
         if tweak is not None:

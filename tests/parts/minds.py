@@ -12,13 +12,19 @@ from tests.parts.waiting import until
 
 
 class Mind(ScriptedClient):
-    """The demo model. `think` is awaited in every call of a turn, before the answer; `asked` are those calls."""
+    """The demo model. `think` is awaited in every call of a turn, before the answer; `asked` are those calls,
+    `made` all calls."""
 
     def __init__(self) -> None:
         self.asked: list[ModelRequest] = []
-        self.calls = 0
+        self.made: list[ModelRequest] = []
         self.think: Callable[[], object] = lambda: None
         self._gate: asyncio.Event | None = None
+
+    @property
+    def calls(self) -> int:
+        """How often it was called, whatever for."""
+        return len(self.made)
 
     def hold(self) -> asyncio.Event:
         """From now on every call of a turn waits for the event that is returned."""
@@ -27,7 +33,7 @@ class Mind(ScriptedClient):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The scripted answer, once the test allows it."""
-        self.calls += 1
+        self.made.append(request)
         if request.purpose is UsagePurpose.TURN:
             self.asked.append(request)
             self.think()

@@ -4,7 +4,9 @@ from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingRepl
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
+from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
+from gateway.contracts.ports.people import PeopleStore
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.time import Clock
@@ -25,9 +27,11 @@ __all__ = [
     "LaneBus",
     "LaneDepth",
     "Lease",
+    "MemoryStore",
     "OperatorBus",
     "Outlook",
     "PendingReply",
+    "PeopleStore",
     "PlaceBus",
     "QueueFigures",
     "Rows",
