@@ -17,7 +17,7 @@ from tests.parts.environments import interpreter
 
 HERE: Final = Path(__file__).parent
 WINDOW: Final = 1_024
-ONE_LINE: Final = 'root ::= " "? [^\\n]{2,200} "\\n"'
+ONE_LINE: Final = 'root ::= " "? [^\\n]{2,80} "\\n"'
 """Something, but not for ever."""
 
 

@@ -18,6 +18,7 @@ def main(model_file: str, window: str, grammar: str = "") -> None:
     params.model.path = str(assemble(Path(model_file)))
     params.n_ctx = int(window)
     params.n_parallel = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1  # several wait for each other on a busy machine
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.chat_template = Path(__file__).with_name("plain.jinja").read_text("utf-8")
