@@ -9,10 +9,10 @@ SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 CONTEST := tests/bench/contest
 
-.PHONY: help setup demo up test check lint types fmt faults bench lock
+.PHONY: help setup demo up test test-llm check lint types fmt faults bench lock
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 # uv installs from the lock alone, with every hash checked; the project itself is linked, not copied. Bytecode is
 # compiled here: where PYTHONDONTWRITEBYTECODE is set, every start of every process would compile it all again.
@@ -35,6 +35,9 @@ up: $(READY) ## start Trivet with ./trivet.toml or the environment
 
 test: $(READY) ## the whole suite, on real Valkey, SQLite, PostgreSQL and client libraries
 	$(BIN)/python -m pytest $(ARGS)
+
+test-llm: $(READY) ## a real llama.cpp server and a small model, downloaded at first use (370 MB)
+	$(BIN)/python -m pytest tests/llm -n 0 -rs -m long $(ARGS)
 
 check: lint types test ## what CI runs
 
@@ -59,4 +62,4 @@ bench: $(READY) ## print the performance tables
 
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock
-	for pins in $(CONTEST)/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
+	for pins in $(CONTEST)/*.in tests/llm/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done

@@ -20,8 +20,8 @@ from agent.limits import RESERVE_TOKENS_MAX, UNKNOWN_WINDOW_TOKENS
 from agent.model.client import ModelFacts, PromptMessage
 from agent.tokens import entries_tokens
 from agent.tone import TONE_HINTS, Tone
-from agent.transcript import as_prompt, is_said, said_in, summary_of
-from gateway.contracts.entries import Entry, EntryKind, Role, Session
+from agent.transcript import as_prompt, said_in, summary_of
+from gateway.contracts.entries import Entry, Role, Session
 from gateway.contracts.messages import CleanText, joined, own_words
 
 _OUTPUT_SHARE_UNKNOWN: Final = 4  # a model whose output limit is unknown: leave a quarter of its window
@@ -55,18 +55,14 @@ def next_prompt_tokens(fixed_tokens: int, view: Sequence[Entry], session: Sessio
     return fixed_tokens + entries_tokens(view)
 
 
-def build_prompt(view: Sequence[Entry], *, preamble: CleanText) -> tuple[PromptMessage, ...]:
-    """All of the view, the newest request verbatim: what is in view is never left out of a prompt.
+def build_prompt(entries: Sequence[Entry]) -> tuple[PromptMessage, ...]:
+    """A view, and what the turn has left behind so far, as a prompt; the summary folded into its first message.
 
-    The summary is folded into the first user message, the preamble into the last: the prompt is always
-    user-led. Kept as a note behind the request, the preamble stands in later prompts as it stands in this one.
+    All of it: what is in view is never left out of a prompt. Always user-led, and the next one begins as it does.
     """
-    summary = summary_of(view)
-    note = Entry(Role.USER, preamble, kind=EntryKind.NOTE)
-    kept = said_in(view)
-    newest = max((at for at, entry in enumerate(kept, 1) if is_said(entry)), default=len(kept))
-    messages = list(as_prompt((*kept[:newest], note, *kept[newest:])))
-    if messages[0].role is not Role.USER:
+    summary = summary_of(entries)
+    messages = list(as_prompt(said_in(entries)))
+    if not messages or messages[0].role is not Role.USER:
         messages.insert(0, PromptMessage(Role.USER, _BEFORE))
     if summary is not None:
         folded = joined(own_words("<summary>\n"), summary, own_words("\n</summary>\n\n"), messages[0].text)

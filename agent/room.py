@@ -25,8 +25,7 @@ from agent.models import Models
 from agent.tokens import entries_tokens, estimate_tokens
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
-from agent.transcript import as_prompt
-from gateway.contracts.entries import Entry, Role, Session
+from gateway.contracts.entries import Entry, EntryKind, Role, Session
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.contracts.ports import Store
@@ -87,7 +86,6 @@ class Room:
         self._session = session
         self._view = view
         self._budget = budget
-        self._preamble = own_words("")
         self._fixed_tokens = fixed_tokens
         self._protected = protected
         self._fence = fence
@@ -113,9 +111,8 @@ class Room:
 
     # --- the first round
 
-    async def fit(self, budget: Budget, preamble: CleanText) -> tuple[PromptMessage, ...]:
-        """What the first round sends, `preamble` behind the request; compacted first if it would not fit into
-        `budget`.
+    async def fit(self, budget: Budget) -> None:
+        """Compact what was said so far, if a prompt with it would not fit into `budget`.
 
         Raises `ContextTooLong` if it does not fit then either, `Fenced` and `StoreUnavailable`.
         """
@@ -126,7 +123,10 @@ class Room:
         if used >= budget.usable and await self._compact():
             used = self._estimated(())
         self._check(used)
-        return self._prompt_with(())
+
+    def prompt(self, in_flight: Sequence[Entry]) -> tuple[PromptMessage, ...]:
+        """What was said so far, and what the turn has added to it."""
+        return build_prompt(self._shown(in_flight))
 
     # --- between rounds
 
@@ -135,10 +135,9 @@ class Room:
     ) -> tuple[PromptMessage, ...] | None:
         """The prompt anew, if what the turn has gathered does not fit any more; None while it may stay as it is.
 
-        `in_flight` is all that the turn has added so far, its preamble first; `counted` is the provider's count
-        of the last prompt (0: unknown). Raises `ContextTooLong` when nothing helps.
+        `in_flight` is all that the turn has added so far; `counted` is the provider's count of the last prompt
+        (0: unknown). Raises `ContextTooLong` when nothing helps.
         """
-        in_flight = in_flight[1:]  # the preamble stands behind the request
         used = self._used(in_flight, counted)
         if is_refused:
             self._may_compact = self._may_condense = True
@@ -152,7 +151,7 @@ class Room:
             self._check(used)
             return None
         self._check(self._estimated(in_flight))
-        return self._prompt_with(in_flight)
+        return self.prompt(in_flight)
 
     async def _make_room(self, in_flight: Sequence[Entry], used: int) -> None:
         """Rung by rung until it fits, the cheap ones first."""
@@ -208,18 +207,13 @@ class Room:
 
     def _used(self, in_flight: Sequence[Entry], counted: int) -> int:
         """What the next round would send: the count of the last prompt and what came since."""
-        if not counted or not in_flight:
+        if not counted:
             return self._estimated(in_flight)
         spoken = max((index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT), default=0)
         return counted + entries_tokens(in_flight[spoken:])
 
     def _estimated(self, in_flight: Sequence[Entry]) -> int:
-        rounds = self._rounds
-        return (
-            self._fixed_tokens
-            + estimate_tokens(rounds.progress or "")
-            + entries_tokens((*self._pruned().view, *rounds.requests, *self._shown(in_flight)))
-        )
+        return self._fixed_tokens + entries_tokens(self._shown(in_flight))
 
     def _is_over(self, in_flight: Sequence[Entry]) -> bool:
         return self._estimated(in_flight) >= self._budget.usable
@@ -240,18 +234,11 @@ class Room:
         )
 
     def _shown(self, in_flight: Sequence[Entry]) -> tuple[Entry, ...]:
-        """What the turn has added, as its next round sees it."""
+        """The view and what the turn has added, as its next round sees them."""
         rounds = self._rounds
         old = pruned(in_flight[: rounds.pruned_to], kept=0, protected=self._protected)
-        return (*old, *in_flight[rounds.pruned_to :])[rounds.kept_from :]
-
-    def _prompt_with(self, in_flight: Sequence[Entry]) -> tuple[PromptMessage, ...]:
-        preamble = self._preamble
-        if self._rounds.progress is not None:
-            done = joined(own_words("<progress>\n"), self._rounds.progress, own_words("\n</progress>"))
-            preamble = joined(preamble, done, by="\n\n")
-        view = (*self._pruned().view, *self._rounds.requests)
-        return (*build_prompt(view, preamble=preamble), *as_prompt(self._shown(in_flight)))
+        newest = (*old, *in_flight[rounds.pruned_to :])[rounds.kept_from :]
+        return (*self._pruned().view, *rounds.requests, *rounds.progress_note, *newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,3 +250,11 @@ class _Rounds:
     requests: tuple[Entry, ...] = ()
     kept_from: int = 0
     pruned_to: int = 0
+
+    @property
+    def progress_note(self) -> tuple[Entry, ...]:
+        """The progress as the model is told of it."""
+        if self.progress is None:
+            return ()
+        text = joined(own_words("<progress>\n"), self.progress, own_words("\n</progress>"))
+        return (Entry(Role.USER, text, kind=EntryKind.NOTE),)

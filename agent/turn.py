@@ -142,18 +142,18 @@ class TurnTaker:
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         context = await self._context(batch, session, hold)
-        system = self._prompts.system_prompt(
-            context, profile_named(session.profile), await self._store.todos(context.owner)
-        )
+        todos = await self._store.todos(context.owner)
+        system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
         chosen = self._models.choose(session, taken.said or "", Depth.of(room.view), prompt_tokens=room.tokens)
-        told = await self._tell(batch, session, taken, room.view)
-        prompt = await room.fit(chosen.budget, told)
+        await room.fit(chosen.budget)
+        await self._begin_notes(batch, session, taken, room.view)
+        prompt = room.prompt(taken.entries)
         await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
         if room.is_abridged:
             taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
-    async def _tell(self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> CleanText:
+    async def _begin_notes(self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> None:
         """What the model is told beside the request itself: the first thing that the turn leaves behind."""
         said = taken.said or own_words("")
         memory = await self._memory.block(session, said, view) if self._memory is not None else None
@@ -161,7 +161,6 @@ class TurnTaker:
         told = preamble(now_ms, tone=tone_of(said), memory=memory)
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
-        return told
 
     async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""

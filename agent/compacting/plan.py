@@ -52,8 +52,8 @@ def _tail(entries: Sequence[Entry], budget: Budget) -> tuple[Entry, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RoundsPlan:
-    """A running turn: `head` goes into a summary that lives as long as the turn, `requests` (what its user said
-    in between) and everything from index `kept_from` on stay verbatim."""
+    """A running turn: `head` goes into a summary that lives as long as the turn; `requests` (what it began with, and
+    what its user said in between) and everything from index `kept_from` on stay verbatim."""
 
     head: tuple[Entry, ...]
     requests: tuple[Entry, ...]
@@ -63,14 +63,14 @@ class RoundsPlan:
 def plan_rounds(in_flight: Sequence[Entry]) -> RoundsPlan | None:
     """Keep the last messages of a running turn, beginning with a whole group of calls and results.
 
-    None when nothing stands before them. Only what the model said begins a group: its results, the notes
-    on them and what joined belong to it.
+    None when no round stands before them. Only what the model said begins a group: its results, the notes on
+    them and what joined belong to it.
     """
     starts = [index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT]
     fitting = [start for start in starts if len(in_flight) - start <= ROUNDS_KEPT_MESSAGES]
     kept_from = min(fitting, default=starts[-1] if starts else 0)
-    if kept_from == 0:
+    if not starts or kept_from == starts[0]:
         return None
-    before = in_flight[:kept_from]
-    requests = tuple(entry for entry in before if is_said(entry))
-    return RoundsPlan(tuple(entry for entry in before if not is_said(entry)), requests, kept_from)
+    rounds = in_flight[starts[0] : kept_from]
+    requests = (*in_flight[: starts[0]], *filter(is_said, rounds))
+    return RoundsPlan(tuple(entry for entry in rounds if not is_said(entry)), requests, kept_from)

@@ -47,6 +47,8 @@ class MessageView(BaseModel):
     tool_calls: list[ToolCallView]
     tool_call_id: str
     is_error: bool
+    tail_start_seq: int = Field(description="Of a compaction: the first entry it left in the model's view; else 0.")
+    is_undone: bool = Field(description="Taken back by its user: the model does not see it any more.")
     message_id: str = Field(description="The platform message that a user entry came from.")
     turn_id: str
     created_at: datetime
@@ -135,6 +137,8 @@ def message_view(entry: Entry) -> MessageView:
         tool_calls=[ToolCallView(id=call.id, name=call.name, arguments=call.arguments) for call in entry.tool_calls],
         tool_call_id=entry.tool_call_id,
         is_error=entry.is_error,
+        tail_start_seq=entry.tail_start_seq,
+        is_undone=entry.is_undone,
         message_id=entry.message_id,
         turn_id=entry.turn_id,
         created_at=_moment(entry.created_at_ms),

@@ -10,7 +10,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, Select, Table, bindparam, delete, or_, select, update
+from sqlalchemy import (
+    BindParameter,
+    Column,
+    Connection,
+    LargeBinary,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    or_,
+    select,
+    update,
+)
 
 from gateway.contracts.ids import SessionKey
 from gateway.store.engine import Database
@@ -20,7 +32,7 @@ from gateway.store.tables import consumed, entries, grants, lanes, metadata, ses
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
 
-_OWNER: Final[BindParameter[str]] = bindparam("owner")
+_OWNER: Final[BindParameter[str]] = bindparam("whose")
 _KEYS: Final = select(lanes.c.key).where(lanes.c.owner == _OWNER)
 _SESSIONS: Final = select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
 _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
@@ -28,11 +40,11 @@ _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
 _DERIVED: Final = frozenset({"passages", "boundaries"})
 """What follows from the rest: erased with it, but nothing to hand out."""
 
-_INTERNAL: Final = frozenset({"terms", "vector", "vector_model", "fence"})
-"""Columns that say nothing to their owner."""
+_INTERNAL: Final = frozenset({"terms", "vector_model", "fence"})
+"""Columns that say nothing to their owner; bytes do not either."""
 
 
-def _whose(table: Table) -> Any:
+def whose(table: Table) -> Any:
     """The condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
     nobody can be found in."""
     columns = table.columns
@@ -57,11 +69,13 @@ def _in_order() -> list[Table]:
     return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
 
 
-_CONDITIONS: Final = {table: _whose(table) for table in _in_order()}
+def _is_telling(column: Column[Any]) -> bool:
+    return column.name not in _INTERNAL and not isinstance(column.type, LargeBinary)
+
+
+_CONDITIONS: Final = {table: whose(table) for table in _in_order()}
 _HANDED_OUT: Final[dict[str, Select[Any]]] = {
-    table.name: select(*(column for column in table.columns if column.name not in _INTERNAL))
-    .where(condition)
-    .order_by(*table.primary_key.columns)
+    table.name: select(*filter(_is_telling, table.columns)).where(condition).order_by(*table.primary_key.columns)
     for table, condition in _CONDITIONS.items()
     if table.name not in _DERIVED
 }
@@ -72,7 +86,7 @@ _UNNAME: Final = update(grants).where(grants.c.granted_by == _OWNER).values(gran
 def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
     """What is kept of an owner: rows by the name of their table."""
     return {
-        name: [dict(row._mapping) for row in connection.execute(statement, {"owner": str(owner)})]
+        name: [dict(row._mapping) for row in connection.execute(statement, {"whose": str(owner)})]
         for name, statement in sorted(_HANDED_OUT.items())
     }
 
@@ -82,12 +96,11 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     is_sqlite = connection.dialect.name == "sqlite"
     if is_sqlite:
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
-    erased = {name: connection.execute(statement, {"owner": str(owner)}).rowcount for name, statement in _ERASE.items()}
-    connection.execute(_UNNAME, {"owner": str(owner)})
+    erased = {name: connection.execute(statement, {"whose": str(owner)}).rowcount for name, statement in _ERASE.items()}
+    connection.execute(_UNNAME, {"whose": str(owner)})
     if is_sqlite:
         for statement in TIDY:
             connection.exec_driver_sql(statement)
-        connection.exec_driver_sql("PRAGMA secure_delete = OFF")
     return {name: count for name, count in sorted(erased.items()) if count}
 
 

@@ -81,6 +81,7 @@ AIMS: Final[Mapping[str, Aim]] = {
     "session": Aim("<= 130 B", ""),
     "further": Aim("<= 16 B", ""),
     "dedupe": Aim("<= 45 B", ""),
+    "history": Aim("< 20 ms", ""),
     "restart": Aim("p95 <= 4 s", ""),
     "answered": Aim("<= 15 s", "none, 31 of 100 in 30 s"),
     "lost": Aim("0", "100"),

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from tests.bench.figures import Findings
+from tests.bench.history import history
 from tests.bench.lanes import lanes
 from tests.bench.measures import latency, litellm, memory, slow_model, start, throughput
 from tests.bench.recovery import recovery
@@ -24,6 +25,7 @@ PROGRAMME: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
     "scale": scale,
     "lanes": lanes,
     "sessions": sessions,
+    "history": history,
     "recovery": recovery,
     "stops": stops,
     "hot": hot,

@@ -26,6 +26,9 @@ class Size:
     in_flight: int
     stops: int
     hot_places: int
+    history: int
+    opened: int
+    """Turns of the long conversation that are timed."""
 
 
 FULL: Final = Size(
@@ -43,6 +46,8 @@ FULL: Final = Size(
     in_flight=100,
     stops=200,
     hot_places=100,
+    history=10_000,
+    opened=40,
 )
 QUICK: Final = Size(
     sequential=40,
@@ -59,4 +64,6 @@ QUICK: Final = Size(
     in_flight=20,
     stops=20,
     hot_places=30,
+    history=1_000,
+    opened=5,
 )

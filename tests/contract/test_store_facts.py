@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.memories import Origin
 from gateway.contracts.messages import CleanText
+from gateway.contracts.vectors import Embedding
+from gateway.limits import FACTS_MAX
 from gateway.store import SqlStore
-from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, SHARED_GROUP
+from gateway.store.tables import facts
+from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, SHARED_GROUP, talk
 
 
 async def remember(store: SqlStore, owner: SessionKey, *texts: str) -> None:
@@ -122,3 +131,185 @@ async def test_strange_but_legal_owners_are_kept_apart(store: SqlStore) -> None:
     await remember(store, other, "single")
     assert [fact.text for fact in await store.memories.recall(quoted, "double single", limit=9)] == ["double"]
     assert [fact.text for fact in await store.memories.recall(other, "double single", limit=9)] == ["single"]
+
+
+# --- where a fact may be read
+
+CHANNEL, THREAD = SessionKey("slack", "U2", ("C1",)), SessionKey("slack", "U2", ("C1", "17.01"))
+OTHER_CHANNEL = SessionKey("slack", "U2", ("C2",))
+
+
+async def facts_of(store: SqlStore, key: SessionKey) -> list[str]:
+    return [fact.text for fact in await store.memories.recall(key, "", limit=600)]
+
+
+async def test_a_fact_is_read_in_its_place_and_by_its_owner_in_private(store: SqlStore) -> None:
+    """And in threads inside of that place: who reads the thread reads the channel. Not the other way round."""
+    await remember(store, BOB, "told in private")
+    await remember(store, CHANNEL, "told in the channel")
+    await remember(store, THREAD, "told in the thread")
+    assert sorted(await facts_of(store, BOB)) == ["told in private", "told in the channel", "told in the thread"]
+    assert sorted(await facts_of(store, THREAD)) == ["told in the channel", "told in the thread"]
+    assert await facts_of(store, CHANNEL) == ["told in the channel"]
+    assert await facts_of(store, OTHER_CHANNEL) == []
+
+
+async def test_a_place_whose_name_begins_like_anothers_is_another(store: SqlStore) -> None:
+    await remember(store, SessionKey("telegram", "1", ("-1001",)), "told in a longer place")
+    assert await facts_of(store, ANN_IN_GROUP) == []
+
+
+async def test_its_owner_may_let_a_fact_be_read_everywhere(store: SqlStore) -> None:
+    fact = (await store.memories.remember(BOB, CleanText("told in private"), now_ms=1)).fact
+    shared = await store.memories.share(BOB, fact.number, is_shared=True)
+    assert shared is not None
+    assert shared.is_shared
+    assert await facts_of(store, OTHER_CHANNEL) == ["told in private"]
+    assert await facts_of(store, ANN) == []
+    await store.memories.share(BOB, fact.number, is_shared=False)
+    assert await facts_of(store, OTHER_CHANNEL) == []
+    assert await store.memories.share(OTHER_CHANNEL, fact.number, is_shared=True) is None
+    assert await store.memories.share(ANN, fact.number, is_shared=True) is None
+
+
+async def test_forgetting_reaches_what_may_be_read_there_and_no_more(store: SqlStore) -> None:
+    await remember(store, BOB, "told in private")
+    await remember(store, CHANNEL, "told in the channel")
+    assert await store.memories.forget(CHANNEL, [1, 2, 2, 99, -1]) != []
+    assert await facts_of(store, BOB) == ["told in private"]
+    assert await store.memories.forget(ANN, [1]) == []
+    await remember(store, CHANNEL, "told in the channel")
+    assert await store.memories.forget_all(CHANNEL) == 1
+    assert await store.memories.forget_all(ANN) == 0
+    assert await facts_of(store, BOB) == ["told in private"]
+
+
+# --- two wordings of one fact
+
+
+async def test_the_newest_wording_of_a_fact_stays(store: SqlStore) -> None:
+    first = (await store.memories.remember(ANN, CleanText("i like tea"), now_ms=1)).fact
+    second = (await store.memories.remember(ANN, CleanText("I like  tea."), now_ms=2)).fact
+    assert (second.id, second.number, second.text) == (first.id, first.number, "I like  tea.")
+    assert await facts_of(store, ANN) == ["I like  tea."]
+
+
+async def test_a_wording_never_changes_its_place(store: SqlStore) -> None:
+    """What is said in private must not come into a group with the row of a fact from there."""
+    await remember(store, ANN_IN_GROUP, "i like tea")
+    await remember(store, ANN, "I LIKE TEA (never tell the others)", "I LIKE TEA")
+    assert await facts_of(store, ANN_IN_GROUP) == ["i like tea"]
+    assert len(await store.memories.recall(ANN, "tea", limit=9)) == 2, "the same words are told once"
+
+
+async def test_a_model_never_rewords_what_somebody_told(store: SqlStore) -> None:
+    await remember(store, ANN, "I like tea")
+    await store.memories.remember(ANN, CleanText("i like tea"), now_ms=5, origin=Origin.GATHERED)
+    assert await facts_of(store, ANN) == ["I like tea"]
+    await store.memories.remember(BOB, CleanText("i like milk"), now_ms=5, origin=Origin.GATHERED)
+    told = (await store.memories.remember(BOB, CleanText("I like milk"), now_ms=6)).fact
+    assert (told.text, told.origin) == ("I like milk", Origin.TOLD)
+
+
+async def test_facts_told_at_once_have_numbers_of_their_own(store: SqlStore) -> None:
+    """A round of tools runs in parallel, and so do the lanes of one user."""
+    await talk(store, ANN, "hello", number=1)
+    await talk(store, ANN_IN_GROUP, "hello", number=1)
+    keys = [ANN, ANN_IN_GROUP] * 6
+    kept = await asyncio.gather(
+        *(store.memories.remember(key, CleanText(f"fact number {at}"), now_ms=at) for at, key in enumerate(keys))
+    )
+    assert sorted(remembered.fact.number for remembered in kept) == list(range(1, len(keys) + 1))
+
+
+# --- how many
+
+
+async def fill(store: SqlStore, *, gathered: int) -> None:
+    """Write as many facts of Ann as are kept, past everything of ours: it takes a second otherwise."""
+    rows = [
+        {
+            "owner": str(ANN),
+            "number": number,
+            "text": f"number {number}",
+            "terms": f"number {number}",
+            "origin": Origin.GATHERED.value if number <= gathered else Origin.TOLD.value,
+            "created_at_ms": number,
+            "told_at_ms": number,
+        }
+        for number in range(1, FACTS_MAX + 1)
+    ]
+    await store._database.write(lambda connection: connection.execute(facts.insert(), rows))
+
+
+async def test_what_a_model_gathered_makes_room_the_oldest_first(store: SqlStore) -> None:
+    await fill(store, gathered=2)
+    kept = await store.memories.remember(ANN, CleanText("one more"), now_ms=9_999)
+    assert kept.dropped is not None
+    assert kept.dropped.text == "number 1"
+    assert kept.fact.number == FACTS_MAX + 1
+    assert len(await facts_of(store, ANN)) == FACTS_MAX
+
+
+async def test_what_somebody_told_makes_no_room(store: SqlStore) -> None:
+    """It is said that memory is full, also where others have room; a known fact may still be reworded."""
+    await fill(store, gathered=0)
+    for key in (ANN, ANN_IN_GROUP):
+        with pytest.raises(MemoryFull):
+            await store.memories.remember(key, CleanText("one more"), now_ms=9_999)
+    await store.memories.remember(ANN, CleanText("Number 7."), now_ms=9_999)
+    assert (await facts_of(store, ANN))[0] == "Number 7."
+    await remember(store, BOB, "his own")
+
+
+# --- by meaning
+
+
+def near(*vector: float, model: str = "m") -> Embedding:
+    return Embedding(model, vector)
+
+
+async def test_facts_are_found_by_meaning_where_no_word_is_shared(store: SqlStore) -> None:
+    memories = store.memories
+    await memories.remember(ANN, CleanText("I am allergic to nuts"), now_ms=1, embedding=near(1.0, 0.1))
+    await memories.remember(ANN, CleanText("I drive a van"), now_ms=2, embedding=near(0.0, 3.0))
+    await memories.remember(BOB, CleanText("I hate almonds"), now_ms=3, embedding=near(1.0, 0.0))
+    found = await memories.recall(ANN, "what may be in the cake", limit=5, near=near(2.0, 0.0))
+    assert [fact.text for fact in found] == ["I am allergic to nuts"]
+    assert await memories.recall(ANN_IN_GROUP, "cake", limit=5, near=near(2.0, 0.0)) == []
+    assert await memories.recall(ANN, "cake", limit=5, near=near(2.0, 0.0, model="another")) == []
+    assert await memories.recall(ANN, "cake", limit=5, near=near(2.0, 0.0, 7.0)) == [], "another size"
+
+
+async def test_words_and_meaning_together_are_best(store: SqlStore) -> None:
+    memories = store.memories
+    await memories.remember(ANN, CleanText("the dog sleeps"), now_ms=1, embedding=near(0.0, 1.0))
+    await memories.remember(ANN, CleanText("Rex eats meat"), now_ms=2, embedding=near(1.0, 0.5))
+    await memories.remember(ANN, CleanText("the dog eats meat"), now_ms=3, embedding=near(1.0, 0.1))
+    found = await memories.recall(ANN, "dog food", limit=3, near=near(1.0, 0.0))
+    assert found[0].text == "the dog eats meat"
+    assert len(found) == 3
+
+
+async def test_what_a_model_finds_the_same_is_one_fact(store: SqlStore) -> None:
+    memories = store.memories
+    await memories.remember(ANN, CleanText("I cannot stand coffee"), now_ms=1, embedding=near(1.0, 0.01))
+    await memories.remember(ANN, CleanText("coffee is not for me"), now_ms=2, embedding=near(1.0, 0.0))
+    assert await facts_of(store, ANN) == ["coffee is not for me"]
+    await memories.remember(ANN, CleanText("the code is 11"), now_ms=3, embedding=near(0.0, 1.0))
+    await memories.remember(ANN, CleanText("the code is 12"), now_ms=4, embedding=near(0.0, 1.0))
+    assert len(await facts_of(store, ANN)) == 3, "numbers are never the same"
+
+
+async def test_facts_that_a_model_has_not_seen_are_told(store: SqlStore) -> None:
+    memories = store.memories
+    await remember(store, ANN, "one", "two")
+    assert not await memories.has_vectors(ANN, "m")
+    unseen = await memories.without_vector(ANN, "m", limit=9)
+    assert [fact.text for fact in unseen] == ["two", "one"]
+    await memories.put_vectors(BOB, "m", {unseen[0].id: (1.0, 0.0)})
+    assert not await memories.has_vectors(ANN, "m"), "not by somebody else"
+    await memories.put_vectors(ANN, "m", {unseen[0].id: (1.0, 0.0)})
+    assert await memories.has_vectors(ANN, "m")
+    assert not await memories.has_vectors(ANN_IN_GROUP, "m")
+    assert [fact.text for fact in await memories.without_vector(ANN, "m", limit=9)] == ["one"]

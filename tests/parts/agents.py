@@ -125,9 +125,9 @@ class AgentProcess:
         """Let the bus forget the worker, as it would after a long pause; the next beat tells it."""
         await self.bus.lanes.drain(self.worker_id, ())
 
-    async def heard(self, replies: int, channel: str = "telegram") -> list[Reply]:
+    async def heard(self, replies: int, channel: str = "telegram", *, within_s: float = ANSWER_WITHIN_S) -> list[Reply]:
         """Deliver until `replies` have arrived on `channel`, as a channel would; all of them in order."""
-        async with asyncio.timeout(ANSWER_WITHIN_S):
+        async with asyncio.timeout(within_s):
             while sum(reply.address.channel == channel for reply in self.replies) < replies:
                 await self._deliver(channel)
         return [reply for reply in self.replies if reply.address.channel == channel]
@@ -143,12 +143,12 @@ class AgentProcess:
             await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))
             self.replies.append(pending.reply)
 
-    async def ask(self, text: str, key: str = "telegram:1") -> CleanText:
+    async def ask(self, text: str, key: str = "telegram:1", *, within_s: float = ANSWER_WITHIN_S) -> CleanText:
         """Say something and hear the next answer."""
         channel = SessionKey.parse(key).platform
         before = sum(reply.address.channel == channel for reply in self.replies)
         await self.say(text, key)
-        return (await self.heard(before + 1, channel))[-1].text
+        return (await self.heard(before + 1, channel, within_s=within_s))[-1].text
 
 
 @asynccontextmanager

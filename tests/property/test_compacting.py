@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent.compacting.plan import plan_compaction, plan_rounds
 from agent.compacting.pruning import prune_output, prune_pass, pruned
 from agent.compacting.summary import first_chunk, is_usable, material, size_of, without_middle
-from agent.context import Budget, build_prompt, preamble
+from agent.context import Budget, build_prompt
 from agent.limits import OUTPUTS_KEPT, PRUNED_FROM_CHARS, ROUNDS_KEPT_MESSAGES
 from agent.model.client import ModelAnswer, TokenCount
 from agent.tokens import entries_tokens, estimate_tokens
@@ -23,24 +23,25 @@ from tests.property.transcripts import numbered, summarised, texts, transcripts
 PROTECTED = frozenset({"todo_write"})
 
 
-@st.composite
-def rounds(draw: st.DrawFn) -> tuple[Entry, ...]:
-    """What a running turn has added: rounds of calls, results of any length, notes, what joined."""
+def rounds_of(codes: list[int]) -> tuple[Entry, ...]:
+    """What a running turn has added: rounds of calls, results of any length, notes, what joined. Each code is one
+    round, digit by digit: one draw is cheaper than a dozen."""
     entries: list[Entry] = []
-    for number in range(draw(st.integers(1, 14))):
-        names = draw(st.lists(st.sampled_from(["recall", "todo_write"]), min_size=1, max_size=4))
+    for number, code in enumerate(codes):
+        digits = [code >> 2 * at & 3 for at in range(8)]
+        names = ["todo_write" if digit == 3 else "recall" for digit in digits[: digits[0] + 1]]
         calls = tuple(ToolCall(f"call_{at}", name, CleanText("{}")) for at, name in enumerate(names))
         entries.append(Entry(Role.ASSISTANT, CleanText(f"round {number}"), tool_calls=calls))
-        sizes = draw(st.lists(st.sampled_from([3, 400, 401, 5_000]), min_size=len(calls), max_size=len(calls)))
-        entries += [
-            Entry(Role.TOOL, CleanText("x" * size), tool_call_id=call.id)
-            for call, size in zip(calls, sizes, strict=True)
-        ]
-        if draw(st.booleans()):
+        for call, digit in zip(calls, digits[3:7], strict=False):
+            entries.append(Entry(Role.TOOL, CleanText("x" * (3, 400, 401, 5_000)[digit]), tool_call_id=call.id))
+        if digits[7] & 1:
             entries.append(Entry(Role.USER, CleanText("a tool failed"), kind=EntryKind.NOTE))
-        if draw(st.booleans()):
+        if digits[7] & 2:
             entries.append(Entry(Role.USER, CleanText(f"and mind {number}")))
     return tuple(entries)
+
+
+rounds = st.lists(st.integers(0, 2**16 - 1), min_size=1, max_size=14).map(rounds_of)
 
 
 def told(groups: list[tuple[Entry, ...]]) -> tuple[Entry, ...]:
@@ -49,7 +50,7 @@ def told(groups: list[tuple[Entry, ...]]) -> tuple[Entry, ...]:
     return tuple(replace(entry, seq=seq) for seq, entry in enumerate(flat, 1))
 
 
-histories = st.lists(rounds(), min_size=1, max_size=6).map(told)
+histories = st.lists(rounds, min_size=1, max_size=6).map(told)
 
 
 # --- the plan
@@ -91,7 +92,7 @@ def test_a_second_compaction_reads_only_what_came_after_the_first(
 
 
 @settings(max_examples=30)
-@given(rounds())
+@given(rounds)
 def test_of_a_running_turn_whole_groups_stay(in_flight: tuple[Entry, ...]) -> None:
     """The last ones, as many as twenty messages hold, and everything that people said."""
     plan = plan_rounds(in_flight)
@@ -203,9 +204,8 @@ def test_a_summary_must_be_whole_and_smaller(entries: tuple[Entry, ...], text: s
     if is_usable(answer, replaced_tokens=plan.tokens):
         assert finish == "stop"
         summary = Entry(Role.ASSISTANT, CleanText(text.strip()), 9_999, EntryKind.COMPACTION)
-        now = preamble(0)
-        (message,) = build_prompt([summary], preamble=now)
-        assert estimate_tokens(message.text) < plan.tokens + estimate_tokens(now)
+        (message,) = build_prompt([summary, Entry(Role.USER, CleanText("and now?"))])
+        assert estimate_tokens(message.text) < plan.tokens + estimate_tokens("and now?")
 
 
 @settings(max_examples=30)
@@ -238,7 +238,7 @@ def test_without_its_middle_the_material_is_smaller_until_nothing_is_left(histor
 
 
 @settings(max_examples=30)
-@given(rounds())
+@given(rounds)
 def test_a_prompt_of_pruned_rounds_keeps_its_pairs(in_flight: tuple[Entry, ...]) -> None:
     plan = plan_rounds(in_flight)
     shown = pruned(in_flight[plan.kept_from if plan else 0 :], kept=0)

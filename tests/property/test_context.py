@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from agent.context import build_prompt, preamble
 from agent.tokens import estimate_tokens
-from agent.transcript import as_prompt, turns_of, with_whole_groups
-from gateway.contracts.entries import Entry, Role
+from agent.tone import Tone
+from agent.transcript import as_prompt, with_whole_groups
+from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import own_words
-from tests.property.transcripts import numbered, summarised, transcripts
-
-_NOW = preamble(1_800_000_000_000)
+from tests.property.transcripts import summarised, transcripts
 
 
 @given(transcripts)
@@ -35,27 +34,34 @@ def test_a_prompt_is_user_led_and_ends_with_the_newest_request(
     newest_at = max(index for index, entry in enumerate(entries) if entry.role is Role.USER)
     entries = entries[min(skipped, newest_at) :]
     view = summarised(entries) if has_summary else entries
-    prompt = build_prompt(view, preamble=_NOW)
+    prompt = build_prompt(view)
     newest = next(entry for entry in reversed(entries) if entry.role is Role.USER)
     asked = [message for message in prompt if message.role is Role.USER]
     assert prompt[0].role is Role.USER
     assert newest.text in asked[-1].text
-    assert "<now>" in asked[-1].text
     assert has_summary == ("<summary>" in prompt[0].text)
     assert all(first.role is not Role.USER or second.role is not Role.USER for first, second in pairwise(prompt))
 
 
+@given(transcripts, transcripts, st.booleans())
+def test_a_prompt_begins_with_all_of_the_one_before(
+    earlier: tuple[Entry, ...], later: tuple[Entry, ...], has_summary: bool
+) -> None:
+    """Providers cache by prefix: whatever follows a prompt leaves it as it was, preamble and all."""
+    asked = Entry(Role.USER, own_words("and now?"))
+    note = Entry(Role.USER, preamble(1_800_000_000_000, tone=Tone.ERROR), kind=EntryKind.NOTE)
+    sent = (*(summarised(earlier) if has_summary else earlier), asked, note)
+    answered = (*sent, Entry(Role.ASSISTANT, own_words("well")), *later)
+    before, after = build_prompt(sent), build_prompt(answered)
+    assert after[: len(before)] == before
+
+
 @given(transcripts)
-def test_the_beginning_of_a_prompt_stays_as_it_is(entries: tuple[Entry, ...]) -> None:
-    """A further turn changes nothing before the last request: providers cache by prefix."""
-    last = turns_of(entries)[-1]
-    if last[-1].role is Role.USER:
-        return
-    longer = (*entries, *numbered([[Entry(Role.USER, own_words("and now?"))]], entries[-1].seq + 1))
-    before = build_prompt(entries, preamble=_NOW)
-    after = build_prompt(longer, preamble=_NOW)
-    at = max(index for index, message in enumerate(before) if message.role is Role.USER)
-    assert after[:at] == before[:at]
+def test_what_people_said_comes_last_in_their_message(entries: tuple[Entry, ...]) -> None:
+    """Our notes stand in front, whenever they were written."""
+    asked = Entry(Role.USER, own_words("and now?"))
+    note = Entry(Role.USER, preamble(1_800_000_000_000), kind=EntryKind.NOTE)
+    assert build_prompt((*entries, asked, note))[-1].text.endswith("and now?")
 
 
 @given(transcripts)
@@ -68,7 +74,7 @@ def test_prompts_join_neighbouring_user_messages(entries: tuple[Entry, ...]) -> 
 @given(transcripts)
 def test_nothing_in_view_is_left_out_of_a_prompt(entries: tuple[Entry, ...]) -> None:
     """What is too much is summarised; it never simply vanishes."""
-    prompt = build_prompt(entries, preamble=_NOW)
+    prompt = build_prompt(entries)
     shown = "\n".join(message.text for message in prompt)
     told = with_whole_groups(entries)
     assert all(entry.text in shown for entry in told)

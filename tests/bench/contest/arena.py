@@ -7,10 +7,8 @@ own, beside ours, made at first use from pinned lists with hashes (`make lock` c
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -24,6 +22,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from tests.bench.contest.race import RACE_TIMEOUT_S
 from tests.bench.processes import BenchFailed, pin, running, said, split_cores, tail
 from tests.bench.product import ROOT
+from tests.parts.environments import interpreter
 
 KEYS: Final = 500
 HERE: Final = Path(__file__).parent
@@ -113,17 +112,5 @@ async def _server(cores: Collection[int]) -> AsyncIterator[str]:
 
 
 def _python(environment: str) -> str:
-    """The interpreter of an environment, which is made if its list was never installed before."""
-    if not environment:
-        return sys.executable
-    pinned = HERE / f"{environment}.lock"
-    home = Path(sys.prefix) / "contest" / f"{environment}-{hashlib.sha256(pinned.read_bytes()).hexdigest()[:12]}"
-    python = home / "bin" / "python"
-    if not python.exists():
-        making = home.with_name(f"{home.name}.{os.getpid()}")
-        subprocess.run((sys.executable, "-m", "venv", "--without-pip", making), check=True)
-        uv = Path(sys.executable).with_name("uv")
-        install = (uv, "pip", "sync", "--quiet", "--require-hashes", "--python", making / "bin" / "python", pinned)
-        subprocess.run(install, check=True)
-        making.rename(home)
-    return str(python)
+    """The interpreter of an environment; ours where none is named."""
+    return str(interpreter(HERE / f"{environment}.lock")) if environment else sys.executable

@@ -1,0 +1,133 @@
+"""Everything that belongs to one person, on SQLite and PostgreSQL: handed out whole, erased without a trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import inspect, text
+from sqlalchemy.engine import make_url
+
+from gateway.contracts.entries import Grant, GrantRole, OpenSession, Todo, TodoState, Usage, UsagePurpose
+from gateway.contracts.errors import Fenced
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, DeliveryState
+from gateway.contracts.vectors import Embedding
+from gateway.store import SqlStore
+from gateway.store.belongings import ERASED, whose
+from gateway.store.tables import metadata
+from tests.contract.store_samples import begin, call, ended, outcome, says, summary, talk
+
+CANARY = "4canary2"
+"""In all that is Ann's, and in nothing else."""
+
+ANN = SessionKey("telegram", CANARY)
+ANN_IN_GROUP = SessionKey("telegram", CANARY, ("-100",))
+BEN = SessionKey("telegram", "2")
+
+
+async def live(store: SqlStore, key: SessionKey, sign: str) -> None:
+    """A life that leaves something in every table."""
+    *_, session = [await talk(store, key, f"{sign} said {number}", number=number) for number in (1, 2)]
+    await store.append_compaction(session.id, fence=2, key=key, entry=summary(f"{sign} summed up", tail_start_seq=3))
+    await store.apply(key, [OpenSession()], now_ms=5_000)
+    boundary = await store.memories.claim_boundary(key, now_ms=6_000, for_ms=1)
+    assert boundary is not None
+    await store.memories.index(boundary)
+    await store.memories.remember(
+        key, CleanText(f"{sign} likes tea"), now_ms=7_000, embedding=Embedding("model", (1.0, 0.5))
+    )
+    await store.replace_todos(key.owner, [Todo(1, CleanText(f"{sign} has to do it"), TodoState.PENDING)])
+    message = says(key, f"{sign} paid", id_=f"{key}#paid", author=sign)
+    start = await begin(store, f"turn-{key}-paid", [message], fence=9)
+    await store.commit_turn(outcome(start, f"turn-{key}-paid", [message], fence=9, usage=(call(key, 10, 1, 0.5),)))
+    await store.record_receipts([ended(f"turn-{key}-paid:0", DeliveryState.SENT, key=key)])
+    left = says(key, f"{sign} is not answered", id_=f"{key}#left", author=sign)
+    await begin(store, f"turn-{key}-left", [left], fence=10)
+
+
+async def everything(store: SqlStore) -> str:
+    """Every value of every table, those of the full-text index too."""
+
+    def dump(connection: Any) -> str:
+        names = inspect(connection).get_table_names()
+        return "\n".join(
+            repr(tuple(row)) for name in names for row in connection.execute(text(f'SELECT * FROM "{name}"')).all()
+        )
+
+    return await store._database.read(dump)
+
+
+def test_every_table_says_whose_its_rows_are() -> None:
+    """A new table without an owner, a key or a session has to say how it is erased."""
+    for table in metadata.sorted_tables:
+        whose(table)
+
+
+async def test_what_is_kept_of_a_person_is_handed_out(store: SqlStore) -> None:
+    """From every place, as JSON takes it, undone and condensed words too; nothing of anybody else."""
+    await live(store, ANN, CANARY)
+    await live(store, ANN_IN_GROUP, CANARY)
+    await live(store, BEN, "ben")
+    found = await store.people.belongings(ANN)
+    written = json.dumps(found, ensure_ascii=False)
+    assert {row["key"] for row in found["sessions"]} == {str(ANN), str(ANN_IN_GROUP)}
+    assert [row["text"] for row in found["entries"] if row["role"] == "user"].count(f"{CANARY} said 1") == 2
+    assert [row["text"] for row in found["facts"]] == [f"{CANARY} likes tea"] * 2
+    assert [row["cost_usd"] for row in found["usage"]] == [0.5, 0.5]
+    assert len(found["todos"]) == 1
+    assert "ben" not in written
+    assert not {"passages", "boundaries"} & set(found)
+    assert not {"terms", "vector"} & set(found["facts"][0])
+    assert await store.people.belongings(SessionKey("telegram", "3")) == {name: [] for name in found}
+
+
+async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: str) -> None:
+    """In no table, in no index, and on SQLite in no byte of the file; what is others' stays."""
+    await live(store, BEN, "ben")
+    before = len((await everything(store)).splitlines())
+    await live(store, ANN, CANARY)
+    await live(store, ANN_IN_GROUP, CANARY)
+    await store.put_grant(Grant(ANN, GrantRole.ADMIN, "cli", 1))
+    await store.put_grant(Grant(BEN, GrantRole.MEMBER, str(ANN), 2))
+    assert CANARY in await everything(store)
+    erased = await store.people.erase(ANN)
+    assert erased["sessions"] == 4
+    assert erased["facts"] == 2
+    assert CANARY not in await everything(store)
+    assert [grant.granted_by for grant in await store.grants()] == [ERASED]
+    assert len((await store.people.belongings(BEN))["entries"]) == 8
+    assert await store.people.erase(ANN) == {}
+    if database_url.startswith("sqlite"):
+        path = Path(str(make_url(database_url).database))
+        files = [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
+        assert all(CANARY.encode() not in file.read_bytes() for file in files)
+    assert before > 0
+
+
+async def test_a_turn_that_runs_while_its_user_is_erased_leaves_nothing(store: SqlStore) -> None:
+    message = says(ANN, "hello", id_="m1")
+    start = await begin(store, "t1", [message])
+    await store.people.erase(ANN)
+    with pytest.raises(Fenced):
+        await store.commit_turn(outcome(start, "t1", [message]))
+    assert CANARY not in await everything(store)
+
+
+async def test_a_shared_place_is_erased_as_a_place(store: SqlStore) -> None:
+    place = SessionKey("telegram", "", ("-100",))
+    await live(store, place, "somebody")
+    await live(store, ANN_IN_GROUP, CANARY)
+    assert (await store.people.erase(place))["sessions"] == 2
+    assert "somebody" not in await everything(store)
+    assert CANARY in await everything(store)
+
+
+async def test_usage_outlives_nobody(store: SqlStore) -> None:
+    """What a title cost is charged outside of any turn; it goes, too."""
+    session = await talk(store, ANN, "hello", number=1)
+    await store.record_usage([Usage(ANN, UsagePurpose.TITLE, "m", 1, 1)], session_id=session.id)
+    await store.people.erase(ANN)
+    assert CANARY not in await everything(store)
