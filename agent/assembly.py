@@ -15,6 +15,8 @@ from agent.commands.table import CommandTable
 from agent.commands.undoing import undo_command
 from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
+from agent.engine import Engine
+from agent.engines.claude import ClaudeEngine, is_claude
 from agent.model.client import ModelClient
 from agent.models import Models
 from agent.people import People
@@ -24,6 +26,7 @@ from agent.room import Rooms
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.memory import memory_tools
+from agent.tools.registry import ToolRegistry
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
@@ -31,6 +34,8 @@ from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.config import QueueMode, Settings
+from gateway.config.settings import Agent
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -63,7 +68,7 @@ async def assembled(
         facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         turns = TurnTaker(
             models=models,
-            engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
+            engine=_engine(settings.agent, client, tools, scrubber, clock),
             rooms=Rooms(compactor, models, tools, store),
             commands=CommandTable(
                 (
@@ -93,3 +98,25 @@ async def assembled(
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
         )
+
+
+def _engine(settings: Agent, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock) -> Engine:
+    steps = Steps(client, tools, scrubber, clock, rounds_max=settings.tool_rounds_max)
+    if settings.engine == "litellm":
+        return steps
+    if not is_claude(settings.model):
+        raise ConfigError(
+            f"agent.engine is claude_sdk, and agent.model is {settings.model}: choose a Claude model, such as "
+            "anthropic/claude-sonnet-4-6, or the engine litellm"
+        )
+    return ClaudeEngine(
+        client,
+        tools,
+        scrubber,
+        clock,
+        otherwise=steps,
+        rounds_max=settings.tool_rounds_max,
+        fallbacks=settings.fallback_models,
+        api_key=settings.api_key.get_secret_value() if settings.api_key else "",
+        api_base=settings.api_base,
+    )
