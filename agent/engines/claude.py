@@ -8,7 +8,6 @@ the whole history each time, and every call of a tool comes back to our registry
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,12 +51,13 @@ _QUIET: Final = {
 def load_sdk() -> ModuleType:
     """The SDK, imported only where it was chosen. Raises `ConfigError` where it is not installed."""
     try:
-        return importlib.import_module("claude_agent_sdk")
+        import claude_agent_sdk  # noqa: PLC0415 - an extra, and only those who chose it load it
     except ModuleNotFoundError as error:
         raise ConfigError(
             "agent.engine is claude_sdk, which is not installed: pip install 'trivet[claude]', "
             "or set agent.engine to litellm"
         ) from error
+    return claude_agent_sdk
 
 
 def is_claude(model: str) -> bool:
