@@ -27,6 +27,7 @@ from agent.control import ControlLane
 from agent.deciding import Deciding
 from agent.embedder import ChargedEmbedder
 from agent.engine import Engine
+from agent.engines.claude import ClaudeEngine, is_claude
 from agent.firing import Bell, Firing
 from agent.keeping import keeping_answers
 from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
@@ -46,6 +47,7 @@ from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.memory import memory_tools
+from agent.tools.registry import ToolRegistry
 from agent.tools.schedule import schedule_tools
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
@@ -54,7 +56,9 @@ from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
+from gateway.config.settings import Agent
 from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -124,7 +128,7 @@ async def assembled(
         tools.add([plan_tool(planning, scrubber)])
         facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
-        engine: Engine = Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max)
+        engine = _engine(settings.agent, client, tools, scrubber, clock)
         if settings.cache.enabled:
             engine = CachedEngine(engine, cache, tools.specs_for, clock)
         turns = TurnTaker(
@@ -181,3 +185,25 @@ def control_lane(
     people = People(bus.access, settings.access.admins)
     deciding = Deciding(bus.questions, bus.operator, people, scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)
+
+
+def _engine(settings: Agent, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock) -> Engine:
+    steps = Steps(client, tools, scrubber, clock, rounds_max=settings.tool_rounds_max)
+    if settings.engine == "litellm":
+        return steps
+    if not is_claude(settings.model):
+        raise ConfigError(
+            f"agent.engine is claude_sdk, and agent.model is {settings.model}: choose a Claude model, such as "
+            "anthropic/claude-sonnet-4-6, or the engine litellm"
+        )
+    return ClaudeEngine(
+        client,
+        tools,
+        scrubber,
+        clock,
+        otherwise=steps,
+        rounds_max=settings.tool_rounds_max,
+        fallbacks=settings.fallback_models,
+        api_key=settings.api_key.get_secret_value() if settings.api_key else "",
+        api_base=settings.api_base,
+    )

@@ -101,7 +101,7 @@ class Room:
 
     @property
     def tokens(self) -> int:
-        """The size of a prompt with all of it, the newest preamble left out."""
+        """The size of a prompt with all of it."""
         return next_prompt_tokens(self._fixed_tokens, self._view, self._session)
 
     @property
@@ -117,8 +117,6 @@ class Room:
         Raises `ContextTooLong` if it does not fit then either, `Fenced` and `StoreUnavailable`.
         """
         self._budget = budget
-        self._preamble = preamble
-        self._fixed_tokens += estimate_tokens(preamble)
         used = self.tokens - self._pruned().saved_tokens
         if used >= budget.usable and await self._compact():
             used = self._estimated(())

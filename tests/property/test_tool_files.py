@@ -79,7 +79,7 @@ def _everything_outside(folder: Path) -> dict[str, bytes]:
             folders.remove("files")
         for name in files:
             place = Path(root, name)
-            found[str(place)] = os.readlink(place).encode() if place.is_symlink() else place.read_bytes()
+            found[str(place)] = str(place.readlink()).encode() if place.is_symlink() else place.read_bytes()
     return found
 
 
