@@ -70,7 +70,7 @@ async def after(agent: AgentProcess, question: Reply) -> list[Reply]:
 async def test_an_approved_call_runs_and_the_question_says_who_approved(agent: AgentProcess, tmp_path: Path) -> None:
     await agent.say(WRITE, ADMIN)
     question = await agent.question()
-    assert question.text.startswith("May I run **file_write**?")
+    assert question.text.startswith("May I run `file_write`?")
     assert "note.txt" in question.text
     assert not note_of(tmp_path).exists()
     assert await agent.press(commands(question)[0], ADMIN) == ""
