@@ -19,6 +19,7 @@ from agent.model.client import ModelClient
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import PREFIX, ScriptedClient, check_name
+from agent.porter import Porter
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
@@ -65,6 +66,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) ->
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+                group.create_task(Porter(bus.lanes, store).run()),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
             await worker.run(stopping)

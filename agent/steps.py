@@ -23,6 +23,7 @@ from agent.model.client import (
 )
 from agent.prompts.library import PROMPTS
 from agent.tools.arguments import written_out
+from agent.tools.enclosures import Enclosures
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, Usage, UsagePurpose
@@ -39,6 +40,7 @@ class StepsTaken:
     prompt_tokens: int = 0
     answer: CleanText | None = None
     joined: list[InboundMessage] = field(default_factory=list)
+    enclosures: Enclosures = field(default_factory=Enclosures)
 
 
 @dataclass(frozen=True, slots=True)

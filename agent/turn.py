@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -129,6 +129,7 @@ class TurnTaker:
             place=Place.DM if newest.is_private else Place.GROUP,
             asked_by=author_of(newest),
             permit=hold.permit,
+            enclosures=taken.enclosures,
         )
         await self._steps.run(taken, hold, context, model=self._models.answer, system=system, prompt=prompt)
 
@@ -148,7 +149,8 @@ class TurnTaker:
             parts.append(CUT_NOTE)
         if note:
             parts.append(self._scrubber.scrub(note))
-        return self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        return replace(reply, files=taken.enclosures.files)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)
@@ -198,6 +200,7 @@ class TurnTaker:
             entries=tuple(taken.entries),
             usage=tuple(taken.usage),
             outbox=(reply,) if reply else (),
+            contents=taken.enclosures.contents(reply.id) if reply and reply.files else (),
             effects=effects,
             error_reference=reference,
             finished_at_ms=self._clock.now_ms(),
