@@ -109,6 +109,22 @@ WEB_CONVERSION_S: Final = 15.0  # an honest page of that size takes a third
 WEB_CONVERSIONS_MAX: Final = 2  # pages turned into Markdown at once: they have the processors that turns need
 SEARCH_RESULTS_MAX: Final = 10
 
+# --- the browser
+BROWSER_CONTEXTS_MAX: Final = 6  # conversations with a page of theirs in one process: some 100 MB each
+BROWSER_IDLE_S: Final = 600.0  # after which a conversation's page and cookies are forgotten
+BROWSER_CALL_S: Final = 60.0  # as any tool; the first one starts Chromium
+BROWSER_PAGE_S: Final = 20.0  # for a page to load
+BROWSER_STEP_S: Final = 5.0  # for a click or a word to have an effect
+BROWSER_SETTLE_S: Final = 0.5  # between a click and the first sign of another page
+BROWSER_START_S: Final = 20.0
+BROWSER_TEXT_CHARS_MAX: Final = 60_000  # of what stands on a page
+BROWSER_ELEMENTS_MAX: Final = 150  # that can be clicked or filled in
+BROWSER_LABEL_CHARS_MAX: Final = 80
+BROWSER_CONNECTIONS_MAX: Final = 64  # to servers, over all pages
+BROWSER_CONNECTION_S: Final = 120.0  # of one of them
+BROWSER_BYTES_MAX: Final = 16 * 1024 * 1024  # in each direction of one of them
+BROWSER_HEAD_BYTES_MAX: Final = 64 * 1024
+
 # --- MCP servers
 MCP_START_S: Final = 60.0  # `uvx` and its like download on their first start
 MCP_CALL_S: Final = 60.0  # as any tool

@@ -27,6 +27,7 @@ VIOLATIONS: Final = {
     "sqlalchemy": ("agent/relay.py", "import sqlalchemy"),
     "litellm": ("agent/steps.py", "import litellm"),
     "mcp-sdk": ("agent/steps.py", "import mcp"),
+    "playwright": ("agent/steps.py", "import playwright"),
     "telegram-sdk": ("channels/delivery.py", "import telegram"),
     "discord-sdk": ("channels/delivery.py", "import discord"),
     "slack-sdk": ("channels/delivery.py", "import slack_sdk"),

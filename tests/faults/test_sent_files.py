@@ -30,6 +30,11 @@ async def slow_platforms(product: Product, delay_s: float) -> AsyncIterator[None
             stage.faults.delay_s = 0.0
 
 
+async def until_received(product: Product, chat: Chat, count: int) -> None:
+    """Wait until the place has so many files."""
+    await until(lambda: len(received(chat)) >= count, lambda: product.log[-4000:])
+
+
 @pytest.mark.parametrize("role", ["channels", "agent"])
 async def test_a_kill_between_the_upload_and_the_receipt(tmp_path: Path, role: str) -> None:
     """At moments that move through the delivery: before, in and behind the upload."""
@@ -45,7 +50,7 @@ async def test_a_kill_between_the_upload_and_the_receipt(tmp_path: Path, role: s
                 await asyncio.sleep(0.3 + 0.25 * number)  # the moment of the kill is what varies
                 await product.kill(role)
             for chat in chats:
-                await until(lambda chat=chat, number=number: len(received(chat)) > number, lambda: product.log[-4000:])
+                await until_received(product, chat, number + 1)
         await product.until_settled()
         for chat in chats:
             expected = [f"content {number}\n".encode() for number in range(ROUNDS)]
