@@ -116,6 +116,7 @@ BROWSER_CALL_S: Final = 60.0  # as any tool; the first one starts Chromium
 BROWSER_PAGE_S: Final = 20.0  # for a page to load
 BROWSER_STEP_S: Final = 5.0  # for a click or a word to have an effect
 BROWSER_SETTLE_S: Final = 0.5  # between a click and the first sign of another page
+BROWSER_TRIES_MAX: Final = 3  # to leave for another page
 BROWSER_START_S: Final = 20.0
 BROWSER_TEXT_CHARS_MAX: Final = 60_000  # of what stands on a page
 BROWSER_ELEMENTS_MAX: Final = 150  # that can be clicked or filled in

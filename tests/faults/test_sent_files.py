@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_sent_files import SETTINGS, received
-from tests.parts.product import PLATFORMS, Product, running_product
+from tests.parts.product import PLATFORMS, Chat, Product, running_product
 from tests.parts.waiting import until
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.long]

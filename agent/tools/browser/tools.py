@@ -14,6 +14,7 @@ from agent.limits import (
     BROWSER_LABEL_CHARS_MAX,
     BROWSER_SETTLE_S,
     BROWSER_TEXT_CHARS_MAX,
+    BROWSER_TRIES_MAX,
     WEB_URL_CHARS_MAX,
 )
 from agent.model.client import ToolSpec
@@ -113,12 +114,15 @@ async def _open(page: Page, arguments: Mapping[str, Any]) -> None:
         raise ToolError("only http and https pages can be opened")
     if parts.username is not None or parts.password is not None:
         raise ToolError("a URL with a user or a password is not opened")
-    try:
-        await page.goto(url, wait_until="domcontentloaded")
-    except Exception as error:
-        if _INTERRUPTED not in str(error):
-            raise
-        await page.goto(url, wait_until="domcontentloaded")  # Chromium was still showing why the page before failed
+    for _ in range(BROWSER_TRIES_MAX):
+        try:
+            await page.goto(url, wait_until="domcontentloaded")
+            return
+        except Exception as error:
+            if _INTERRUPTED not in str(error):
+                raise
+        await asyncio.sleep(BROWSER_SETTLE_S)  # Chromium is still busy with telling why the page before failed
+    raise ToolError("the page leads away again and again")
 
 
 async def _read(_page: Page, _arguments: Mapping[str, Any]) -> None:
