@@ -71,6 +71,8 @@ WALKED_FILES_MAX: Final = 20_000  # looked at by one search or tree
 SEARCH_HITS_MAX: Final = 200
 SEARCH_LINE_CHARS_MAX: Final = 300  # of a line that is shown as a hit
 SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024  # read by one search: about a second
+WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousand of them are half a terabyte
+WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
 
@@ -94,6 +96,7 @@ SANDBOX_THREADS_MAX: Final = 512  # the kernel's own bound; it counts threads an
 SANDBOX_DESCRIPTORS_MAX: Final = 256
 SANDBOX_TMP_BYTES: Final = 128 * 1024 * 1024  # of /tmp, which is memory
 SANDBOX_WATCH_EVERY_S: Final = 0.1
+SANDBOX_QUOTA_EVERY_S: Final = 1.0  # a disk takes a few hundred megabytes in between
 SANDBOX_PROBE_S: Final = 10.0
 SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
 CODE_CHARS_MAX: Final = 32_000

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import tempfile
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -46,8 +47,7 @@ _ARGUMENTS: Final = (
     "--renderer-process-limit=4",
     "--js-flags=--max-old-space-size=256",
 )
-_ENVIRONMENT: Final = ("PATH", "LANG", "FONTCONFIG_PATH", "XDG_DATA_DIRS", "TMPDIR")
-"""All that Chromium gets of ours: keys and tokens stand in the rest."""
+_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +158,14 @@ class Chromium:
     async def _start(self) -> Browser:
         from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra, and slow to load
 
+        home = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="trivet-browser-"))
         port = await self._stack.enter_async_context(forward_proxy(self._reach))
         driver = await self._stack.enter_async_context(async_playwright())
         browser = await driver.chromium.launch(
             executable_path=self._path,
             chromium_sandbox=self._is_sandboxed,
             args=[f"--proxy-server=http://127.0.0.1:{port}", *_ARGUMENTS],
-            env=_environment(),
+            env={"PATH": _PATH, "HOME": home, "LANG": "C.UTF-8"},  # ours holds keys and tokens
             handle_sigint=False,
             handle_sigterm=False,
             handle_sighup=False,
@@ -191,10 +192,6 @@ _HINT: Final = ": its sandbox needs user namespaces (tools.browser.mode)"
 async def _close_quietly(page: Page) -> None:
     with contextlib.suppress(Exception):
         await page.close()
-
-
-def _environment() -> dict[str, str | float | bool]:
-    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
 
 
 @contextlib.asynccontextmanager

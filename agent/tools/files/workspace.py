@@ -17,6 +17,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from agent.limits import FILE_BYTES_MAX, LISTED_FILES_MAX, PATH_PARTS_MAX, WALKED_FILES_MAX
+from agent.tools.files.quota import QUOTA, Usage, complaint, usage
 from agent.tools.files.walk import FOLDER_FLAGS, NotThere, Spot, in_plain_words, spot
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
@@ -45,15 +46,16 @@ class Listed:
 class Workspaces:
     """A folder for each session key, below one root that is the owner's alone."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, quota: Usage = QUOTA) -> None:
         self._root = root
+        self._quota = quota
         self._open: WeakValueDictionary[SessionKey, Workspace] = WeakValueDictionary()
 
     def of(self, key: SessionKey) -> Workspace:
         """The workspace of `key`, made if it is new. Two tools of one process get the same one."""
         known = self._open.get(key)
         if known is None:
-            known = self._open[key] = Workspace(self._root / folder_name(key))
+            known = self._open[key] = Workspace(self._root / folder_name(key), quota=self._quota)
         return known
 
 
@@ -67,7 +69,8 @@ def folder_name(key: SessionKey) -> str:
 class Workspace:
     """One conversation's files in `files/`, and beside them, out of every tool's reach, its journal."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, quota: Usage = QUOTA) -> None:
+        self._quota = quota
         self.files = home / "files"
         self.journal = home / "journal"
         self.lock = threading.RLock()
@@ -92,6 +95,7 @@ class Workspace:
         if len(content) > FILE_BYTES_MAX:
             raise ToolError(f"{path}: a file may have at most {FILE_BYTES_MAX} bytes")
         with self._spot(path, makes_folders=True) as at:
+            self._check_room(_look(at), content)
             _write(at, content)
 
     def delete(self, path: str) -> None:
@@ -164,6 +168,14 @@ class Workspace:
         followed; at most WALKED_FILES_MAX. Raises `ToolError`."""
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:
             yield from islice(_below(folder, at.path), WALKED_FILES_MAX)
+
+    def _check_room(self, before: os.stat_result | None, content: bytes) -> None:
+        growth = len(content) - (before.st_size if before is not None else 0)
+        if growth <= 0 and before is not None:
+            return
+        taken = usage(self.files)
+        if said := complaint(Usage(taken.size_bytes + growth, taken.files + (before is None)), self._quota):
+            raise ToolError(said)
 
     @contextmanager
     def _spot(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Iterator[Spot]:
