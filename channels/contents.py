@@ -21,8 +21,8 @@ from gateway.contracts.ports import DeliveryBus, WantedFile
 from gateway.limits import FILE_WAIT_S, FILES_AT_ONCE
 
 
-class Wardrobe:
-    """Lends bytes to the deliveries of one channel, no more than FILES_AT_ONCE at a time."""
+class Borrower:
+    """Borrows bytes for the deliveries of one channel, those of FILES_AT_ONCE files at a time."""
 
     def __init__(self, bus: DeliveryBus, patience: Patience) -> None:
         self._bus = bus
@@ -46,11 +46,11 @@ class Wardrobe:
 class Contents:
     """The steps of one reply on one platform."""
 
-    def __init__(self, adapter: ChannelAdapter, reply: Reply, wardrobe: Wardrobe) -> None:
+    def __init__(self, adapter: ChannelAdapter, reply: Reply, borrower: Borrower) -> None:
         self._adapter = adapter
         self._filing = adapter if isinstance(adapter, SupportsFiles) else None
         self._reply = reply
-        self._wardrobe = wardrobe
+        self._borrower = borrower
         self._texts = adapter.chunks(reply.text)
 
     def __len__(self) -> int:
@@ -62,11 +62,11 @@ class Contents:
 
     @contextlib.asynccontextmanager
     async def chunk(self, step: int, journey: Journey) -> AsyncIterator[AnyChunk]:
-        """What this step sends, as long as the block lasts. Raises as `Wardrobe.lent` does."""
+        """What this step sends, as long as the block lasts. Raises as `Borrower.lent` does."""
         if step < len(self._texts):
             yield self._texts[step]
         elif self._filing is not None and journey.carries_file:
-            async with self._wardrobe.lent(self._reply, step - len(self._texts)) as file:
+            async with self._borrower.lent(self._reply, step - len(self._texts)) as file:
                 yield self._filing.file_chunk(file)
         else:
             yield self._sentence(self._reply.files[step - len(self._texts)])

@@ -18,7 +18,7 @@ from typing import Final
 
 from channels.adapter import ChannelAdapter, SupportsMoves, SupportsPlaceholders
 from channels.backoff import jittered
-from channels.contents import Contents, Wardrobe
+from channels.contents import Borrower, Contents
 from channels.homes import Homes
 from channels.journey import YOUNG_S, GiveUp, Journey, next_move
 from channels.leases import Tenure
@@ -71,7 +71,7 @@ class Courier:
         self._answering = answering
         self._patience = Patience(adapter.name, scale=delay_scale)
         self._pacer = Pacer(bus, adapter, self._patience.wait)
-        self._wardrobe = Wardrobe(bus, self._patience)
+        self._borrower = Borrower(bus, self._patience)
         self._sender = Sender(adapter, places, self._pacer, self._patience, tenure, rules)
 
     def abandon_waits(self) -> None:
@@ -101,7 +101,7 @@ class Courier:
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
     async def _send_all(self, page: Page) -> tuple[DeliveryState, str]:
-        contents = Contents(self._adapter, page.reply, self._wardrobe)
+        contents = Contents(self._adapter, page.reply, self._borrower)
         address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
         outlook = await self._patience.with_bus(
             lambda: self._places.outlook(self._adapter.account, self._grave(address))

@@ -75,12 +75,13 @@ class TestArriving:
     async def test_the_next_answer_comes_behind_them(self, town: Town, bus: RedisBus, agent: EchoAgent) -> None:
         """A file is a step of its reply: order holds over it."""
         dm = town.dm(town.ann)
+        agent.files = (CSV,)
         async with town.line(bus):
             await town.stage.say(town.ann.id, dm.id, "one")
             await town.stage.say(town.ann.id, dm.id, "two")
-            await until_shown(town, 4, dm)
+            await until_shown(town, 2, dm)
         kinds = ["file" if said.files else said.text for said in town.answers(dm)]
-        assert kinds == ["echo: one", "file", "file", "echo: two", "file", "file"]
+        assert kinds == ["echo: one", "file", "echo: two", "file"]
 
 
 class TestRefusals:
@@ -113,7 +114,14 @@ class TestRefusals:
 
 
 class TestLostAcknowledgements:
-    @pytest.mark.parametrize("fault", ["drop_after", "server_error", "drop_before"])
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            "drop_after",
+            pytest.param("server_error", marks=pytest.mark.long),
+            pytest.param("drop_before", marks=pytest.mark.long),
+        ],
+    )
     async def test_a_file_is_not_shown_twice(self, town: Town, bus: RedisBus, agent: EchoAgent, fault: str) -> None:
         """Whether the platform had it or not: found by nonce, by its name in the ledger, by an edit. Where nothing
         proves that it is not there, it comes again under the mark."""
