@@ -141,8 +141,18 @@ WALKED_FILES_MAX: Final = 20_000  # looked at by one search or tree
 SEARCH_HITS_MAX: Final = 200
 SEARCH_LINE_CHARS_MAX: Final = 300  # of a line that is shown as a hit
 SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024  # read by one search: about a second
+WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousand of them are half a terabyte
+WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+
+# --- files that are sent
+SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
+SENT_FILE_BYTES_MAX: Final = 10_000_000  # Discord takes 10 MiB of a bot, Telegram 50 MB, Slack more
+SENT_BYTES_MAX: Final = 25_000_000  # with one answer: in memory until the turn is committed
+SENT_TEXT_BYTES_MAX: Final = 3_000_000  # the scrubber has time for some 5 MB on a quiet machine
+FILE_NAME_CHARS_MAX: Final = 100
+FILE_CAPTION_CHARS_MAX: Final = 480  # Telegram takes 1,024 UTF-16 units, a mark of repetition in front included
 
 # --- the sandbox
 SANDBOX_TIMEOUT_S: Final = 60.0  # as any tool
@@ -156,6 +166,7 @@ SANDBOX_THREADS_MAX: Final = 512  # the kernel's own bound; it counts threads an
 SANDBOX_DESCRIPTORS_MAX: Final = 256
 SANDBOX_TMP_BYTES: Final = 128 * 1024 * 1024  # of /tmp, which is memory
 SANDBOX_WATCH_EVERY_S: Final = 0.1
+SANDBOX_QUOTA_EVERY_S: Final = 1.0  # a disk takes a few hundred megabytes in between
 SANDBOX_PROBE_S: Final = 10.0
 SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
 CODE_CHARS_MAX: Final = 32_000
@@ -170,6 +181,23 @@ WEB_HTML_CHARS_MAX: Final = 1_000_000  # of a page that is turned into Markdown:
 WEB_CONVERSION_S: Final = 15.0  # an honest page of that size takes a third
 WEB_CONVERSIONS_MAX: Final = 2  # pages turned into Markdown at once: they have the processors that turns need
 SEARCH_RESULTS_MAX: Final = 10
+
+# --- the browser
+BROWSER_CONTEXTS_MAX: Final = 6  # conversations with a page of theirs in one process: some 100 MB each
+BROWSER_IDLE_S: Final = 600.0  # after which a conversation's page and cookies are forgotten
+BROWSER_CALL_S: Final = 60.0  # as any tool; the first one starts Chromium
+BROWSER_PAGE_S: Final = 20.0  # for a page to load
+BROWSER_STEP_S: Final = 5.0  # for a click or a word to have an effect
+BROWSER_SETTLE_S: Final = 0.5  # between a click and the first sign of another page
+BROWSER_TRIES_MAX: Final = 3  # to leave for another page
+BROWSER_START_S: Final = 20.0
+BROWSER_TEXT_CHARS_MAX: Final = 60_000  # of what stands on a page
+BROWSER_ELEMENTS_MAX: Final = 150  # that can be clicked or filled in
+BROWSER_LABEL_CHARS_MAX: Final = 80
+BROWSER_CONNECTIONS_MAX: Final = 64  # to servers, over all pages
+BROWSER_CONNECTION_S: Final = 120.0  # of one of them
+BROWSER_BYTES_MAX: Final = 16 * 1024 * 1024  # in each direction of one of them
+BROWSER_HEAD_BYTES_MAX: Final = 64 * 1024
 
 # --- MCP servers
 MCP_START_S: Final = 60.0  # `uvx` and its like download on their first start

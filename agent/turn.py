@@ -141,7 +141,7 @@ class TurnTaker:
         )
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
-        context = await self._context(batch, session, hold)
+        context = await self._context(batch, session, taken, hold)
         todos = await self._store.todos(context.owner)
         system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
@@ -162,7 +162,7 @@ class TurnTaker:
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
 
-    async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
+    async def _context(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""
         newest = batch.messages[-1]
         return ToolContext(
@@ -176,6 +176,7 @@ class TurnTaker:
             fence=batch.fence,
             ceiling=profile_named(session.profile).ceiling,
             permit=hold.permit,
+            enclosures=taken.enclosures,
         )
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
@@ -194,7 +195,8 @@ class TurnTaker:
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
         parts += [self._scrubber.scrub(note) for note in (removed_note(removed), little_left) if note]
-        return self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        return replace(reply, files=taken.enclosures.files)
 
     def _refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
         """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
@@ -251,6 +253,7 @@ class TurnTaker:
             entries=tuple(taken.entries),
             usage=tuple(taken.usage),
             outbox=(reply,) if reply else (),
+            contents=taken.enclosures.contents(reply.id) if reply and reply.files else (),
             effects=effects,
             error_reference=reference,
             finished_at_ms=self._clock.now_ms(),

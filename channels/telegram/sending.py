@@ -7,6 +7,7 @@ we answered can be found out without changing anything, see `find_lost`.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from itertools import count, islice
 from typing import Final
 
@@ -14,6 +15,7 @@ from telegram import (
     Bot,
     InlineKeyboardButton,
     InlineKeyboardMarkup,
+    InputMediaDocument,
     LinkPreviewOptions,
     MessageEntity,
     ReplyParameters,
@@ -22,7 +24,7 @@ from telegram.error import BadRequest, InvalidToken
 
 from channels.telegram import limits
 from channels.telegram.address import TelegramTarget
-from channels.telegram.render import TelegramChunk
+from channels.telegram.render import TelegramChunk, TelegramFile
 from gateway.limits import SENT_IDS_MAX
 
 PLACEHOLDER: Final = "…"
@@ -54,14 +56,31 @@ class TelegramSender:
         )
         return str(sent.message_id)
 
+    async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
+        """A new message with a document; its id."""
+        sent = await self._bot.send_document(
+            target.chat_id,
+            file.content,
+            filename=file.name,
+            caption=file.caption or None,
+            disable_content_type_detection=True,
+            message_thread_id=target.message_thread_id,
+            direct_messages_topic_id=target.direct_messages_topic_id,
+            business_connection_id=target.business_connection_id,
+            reply_parameters=_quoting(target),
+            read_timeout=limits.SEND_READ_TIMEOUT_S,
+            write_timeout=limits.UPLOAD_TIMEOUT_S,
+        )
+        return str(sent.message_id)
+
     async def put_placeholder(self, target: TelegramTarget) -> str:
         """A message that says nothing yet; its id."""
         return await self.send(target, TelegramChunk(PLACEHOLDER, (), PLACEHOLDER), plain=True)
 
     async def complete(self, target: TelegramTarget, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
         """Make the message show the chunk, and no buttons but its own. False: it is gone, or none of ours."""
-        try:
-            await self._bot.edit_message_text(
+        return await _is_edited(
+            self._bot.edit_message_text(
                 chunk.plain if plain else chunk.text,
                 target.chat_id,
                 int(message_id),
@@ -71,14 +90,26 @@ class TelegramSender:
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
             )
-        except BadRequest as error:
-            said = error.message.lower()
-            if _NOT_MODIFIED in said:
-                return True
-            if any(sign in said for sign in _GONE):
-                return False
-            raise
-        return True
+        )
+
+    async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
+        """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
+        shown = InputMediaDocument(
+            file.content,
+            filename=file.name,
+            caption=file.caption or None,
+            disable_content_type_detection=True,
+        )
+        return await _is_edited(
+            self._bot.edit_message_media(
+                shown,
+                target.chat_id,
+                int(message_id),
+                business_connection_id=target.business_connection_id,
+                read_timeout=limits.SEND_READ_TIMEOUT_S,
+                write_timeout=limits.UPLOAD_TIMEOUT_S,
+            )
+        )
 
     async def find_lost(
         self, target: TelegramTarget, chunk: TelegramChunk, *, after: int, known: frozenset[str]
@@ -140,6 +171,20 @@ class TelegramSender:
             message_thread_id=target.message_thread_id,
             business_connection_id=target.business_connection_id,
         )
+
+
+async def _is_edited(edit: Awaitable[object]) -> bool:
+    """True once the message shows what it should; False: it is gone, or none of ours."""
+    try:
+        await edit
+    except BadRequest as error:
+        said = error.message.lower()
+        if _NOT_MODIFIED in said:
+            return True
+        if any(sign in said for sign in _GONE):
+            return False
+        raise
+    return True
 
 
 def _entities(chunk: TelegramChunk) -> list[MessageEntity]:

@@ -107,6 +107,17 @@ class Web(Section):
         return "tools.web.key" if self.engine in ("brave", "tavily") and self.key is None else ""
 
 
+class Browser(Section):
+    """The browser tool."""
+
+    mode: Literal["auto", "unsandboxed", "off"] = Field(
+        default="auto",
+        description="auto: on where the extra `browser`, a Chromium and Chromium's own sandbox are to be had. "
+        "unsandboxed: also without that sandbox (as root, in most containers). off: never.",
+        json_schema_extra=expecting("one of auto, unsandboxed, off"),
+    )
+
+
 class Tools(Section):
     """What the agent may do besides talking."""
 
@@ -123,6 +134,7 @@ class Tools(Section):
         "taken for a no.",
     )
     web: Web = Web()
+    browser: Browser = Browser()
     mcp: Annotated[tuple[ServerText, ...], AfterValidator(_without_twins)] = Field(
         default=(),
         description="MCP servers: a name, =, and the command that starts one or the address of one.",

@@ -6,13 +6,13 @@ a newer release wrote is `NewerEnvelope`, which nobody buries. A value is writte
 all of it: only what an older release could not understand is kept from it.
 
     1   everything that has been there from the start
-    2   replies with choices, replies that amend others; /approve and /deny, and presses of buttons
+    2   replies with choices or files, replies that amend others; /approve and /deny, and presses of buttons
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from gateway.contracts.errors import BadEnvelope, BadSessionKey, NewerEnvelope
@@ -31,6 +31,7 @@ from gateway.contracts.messages import (
     Receipt,
     RemovedSecrets,
     Reply,
+    ReplyFile,
     ReplyKind,
 )
 
@@ -90,6 +91,19 @@ def inbound_prefix(message_id: str) -> bytes:
     return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
 
 
+def files_to_text(files: Sequence[ReplyFile]) -> str:
+    """The files of a reply as one JSON string, for a database column."""
+    return json.dumps([_file(file) for file in files], ensure_ascii=False, separators=(",", ":"))
+
+
+def files_from_text(text: str) -> tuple[ReplyFile, ...]:
+    """The inverse of `files_to_text`. Raises `BadEnvelope`."""
+    try:
+        return tuple(map(_to_file, json.loads(text)))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadEnvelope("malformed files of a reply") from error
+
+
 def address_to_text(address: ReplyAddress) -> str:
     """A reply address as one JSON string, for a database column."""
     return json.dumps(_address(address), ensure_ascii=False, separators=(",", ":"))
@@ -105,12 +119,16 @@ def address_from_text(text: str) -> ReplyAddress:
 
 def _version(value: Wire) -> int:
     match value:
-        case Reply() if value.choices or value.amends or value.kind is ReplyKind.QUESTION:
+        case Reply() if value.files or _asks_or_amends(value):
             return 2
         case ControlRequest() if value.kind in _SINCE_2:
             return 2
         case _:
             return _FIRST
+
+
+def _asks_or_amends(reply: Reply) -> bool:
+    return bool(reply.choices or reply.amends) or reply.kind is ReplyKind.QUESTION
 
 
 def _address(address: ReplyAddress) -> dict[str, Any]:
@@ -182,11 +200,31 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
     )
 
 
-def _reply(reply: Reply) -> dict[str, Any]:
-    since_2 = {
-        "choices": [{"label": choice.label, "command": choice.command} for choice in reply.choices],
-        "amends": reply.amends,
+def _file(file: ReplyFile) -> dict[str, Any]:
+    return {
+        "name": file.name,
+        "media_type": file.media_type,
+        "size_bytes": file.size_bytes,
+        "caption": file.caption,
     }
+
+
+def _to_file(fields: _Fields) -> ReplyFile:
+    return ReplyFile(
+        name=_clean(fields, "name"),
+        media_type=_text(fields, "media_type"),
+        size_bytes=int(fields["size_bytes"]),
+        caption=_clean(fields, "caption"),
+    )
+
+
+def _reply(reply: Reply) -> dict[str, Any]:
+    since_2: dict[str, Any] = {}
+    if _asks_or_amends(reply):
+        since_2["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
+        since_2["amends"] = reply.amends
+    if reply.files:
+        since_2["files"] = [_file(file) for file in reply.files]
     return {
         "id": reply.id,
         "turn_id": reply.turn_id,
@@ -196,7 +234,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
         "kind": reply.kind.value,
         "created_at_ms": reply.created_at_ms,
         "title": reply.title,
-        **(since_2 if _version(reply) > _FIRST else {}),
+        **since_2,
     }
 
 
@@ -212,6 +250,7 @@ def _to_reply(fields: _Fields) -> Reply:
         title=None if fields.get("title") is None else _clean(fields, "title"),
         choices=tuple(Choice(_clean(item, "label"), _clean(item, "command")) for item in fields.get("choices", ())),
         amends=str(fields.get("amends", "")),
+        files=tuple(map(_to_file, fields.get("files", ()))),
     )
 
 

@@ -115,12 +115,24 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyFile:
+    """A file that goes out behind a reply's text, by reference: the bytes are in SQL until the delivery has
+    ended, under the reply's id and the file's position in it. `name` is fit for any platform; `caption` is
+    plain text, "" for none."""
+
+    name: CleanText
+    media_type: str
+    size_bytes: int
+    caption: CleanText
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """One committed answer, as CommonMark, on its way to a channel.
 
     `id` is the outbox id: the same for every repetition of the same answer. `choices` become buttons under its
     last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
-    no new message: it takes the place of that reply's last one.
+    no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
     """
 
     id: str
@@ -133,6 +145,7 @@ class Reply:
     title: CleanText | None = None
     choices: tuple[Choice, ...] = ()
     amends: str = ""
+    files: tuple[ReplyFile, ...] = ()
 
 
 class DeliveryState(StrEnum):

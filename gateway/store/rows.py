@@ -22,7 +22,7 @@ from gateway.contracts.entries import (
     ToolCall,
     Usage,
 )
-from gateway.contracts.envelope import address_from_text, address_to_text
+from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact, Origin
 from gateway.contracts.messages import Choice, CleanText, DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
@@ -139,6 +139,7 @@ def from_reply(reply: Reply, *, position: int, state: str) -> Values:
         "title": reply.title,
         "choices": _json([[choice.label, choice.command] for choice in reply.choices]) if reply.choices else None,
         "amends": reply.amends,
+        "files": files_to_text(reply.files) if reply.files else None,
         "state": state,
         "created_at_ms": reply.created_at_ms,
         "updated_at_ms": reply.created_at_ms,
@@ -160,6 +161,7 @@ def to_reply(row: Row[Any]) -> Reply:
             Choice(CleanText(label), CleanText(command)) for label, command in json.loads(row.choices or "[]")
         ),
         amends=row.amends,
+        files=files_from_text(row.files) if row.files else (),
     )
 
 

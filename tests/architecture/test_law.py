@@ -28,6 +28,7 @@ VIOLATIONS: Final = {
     "litellm": ("agent/steps.py", "import litellm"),
     "claude-sdk": ("agent/turn.py", "import claude_agent_sdk"),
     "mcp-sdk": ("agent/steps.py", "import mcp"),
+    "playwright": ("agent/steps.py", "import playwright"),
     "telegram-sdk": ("channels/delivery.py", "import telegram"),
     "discord-sdk": ("channels/delivery.py", "import discord"),
     "slack-sdk": ("channels/delivery.py", "import slack_sdk"),

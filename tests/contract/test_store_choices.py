@@ -15,6 +15,7 @@ from gateway.contracts.entries import (
     SessionStatus,
     SetModel,
     ToolCall,
+    TurnStart,
 )
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.messages import CleanText
@@ -128,11 +129,16 @@ async def test_what_a_command_made_the_user_say_is_in_the_transcript_once(store:
     session = await talk(store, ANN, "first", number=1)
     command = [says(ANN, "/plan a trip", id_="m2")]
     said = [replace(command[0], text=CleanText("Plan a trip."))]
-    for fence in (2, 3):
+
+    async def run(fence: int) -> TurnStart:
         start = await store.begin_turn(turn_id="t2", key=ANN, fence=fence, messages=command, now_ms=1, is_said=False)
         assert await view_of(store, session.id) == ["first", "re: first"]
         await store.join_turn(turn_id="t2", key=ANN, fence=fence, messages=said, now_ms=1)
         assert await view_of(store, session.id) == ["first", "re: first", "Plan a trip."]
+        return start
+
+    await run(fence=2)
+    start = await run(fence=3)
     await store.commit_turn(outcome(start, "t2", command, fence=3))
     assert await view_of(store, session.id) == ["first", "re: first", "Plan a trip.", "fine"]
     again = await store.begin_turn(turn_id="t2", key=ANN, fence=4, messages=command, now_ms=1, is_said=False)

@@ -50,6 +50,18 @@ class TestTheControlApi:
         *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["callback_query"])
         assert update.callback_query is not None
 
+    async def test_a_file_is_offered_as_a_download(self, ground: Ground) -> None:
+        """Under its name and never as a page: what a model made must not run beside the stage."""
+        page = b"<script>alert(1)</script>"
+        sent = await ground.bot.send_document(ground.ada, page, filename="größe.html", caption="look")
+        asked = {"place": ground.dm, "message": str(sent.message_id), "number": "0"}
+        answer = await ground.http.get("/stage/telegram/file", params=asked)
+        assert answer.content == page
+        assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''gr%C3%B6%C3%9Fe.html"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        for wrong in ({"number": "1"}, {"number": "x"}, {"message": "999"}, {"place": "nowhere"}):
+            assert (await ground.http.get("/stage/telegram/file", params=asked | wrong)).status_code == 404
+
     async def test_events_are_told_from_the_moment_of_asking(self, ground: Ground) -> None:
         async with ground.http.stream("GET", "/stage/telegram/events") as stream:
             lines = stream.aiter_lines()

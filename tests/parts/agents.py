@@ -12,6 +12,7 @@ from pathlib import Path
 from agent.assembly import assembled, control_lane
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.porter import Porter
 from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
@@ -213,6 +214,7 @@ async def running_agent(
             tweak(process)
         beside = [
             asyncio.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+            asyncio.create_task(Porter(bus.lanes, store).run()),
             asyncio.create_task(
                 control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
             ),

@@ -1,7 +1,7 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
 from gateway.contracts.ports.answers import AnswerShelf
-from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus
+from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
@@ -51,4 +51,5 @@ __all__ = [
     "Store",
     "UsageBook",
     "Verdict",
+    "WantedFile",
 ]

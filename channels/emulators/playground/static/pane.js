@@ -126,6 +126,9 @@ export class Pane {
       change: (which) => this.#startChange(which),
       remove: (which) => this.#remove(which),
       press: (which, button) => this.#press(which, button).catch(this.report),
+      download: (which, number) => this.path(
+        `file?place=${encodeURIComponent(which.place_id)}&message=${encodeURIComponent(which.id)}&number=${number}`,
+      ),
     };
     return render(said, said.author.id === this.person?.id, this.messages.get(said.reply_to), actions);
   }

@@ -21,6 +21,7 @@ def upgrade() -> None:
     _claims_of_titles()
     _keep_answers()
     _extend_memory()
+    _reply_files()
 
 
 def _extend_conversations() -> None:
@@ -215,3 +216,15 @@ def _keep_answers() -> None:
     op.create_index("ix_answers_owner_used", "answers", ["owner", "used_at_ms"])
     op.create_index("ix_answers_used_at_ms", "answers", ["used_at_ms"])
     op.create_index("ix_answers_expires_at_ms", "answers", ["expires_at_ms"])
+
+
+def _reply_files() -> None:
+    op.add_column("outbox", sa.Column("files", sa.Text))
+    op.create_table(
+        "reply_files",
+        sa.Column("reply_id", sa.Text, nullable=False),
+        sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("reply_id", "position", name="pk_reply_files"),
+    )
