@@ -22,6 +22,7 @@ from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient, RetryingEmbeddings
 from agent.models import check_models
+from agent.porter import Porter
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
@@ -80,6 +81,7 @@ async def _serve(
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+                group.create_task(Porter(bus.lanes, store).run()),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
             await worker.run(stopping)

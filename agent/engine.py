@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.model.client import PromptMessage
+from agent.tools.enclosures import Enclosures
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Entry, Usage
 from gateway.contracts.messages import CleanText, InboundMessage
@@ -29,6 +30,7 @@ class StepsTaken:
     prompt_tokens: int = 0
     answer: CleanText | None = None
     joined: list[InboundMessage] = field(default_factory=list)
+    enclosures: Enclosures = field(default_factory=Enclosures)
 
 
 @dataclass(frozen=True, slots=True)

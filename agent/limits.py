@@ -112,6 +112,14 @@ SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024  # read by one search: about a second
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
 
+# --- files that are sent
+SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
+SENT_FILE_BYTES_MAX: Final = 10_000_000  # Discord takes 10 MiB of a bot, Telegram 50 MB, Slack more
+SENT_BYTES_MAX: Final = 25_000_000  # with one answer: in memory until the turn is committed
+SENT_TEXT_BYTES_MAX: Final = 3_000_000  # the scrubber has time for some 5 MB on a quiet machine
+FILE_NAME_CHARS_MAX: Final = 100
+FILE_CAPTION_CHARS_MAX: Final = 480  # Telegram takes 1,024 UTF-16 units, a mark of repetition in front included
+
 # --- the sandbox
 SANDBOX_TIMEOUT_S: Final = 60.0  # as any tool
 SANDBOX_TIMEOUT_MAX_S: Final = 300.0  # what a call may ask for: half a turn

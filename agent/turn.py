@@ -132,7 +132,7 @@ class TurnTaker:
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         view = await self._store.view(session.id)
-        context = await self._context(batch, session, hold)
+        context = await self._context(batch, session, taken, hold)
         todos = await self._store.todos(context.owner)
         system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
         tokens = next_prompt_tokens(system, view, session)
@@ -161,7 +161,7 @@ class TurnTaker:
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
 
-    async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
+    async def _context(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""
         newest = batch.messages[-1]
         return ToolContext(
@@ -173,6 +173,7 @@ class TurnTaker:
             asked_by=author_of(newest),
             ceiling=profile_named(session.profile).ceiling,
             permit=hold.permit,
+            enclosures=taken.enclosures,
         )
 
     async def _compact(
@@ -182,7 +183,10 @@ class TurnTaker:
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
         nothing = StepsTaken()
+        for file in done.files:
+            nothing.enclosures.add(file)
         reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        reply = replace(reply, files=nothing.enclosures.files)
         return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
@@ -194,7 +198,8 @@ class TurnTaker:
             parts.append(CUT_NOTE)
         if note:
             parts.append(self._scrubber.scrub(note))
-        return self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        return replace(reply, files=taken.enclosures.files)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)
@@ -244,6 +249,7 @@ class TurnTaker:
             entries=tuple(taken.entries),
             usage=tuple(taken.usage),
             outbox=(reply,) if reply else (),
+            contents=taken.enclosures.contents(reply.id) if reply and reply.files else (),
             effects=effects,
             error_reference=reference,
             finished_at_ms=self._clock.now_ms(),

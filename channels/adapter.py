@@ -7,7 +7,7 @@ own `render` made. Nothing here knows a vendor; nothing outside an adapter sees 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -161,6 +161,39 @@ class SupportsPlaceholders(Protocol):
     async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
         """The one message of ours behind the message answered (and behind `after`, if given) that is not among
         `known`. None: there is none, there are several, or nobody can say. Changes nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingFile:
+    """A file on its way out, with its bytes. `name` is fit for any platform; `caption` is plain text, "" for none."""
+
+    name: str
+    media_type: str
+    content: bytes = field(repr=False)
+    caption: str
+
+
+@runtime_checkable
+class SupportsFiles(Protocol):
+    """A platform that takes files: one becomes a chunk, and is sent, marked and looked up as any other."""
+
+    def file_chunk(self, file: OutgoingFile) -> AnyChunk:
+        """The file as one message of this platform. Whatever refuses it is `FormatRefused` or `AddressDead`, whoever
+        has to be told that it is missing."""
+        ...
+
+
+@runtime_checkable
+class SupportsUploads(Protocol):
+    """A platform where a file is put up first, which nobody sees, and shown by a call that names it."""
+
+    async def upload(self, address: ReplyAddress, chunk: AnyChunk) -> str:
+        """Put up the file of the chunk; the platform's name for it. May be repeated."""
+        ...
+
+    def uploaded(self, chunk: AnyChunk, upload_id: str) -> AnyChunk:
+        """The chunk that shows what was put up under this name."""
         ...
 
 

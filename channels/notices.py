@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.limits import LANE_MESSAGES_MAX, PAIRING_TTL_S
 
 LANE_FULL: Final = (
@@ -21,6 +22,15 @@ TOO_MANY_STRANGERS: Final = (
     "I do not know you yet, and too many people are waiting to be let in. Please try again later."
 )
 CLOSED: Final = "I only talk to people whom an admin has let in."
+
+
+_FILE_NOT_SENT: Final = own_words("This file belongs to my answer, but it could not be sent here:")
+_CODE: Final = own_words("`")
+
+
+def file_not_sent(name: CleanText) -> CleanText:
+    """What stands in for a file that the platform does not take."""
+    return joined(_FILE_NOT_SENT, joined(_CODE, name, _CODE), by=" ")
 
 
 def pairing(code: str) -> str:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from channels.adapter import AnyChunk, Budget, Door
+from channels.adapter import AnyChunk, Budget, Door, OutgoingFile
 from gateway.contracts.entries import Grant
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -23,7 +23,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict
+from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict, WantedFile
 from gateway.scrub import Scrubber
 
 
@@ -85,6 +85,8 @@ class MemoryBus:
     sent_ids: dict[str, list[str]] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
     ambiguous: int = 0
+    contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    away_for_files: int = 0
     holder: str | None = None
     announced: asyncio.Queue[Activity] = field(default_factory=asyncio.Queue)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -175,6 +177,13 @@ class MemoryBus:
     async def publish_notice(self, reply: Reply) -> None:
         self._check()
         self.notices.setdefault(reply.id, reply)
+
+    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
+        self._check()
+        if self.away_for_files:
+            self.away_for_files -= 1
+            return None
+        return self.contents[wanted.reply_id, wanted.position]
 
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
         self._check()
@@ -286,6 +295,18 @@ class ScriptedAdapter:
         if self.script:
             raise self.script.pop(0)
         return (f"m{len(self.sent)}",)
+
+
+@dataclass
+class FilingAdapter(ScriptedAdapter):
+    """A platform that takes files, but those that it refuses first."""
+
+    refusals: list[Exception] = field(default_factory=list)
+
+    def file_chunk(self, file: OutgoingFile) -> AnyChunk:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        return f"{file.name}:{len(file.content)}"
 
 
 @dataclass

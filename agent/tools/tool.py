@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.limits import TOOL_TIMEOUT_S
 from agent.model.client import Permit, ToolSpec, always
+from agent.tools.enclosures import Enclosures
 from agent.tools.permissions import EVERYTHING, Permissions, Place, Risk
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
@@ -20,7 +21,8 @@ class ToolContext:
 
     `role` and `place` choose the permissions, and the defaults are those with the fewest; `asked_by` is the
     person who asked, where that is not the owner (a shared place). `ceiling` narrows what the policy grants:
-    a sub-agent's is its parent's, intersected with its type's.
+    a sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with
+    the turn's answer; None where no answer follows.
     """
 
     key: SessionKey
@@ -31,6 +33,7 @@ class ToolContext:
     asked_by: SessionKey | None = None
     ceiling: Permissions = EVERYTHING
     permit: Permit = field(default=always, compare=False, repr=False)
+    enclosures: Enclosures | None = field(default=None, compare=False, repr=False)
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from agent.tools.database import database_tools
 from agent.tools.execution.commands import execution_tools
 from agent.tools.execution.sandbox import find_sandbox
 from agent.tools.files.reading import reading_tools
+from agent.tools.files.sending import sending_tool
 from agent.tools.files.workspace import Workspaces
 from agent.tools.files.writing import writing_tools
 from agent.tools.mcp.server import McpServer
@@ -60,6 +61,7 @@ async def open_toolbox(
                 *own,
                 *reading_tools(workspaces),
                 *writing_tools(workspaces),
+                sending_tool(workspaces, scrubber),
                 *(tool for tools, _ in offered for tool in tools),
             ],
             scrubber,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from channels.chunking import split
 from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
@@ -42,14 +42,38 @@ class DiscordChunk:
     plain: str
 
 
+@dataclass(frozen=True, slots=True)
+class DiscordFile:
+    """One message with an attachment; `content` stands above it and is literal."""
+
+    name: str
+    data: bytes = field(repr=False)
+    content: str
+
+    @property
+    def plain(self) -> str:
+        """There is no formatting to leave out."""
+        return self.content
+
+
+DiscordPart: TypeAlias = DiscordChunk | DiscordFile
+
+
+def file_part(name: str, data: bytes, caption: str) -> DiscordFile:
+    """The message that shows a file with its caption."""
+    return DiscordFile(name, data, _literal(caption, is_line_start=True))
+
+
 def render(text: CleanText) -> tuple[DiscordChunk, ...]:
     """The messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=CONTENT_CHARS_MAX))
 
 
-def under(line: str, chunk: DiscordChunk) -> DiscordChunk:
+def under(line: str, chunk: DiscordPart) -> DiscordPart:
     """The chunk below a line of its own."""
+    if isinstance(chunk, DiscordFile):
+        return replace(chunk, content=f"{line}\n{chunk.content}".strip())
     return DiscordChunk(f"{line}\n{chunk.content}", f"{line}\n{chunk.plain}")
 
 

@@ -58,6 +58,15 @@ class Said:
     files: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFile:
+    """A file of a message, as whoever downloads it gets it."""
+
+    name: str
+    media_type: str
+    content: bytes = field(repr=False)
+
+
 class EventKind(StrEnum):
     SAID = "said"
     EDITED = "edited"
@@ -138,6 +147,10 @@ class Stage(Protocol):
 
     def said(self, place_id: str) -> Sequence[Said]:
         """All messages of a place, oldest first, as they stand now."""
+        ...
+
+    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+        """The file `Said.files[number]` of a message. Raises `KeyError` where there is none."""
         ...
 
     def events(self) -> AsyncIterator[StageEvent]:

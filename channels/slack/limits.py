@@ -12,6 +12,7 @@ WORKSPACE_BURST: Final = 500  # the number is not published: peaks are tried, an
 STATUS_PERIOD_S: Final = 60.0  # assistant.threads.setStatus fades after two minutes
 
 CALL_TIMEOUT_S: Final = 30.0
+UPLOAD_TIMEOUT_S: Final = 120.0  # ten megabytes over a poor line
 CONNECT_TIMEOUT_S: Final = 20.0
 PING_EVERY_S: Final = 5.0
 WATCH_EVERY_S: Final = 1.0

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Final
+from typing import Final, TypeAlias
 
 from channels.chunking import split
 from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
@@ -43,14 +43,34 @@ class SlackChunk:
     plain: str
 
 
+@dataclass(frozen=True, slots=True)
+class SlackFile:
+    """One file that is shared with a comment, which is escaped. `upload_id` is Slack's name for what was put up."""
+
+    name: str
+    content: bytes = field(repr=False)
+    comment: str
+    upload_id: str = ""
+
+
+SlackPart: TypeAlias = SlackChunk | SlackFile
+
+
+def file_part(name: str, content: bytes, caption: str) -> SlackFile:
+    """The message that shows a file with its caption."""
+    return SlackFile(name, content, _literal(caption, is_line_start=True))
+
+
 def render(text: CleanText) -> tuple[SlackChunk, ...]:
     """The messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_CHARS_MAX))
 
 
-def under(line: str, chunk: SlackChunk) -> SlackChunk:
+def under(line: str, chunk: SlackPart) -> SlackPart:
     """The chunk below a line of its own."""
+    if isinstance(chunk, SlackFile):
+        return replace(chunk, comment=f"{line}\n{chunk.comment}".strip())
     return SlackChunk(f"{line}\n{chunk.text}", f"{line}\n{chunk.plain}")
 
 

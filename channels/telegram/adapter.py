@@ -17,7 +17,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, QueueFull
+from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, OutgoingFile, QueueFull
 from channels.backoff import Backoff
 from channels.leases import while_holding
 from channels.proxies import goes_direct
@@ -26,7 +26,7 @@ from channels.telegram.address import parse_target, relocated
 from channels.telegram.errors import REJECTED, delivery_error, seconds
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
-from channels.telegram.render import TelegramChunk, render, under
+from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
 from channels.telegram.sending import TelegramSender
 from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class TelegramAdapter:
-    """One bot. `ChannelAdapter`, `SupportsPlaceholders`, `SupportsMoves`, `SupportsTyping`."""
+    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsMoves`, `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -101,7 +101,10 @@ class TelegramAdapter:
     def chunks(self, text: CleanText) -> Sequence[TelegramChunk]:
         return render(text)
 
-    def marked(self, chunk: TelegramChunk) -> TelegramChunk:
+    def file_chunk(self, file: OutgoingFile) -> TelegramFile:
+        return TelegramFile(file.name, file.content, file.caption)
+
+    def marked(self, chunk: TelegramPart) -> TelegramPart:
         return under(MARK, chunk)
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
@@ -111,9 +114,12 @@ class TelegramAdapter:
         bot = Budget("bot", limits.BOT_PER_S, limits.BOT_BURST)
         return (chat, group, bot) if chat_id < 0 else (chat, bot)
 
-    async def send(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+    async def send(self, address: ReplyAddress, chunk: TelegramPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        target = parse_target(address.target)
         with self._calling(address):
-            return (await self._sender.send(parse_target(address.target), chunk, plain=plain),)
+            if isinstance(chunk, TelegramFile):
+                return (await self._sender.send_file(target, chunk),)
+            return (await self._sender.send(target, chunk, plain=plain),)
 
     def place(self, address: ReplyAddress) -> str:
         return f"{self.account}:{parse_target(address.target).chat_id}"
@@ -122,9 +128,12 @@ class TelegramAdapter:
         with self._calling(address):
             return await self._sender.put_placeholder(parse_target(address.target))
 
-    async def complete(self, address: ReplyAddress, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
+    async def complete(self, address: ReplyAddress, chunk: TelegramPart, *, message_id: str, plain: bool) -> bool:
+        target = parse_target(address.target)
         with self._calling(address):
-            return await self._sender.complete(parse_target(address.target), chunk, message_id=message_id, plain=plain)
+            if isinstance(chunk, TelegramFile):
+                return await self._sender.complete_with_file(target, chunk, message_id=message_id)
+            return await self._sender.complete(target, chunk, message_id=message_id, plain=plain)
 
     async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
         target = parse_target(address.target)

@@ -22,6 +22,7 @@ CONFLICT_FIRST_S: Final = 5.0  # two pollers end each other's requests: quarrell
 CONFLICT_CAP_S: Final = 60.0
 
 SEND_READ_TIMEOUT_S: Final = 45.0  # a busy server finishes late; giving up early makes the outcome unknown
+UPLOAD_TIMEOUT_S: Final = 120.0  # ten megabytes over a poor line
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 64

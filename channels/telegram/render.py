@@ -7,8 +7,8 @@ contain nothing and lie in nothing; quotes do not nest; white space at either en
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from channels.chunking import split
 from channels.graphemes import utf16_units
@@ -55,14 +55,28 @@ class TelegramChunk:
     plain: str
 
 
+@dataclass(frozen=True, slots=True)
+class TelegramFile:
+    """One sendDocument. A photo stays a document too, as it was made; the caption has no formatting."""
+
+    name: str
+    content: bytes = field(repr=False)
+    caption: str
+
+
+TelegramPart: TypeAlias = TelegramChunk | TelegramFile
+
+
 def render(text: CleanText) -> tuple[TelegramChunk, ...]:
     """The messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_UNITS_MAX))
 
 
-def under(line: str, chunk: TelegramChunk) -> TelegramChunk:
+def under(line: str, chunk: TelegramPart) -> TelegramPart:
     """The chunk below a line of its own."""
+    if isinstance(chunk, TelegramFile):
+        return replace(chunk, caption=f"{line}\n{chunk.caption}".strip())
     units = utf16_units(line) + 1
     entities = tuple(replace(entity, offset=entity.offset + units) for entity in chunk.entities)
     return TelegramChunk(f"{line}\n{chunk.text}", entities, f"{line}\n{chunk.plain}")

@@ -7,15 +7,16 @@ we answered can be found out without changing anything, see `find_lost`.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from itertools import count, islice
 from typing import Final
 
-from telegram import Bot, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram import Bot, InputMediaDocument, LinkPreviewOptions, MessageEntity, ReplyParameters
 from telegram.error import BadRequest, InvalidToken
 
 from channels.telegram import limits
 from channels.telegram.address import TelegramTarget
-from channels.telegram.render import TelegramChunk
+from channels.telegram.render import TelegramChunk, TelegramFile
 from gateway.limits import SENT_IDS_MAX
 
 PLACEHOLDER: Final = "…"
@@ -46,14 +47,31 @@ class TelegramSender:
         )
         return str(sent.message_id)
 
+    async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
+        """A new message with a document; its id."""
+        sent = await self._bot.send_document(
+            target.chat_id,
+            file.content,
+            filename=file.name,
+            caption=file.caption or None,
+            disable_content_type_detection=True,
+            message_thread_id=target.message_thread_id,
+            direct_messages_topic_id=target.direct_messages_topic_id,
+            business_connection_id=target.business_connection_id,
+            reply_parameters=_quoting(target),
+            read_timeout=limits.SEND_READ_TIMEOUT_S,
+            write_timeout=limits.UPLOAD_TIMEOUT_S,
+        )
+        return str(sent.message_id)
+
     async def put_placeholder(self, target: TelegramTarget) -> str:
         """A message that says nothing yet; its id."""
         return await self.send(target, TelegramChunk(PLACEHOLDER, (), PLACEHOLDER), plain=True)
 
     async def complete(self, target: TelegramTarget, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
         """Make the message show the chunk. False: it is gone, or none of ours."""
-        try:
-            await self._bot.edit_message_text(
+        return await _is_edited(
+            self._bot.edit_message_text(
                 chunk.plain if plain else chunk.text,
                 target.chat_id,
                 int(message_id),
@@ -62,14 +80,26 @@ class TelegramSender:
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
             )
-        except BadRequest as error:
-            said = error.message.lower()
-            if _NOT_MODIFIED in said:
-                return True
-            if any(sign in said for sign in _GONE):
-                return False
-            raise
-        return True
+        )
+
+    async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
+        """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
+        shown = InputMediaDocument(
+            file.content,
+            filename=file.name,
+            caption=file.caption or None,
+            disable_content_type_detection=True,
+        )
+        return await _is_edited(
+            self._bot.edit_message_media(
+                shown,
+                target.chat_id,
+                int(message_id),
+                business_connection_id=target.business_connection_id,
+                read_timeout=limits.SEND_READ_TIMEOUT_S,
+                write_timeout=limits.UPLOAD_TIMEOUT_S,
+            )
+        )
 
     async def find_lost(self, target: TelegramTarget, *, after: int, known: frozenset[str]) -> str | None:
         """The one message of ours among the next ids that is not `known`; None when that cannot be said.
@@ -128,6 +158,20 @@ class TelegramSender:
             message_thread_id=target.message_thread_id,
             business_connection_id=target.business_connection_id,
         )
+
+
+async def _is_edited(edit: Awaitable[object]) -> bool:
+    """True once the message shows what it should; False: it is gone, or none of ours."""
+    try:
+        await edit
+    except BadRequest as error:
+        said = error.message.lower()
+        if _NOT_MODIFIED in said:
+            return True
+        if any(sign in said for sign in _GONE):
+            return False
+        raise
+    return True
 
 
 def _entities(chunk: TelegramChunk) -> list[MessageEntity]:

@@ -126,6 +126,13 @@ class ShardKeys:
     def published(self, bucket: str) -> str:
         return self._named(f"ddo:{bucket}")
 
+    @property
+    def wanted(self) -> str:
+        return self._named("want")
+
+    def lent(self, file: str) -> str:
+        return self._named(f"lent:{file}")
+
     def ledger(self, reply_id: str) -> str:
         return self._named(f"dlv:{reply_id}")
 
@@ -242,6 +249,8 @@ DECLARED: Final = (
     KeyKind("out:.+", "stream", _PERMANENT, "deliveries", "replies to send, group `channel`, emptied by finish"),
     KeyKind(r"ddo:\d+", "set", _EXPIRES, "deliveries", "digests of published reply ids"),
     KeyKind("dlv:.+", "hash", _EXPIRES, "deliveries", "ledger row of one reply, LEDGER_TTL_S"),
+    KeyKind("want", "list", _EXPIRES, "lending", "files that channels wait for, newest WANTED_FILES_MAX"),
+    KeyKind("lent:.+", "list", _EXPIRES, "lending", "the bytes of one file for whoever asked, LENT_TTL_S"),
     KeyKind("hold:.+", "string", _EXPIRES, "deliveries", "holder of a named lease"),
     KeyKind("tb:.+", "hash", _EXPIRES, "pacing", "tokens of a send bucket; absent when full"),
     KeyKind("dead:.+", "string", _EXPIRES, "places", "why a place takes nothing any more"),

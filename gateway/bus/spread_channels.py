@@ -16,7 +16,7 @@ from gateway.bus.shard import Shard
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, ControlRequest, DeliveryRecord, InboundMessage, Receipt, Reply
-from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply
+from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, WantedFile
 
 
 class SpreadIntake:
@@ -92,6 +92,9 @@ class SpreadDeliveries:
 
     async def publish_notice(self, reply: Reply) -> None:
         await self._rooms.of(reply.key).publish_notice(reply)
+
+    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
+        return await self._shards[0].deliveries.borrow_file(wanted, wait_s=wait_s)
 
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
         return await self._rooms.named(name).hold(name, holder, ttl_s=ttl_s)

@@ -2,13 +2,14 @@
 
 Golden files in `tests/golden/envelopes` pin it. A reader ignores fields it does not know, so that two
 versions can run side by side; it refuses a version it does not know, so that nothing is half understood. What
-a newer release wrote is `NewerEnvelope`, which nobody buries.
+a newer release wrote is `NewerEnvelope`, which nobody buries. So an envelope carries the lowest version whose
+readers miss nothing in it: a reply with files is of version 2, one without is still of version 1.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from gateway.contracts.errors import BadEnvelope, BadSessionKey, NewerEnvelope
@@ -26,10 +27,15 @@ from gateway.contracts.messages import (
     Receipt,
     RemovedSecrets,
     Reply,
+    ReplyFile,
     ReplyKind,
 )
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""The newest that this release reads."""
+
+_PLAIN: Final = 1
+_WITH_FILES: Final = 2
 
 Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity
 _Fields: TypeAlias = Mapping[str, Any]
@@ -38,7 +44,7 @@ _Fields: TypeAlias = Mapping[str, Any]
 def encode(value: Wire) -> bytes:
     """UTF-8 JSON without spaces, keys in a fixed order."""
     name, fields = _ENCODERS[type(value)](value)
-    body = {"v": VERSION, "t": name, **fields}
+    body = {"v": _version_for(value), "t": name, **fields}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -49,7 +55,7 @@ def decode(data: bytes) -> Wire:
         version = body.get("v") if isinstance(body, dict) else None
         if type(version) is int and version > VERSION:
             raise NewerEnvelope(f"envelope of version {version}, this release reads {VERSION} ({len(data)} bytes)")
-        if version != VERSION or isinstance(version, bool):
+        if type(version) is not int or version < _PLAIN:
             raise BadEnvelope(f"envelope of an unknown version ({len(data)} bytes)")
         return _DECODERS[body["t"]](body)
     except (ValueError, KeyError, TypeError, BadSessionKey) as error:
@@ -77,8 +83,21 @@ def inbound_prefix(message_id: str) -> bytes:
 
     The id comes first and JSON escapes its quotes, so nothing that a person writes can imitate it.
     """
-    head = {"v": VERSION, "t": "inbound", "id": message_id}
+    head = {"v": _PLAIN, "t": "inbound", "id": message_id}
     return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
+
+
+def files_to_text(files: Sequence[ReplyFile]) -> str:
+    """The files of a reply as one JSON string, for a database column."""
+    return json.dumps([_file(file) for file in files], ensure_ascii=False, separators=(",", ":"))
+
+
+def files_from_text(text: str) -> tuple[ReplyFile, ...]:
+    """The inverse of `files_to_text`. Raises `BadEnvelope`."""
+    try:
+        return tuple(map(_to_file, json.loads(text)))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadEnvelope("malformed files of a reply") from error
 
 
 def address_to_text(address: ReplyAddress) -> str:
@@ -92,6 +111,11 @@ def address_from_text(text: str) -> ReplyAddress:
         return _to_address(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise BadEnvelope("malformed reply address") from error
+
+
+def _version_for(value: Wire) -> int:
+    """The lowest version whose readers miss nothing in this value."""
+    return _WITH_FILES if isinstance(value, Reply) and value.files else _PLAIN
 
 
 def _address(address: ReplyAddress) -> dict[str, Any]:
@@ -163,7 +187,26 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
     )
 
 
+def _file(file: ReplyFile) -> dict[str, Any]:
+    return {
+        "name": file.name,
+        "media_type": file.media_type,
+        "size_bytes": file.size_bytes,
+        "caption": file.caption,
+    }
+
+
+def _to_file(fields: _Fields) -> ReplyFile:
+    return ReplyFile(
+        name=_clean(fields, "name"),
+        media_type=_text(fields, "media_type"),
+        size_bytes=int(fields["size_bytes"]),
+        caption=_clean(fields, "caption"),
+    )
+
+
 def _reply(reply: Reply) -> dict[str, Any]:
+    files = {"files": [_file(file) for file in reply.files]} if reply.files else {}
     return {
         "id": reply.id,
         "turn_id": reply.turn_id,
@@ -173,6 +216,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
         "kind": reply.kind.value,
         "created_at_ms": reply.created_at_ms,
         "title": reply.title,
+        **files,
     }
 
 
@@ -186,6 +230,7 @@ def _to_reply(fields: _Fields) -> Reply:
         kind=ReplyKind(fields["kind"]),
         created_at_ms=int(fields["created_at_ms"]),
         title=None if fields.get("title") is None else _clean(fields, "title"),
+        files=tuple(map(_to_file, fields.get("files", ()))),
     )
 
 

@@ -95,10 +95,23 @@ class ReplyKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyFile:
+    """A file that goes out behind a reply's text, by reference: the bytes are in SQL until the delivery has
+    ended, under the reply's id and the file's position in it. `name` is fit for any platform; `caption` is
+    plain text, "" for none."""
+
+    name: CleanText
+    media_type: str
+    size_bytes: int
+    caption: CleanText
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """One committed answer, as CommonMark, on its way to a channel.
 
-    `id` is the outbox id: the same for every repetition of the same answer.
+    `id` is the outbox id: the same for every repetition of the same answer. `files` go out behind the text,
+    in their order.
     """
 
     id: str
@@ -109,6 +122,7 @@ class Reply:
     kind: ReplyKind
     created_at_ms: int
     title: CleanText | None = None
+    files: tuple[ReplyFile, ...] = ()
 
 
 class DeliveryState(StrEnum):

@@ -22,7 +22,7 @@ from gateway.contracts.entries import (
     ToolCall,
     Usage,
 )
-from gateway.contracts.envelope import address_from_text, address_to_text
+from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact, Origin
 from gateway.contracts.messages import CleanText, DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
@@ -126,6 +126,7 @@ def from_reply(reply: Reply, *, position: int, state: str) -> Values:
         "text": reply.text,
         "kind": reply.kind.value,
         "title": reply.title,
+        "files": files_to_text(reply.files) if reply.files else None,
         "state": state,
         "created_at_ms": reply.created_at_ms,
         "updated_at_ms": reply.created_at_ms,
@@ -143,6 +144,7 @@ def to_reply(row: Row[Any]) -> Reply:
         kind=ReplyKind(row.kind),
         created_at_ms=row.created_at_ms,
         title=None if row.title is None else CleanText(row.title),
+        files=files_from_text(row.files) if row.files else (),
     )
 
 

@@ -13,6 +13,7 @@ from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
 from gateway.store import (
     endings,
+    files,
     grants,
     outbox,
     retaking,
@@ -198,6 +199,10 @@ class SqlStore:
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn; known ids are skipped."""
         await self._database.write(partial(outbox.put, replies=replies))
+
+    async def file_content(self, key: SessionKey, reply_id: str, position: int) -> bytes | None:
+        """The bytes of a file of a reply of this key; None once its delivery has ended."""
+        return await self._database.read(partial(files.content, key=key, reply_id=reply_id, position=position))
 
     # --- users
 

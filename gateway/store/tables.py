@@ -2,8 +2,9 @@
 
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
-                         1 ── n usage             grants, todos, facts: what belongs to a user
-                         1 ── n boundaries, passages: what memory makes of sessions
+                         1 ── n usage             reply_files: bytes on their way out
+                         1 ── n boundaries        grants, todos, facts: what belongs to a user
+                         1 ── n passages          what memory makes of sessions, as the boundaries
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
@@ -199,6 +200,7 @@ outbox: Final = Table(
     _column("text", AnyText, doc="the answer, CommonMark"),
     _column("kind", Text, doc="a ReplyKind"),
     _column("title", AnyText, doc="the session's title, if it is news to the channel", nullable=True),
+    _column("files", AnyText, doc="JSON list of the files behind the text; null for none", nullable=True),
     _column("state", Text, doc="`new`, or the DeliveryState of its receipt"),
     _column("created_at_ms", BigInteger, doc="when the answer was made"),
     _column("updated_at_ms", BigInteger, doc="when `state` last changed, or the relay last looked at it"),
@@ -211,6 +213,16 @@ Index(
     sqlite_where=text("state = 'new'"),
     postgresql_where=text("state = 'new'"),
 )
+
+reply_files: Final = Table(
+    "reply_files",
+    metadata,
+    _column("reply_id", Text, doc="the reply it goes out with", primary_key=True),
+    _column("position", Integer, doc="its place in `outbox.files`", primary_key=True),
+    _column("key", Text, doc="the lane; nobody else ever reads it"),
+    _column("content", LargeBinary, doc="the bytes"),
+)
+"""The bytes of files on their way; gone once the receipt of their reply is written."""
 
 deliveries: Final = Table(
     "deliveries",

@@ -13,6 +13,7 @@ from agent.assembly import assembled
 from agent.control import ControlLane
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.porter import Porter
 from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
@@ -175,6 +176,7 @@ async def running_agent(
             tweak(process)
         beside = [
             asyncio.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+            asyncio.create_task(Porter(bus.lanes, store).run()),
             asyncio.create_task(ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()),
         ]
         working = asyncio.create_task(worker.run(process.stopping))

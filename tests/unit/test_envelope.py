@@ -18,9 +18,11 @@ from gateway.contracts.envelope import (
     decode_inbound,
     decode_reply,
     encode,
+    files_from_text,
+    files_to_text,
     inbound_prefix,
 )
-from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.errors import BadEnvelope, NewerEnvelope
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     Activity,
@@ -34,6 +36,7 @@ from gateway.contracts.messages import (
     Receipt,
     RemovedSecrets,
     Reply,
+    ReplyFile,
     ReplyKind,
     own_words,
 )
@@ -62,9 +65,11 @@ REPLY: Final = Reply(
     kind=ReplyKind.ANSWER,
     created_at_ms=1_800_000_001_000,
 )
+FILE: Final = ReplyFile(own_words("größe.png"), "image/png", 2_048, own_words("today's"))
 VALUES: Final[dict[str, Wire]] = {
     "inbound": INBOUND,
     "reply": REPLY,
+    "reply_with_files": replace(REPLY, files=(FILE,)),
     "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True, stopped_fence=7),
     "receipt": Receipt(
         DeliveryRecord("t_1:1", DeliveryState.SENT, 1, 2, 2, ("11", "12"), 1_800_000_002_000), REPLY.key, "telegram"
@@ -93,6 +98,20 @@ def test_fields_of_a_newer_release_are_passed_over() -> None:
     assert decode(encode(REPLY).replace(b'"v":1', b'"v":1,"colour":"green"')) == REPLY
 
 
+def test_a_reply_with_files_is_left_alone_by_a_release_that_would_lose_them() -> None:
+    """To it the envelope is of a newer version; everything else is of the version that it reads."""
+    assert encode(VALUES["reply_with_files"]).startswith(b'{"v":2,')
+    assert all(encode(value).startswith(b'{"v":1,') for name, value in VALUES.items() if name != "reply_with_files")
+    with pytest.raises(NewerEnvelope):
+        decode(encode(REPLY).replace(b'"v":1', b'"v":3'))
+
+
+def test_files_fit_into_a_column() -> None:
+    assert files_from_text(files_to_text((FILE, FILE))) == (FILE, FILE)
+    with pytest.raises(BadEnvelope):
+        files_from_text('[{"name":1}]')
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -100,6 +119,9 @@ def test_fields_of_a_newer_release_are_passed_over() -> None:
         b"nonsense",
         b"[]",
         b'{"v":2,"t":"reply"}',
+        b'{"v":0,"t":"reply"}',
+        b'{"v":true,"t":"reply"}',
+        b'{"v":"1","t":"reply"}',
         b'{"v":1,"t":"poem"}',
         b'{"v":1,"t":"reply"}',
         b"\xff\xfe",

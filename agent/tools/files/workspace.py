@@ -75,10 +75,10 @@ class Workspace:
         for folder in (home, self.files, self.journal):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def read(self, path: str) -> bytes:
-        """The content of a plain file of at most FILE_BYTES_MAX. Raises `ToolError`."""
+    def read(self, path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+        """The content of a plain file of at most `bytes_max`. Raises `ToolError`."""
         with self._spot(path) as at:
-            return _read(at)
+            return _read(at, bytes_max)
 
     def read_if_there(self, path: str) -> bytes | None:
         """`read`, None for a file that does not exist."""
@@ -220,18 +220,18 @@ def _is_folder(at: Spot) -> bool:
     return state is not None and stat.S_ISDIR(state.st_mode)
 
 
-def _read(at: Spot) -> bytes:
+def _read(at: Spot, bytes_max: int) -> bytes:
     """What is checked is what is read: the open file, not its name. A pipe would hang, a device never end, and
     a second hard link may be a door to somewhere else."""
     descriptor = os.open(at.name, _READ_FILE, dir_fd=at.folder)
     try:
         _refuse_odd(at.path, os.fstat(descriptor))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(FILE_BYTES_MAX + 1)
+            content = file.read(bytes_max + 1)
     finally:
         os.close(descriptor)
-    if len(content) > FILE_BYTES_MAX:
-        raise ToolError(f"{at.path} has more than {FILE_BYTES_MAX} bytes: too long for the file tools")
+    if len(content) > bytes_max:
+        raise ToolError(f"{at.path} has more than {bytes_max} bytes: too long for this tool")
     return content
 
 

@@ -29,7 +29,7 @@ from channels.emulators.discord.posting import Draft, Posting, rewritten
 from channels.emulators.discord.stagecraft import as_person, as_place, as_said
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageKind, User, World
-from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
+from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 PREFIX: Final = "/api/v10"
 _FALLBACK_APPLICATION_ID: Final = 1_100_000_000_000_000_000
@@ -231,6 +231,12 @@ class DiscordEmulator:
 
     def said(self, place_id: str) -> Sequence[Said]:
         return [as_said(self.world, message) for message in self._channel(place_id).messages.values()]
+
+    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+        files = self._message(message_id, place_id).files
+        if not 0 <= number < len(files):
+            raise KeyError("no such file")
+        return SharedFile(files[number].name, files[number].content_type, files[number].content)
 
     def events(self) -> AsyncIterator[StageEvent]:
         return self._audience.listen()

@@ -34,7 +34,7 @@ from channels.emulators.slack.streams_api import StreamsApi
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Lookup, Tokens, WebApi
 from channels.emulators.slack.world import Conversation, Message, User, World
-from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
+from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 from channels.emulators.traffic import Json
 
 TEAM_ID: Final = "T0EMULATOR"
@@ -245,6 +245,12 @@ class SlackEmulator:
         else:
             shown = [m for m in place.messages.values() if root_ts in (m.ts, m.thread_ts)]
         return [as_said(self.world, message, place_id) for message in shown]
+
+    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+        files = self._message(message_id, place_id).files
+        if not 0 <= number < len(files):
+            raise KeyError("no such file")
+        return SharedFile(files[number].name, files[number].mimetype, files[number].content)
 
     def status(self, place_id: str) -> str:
         """The bot's "is thinking" line in a thread, empty when there is none."""

@@ -28,7 +28,7 @@ from typing import Final
 from starlette.types import ASGIApp
 
 from channels.emulators.audience import Audience
-from channels.emulators.stage import EventKind, Faults, Person, Place, PlaceKind, Said, StageEvent
+from channels.emulators.stage import EventKind, Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 from channels.emulators.telegram.backstage import Backstage
 from channels.emulators.telegram.methods.files import media_shape
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
@@ -230,6 +230,13 @@ class TelegramEmulator:
             for message in chat.messages.values()
             if not message.service and message.topic_id == spot.thread_id
         ]
+
+    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+        _, message = self._message(message_id, place_id)
+        stored = self._world.file_of(message)
+        if stored is None or number != 0:  # a message of Telegram has one file at most
+            raise KeyError("no such file")
+        return SharedFile(stored.name, stored.mime_type, stored.content)
 
     def events(self) -> AsyncIterator[StageEvent]:
         return self._audience.listen()

@@ -163,6 +163,12 @@ class World:
         self.files[stored.id] = stored
         return stored
 
+    def file_of(self, message: Message) -> StoredFile | None:
+        """What the message shows; of a photo's sizes the largest."""
+        shapes = [shape[-1] if isinstance(shape, list) else shape for shape in message.media.values()]
+        ids = (shape.get("file_id") for shape in shapes if isinstance(shape, dict))
+        return next((self.files[file_id] for file_id in ids if file_id in self.files), None)
+
     def migrate(self, chat: Chat) -> Chat:
         """Turn a basic group into a supergroup: a new id, message ids that start again, places that follow."""
         new = self.add_group(chat.title, ChatType.SUPERGROUP)

@@ -1,6 +1,6 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
-from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus
+from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
@@ -39,4 +39,5 @@ __all__ = [
     "Scrubber",
     "Store",
     "Verdict",
+    "WantedFile",
 ]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
     Activity,
     DeliveryRecord,
@@ -21,6 +22,15 @@ class PendingReply:
     entry_id: str
     reply: Reply
     record: DeliveryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """A committed file that a channel is about to send: `Reply.files[position]`."""
+
+    key: SessionKey
+    reply_id: str
+    position: int
 
 
 class DeliveryBus(Protocol):
@@ -50,6 +60,11 @@ class DeliveryBus(Protocol):
 
     async def publish_notice(self, reply: Reply) -> None:
         """A reply that no turn made (queue full, pairing code); deduplicated by its id."""
+        ...
+
+    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
+        """The bytes of a file, from whichever agent process answers; empty when nobody keeps them any more, None
+        when nobody answered in time. May be repeated."""
         ...
 
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:

@@ -15,6 +15,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
+from gateway.contracts.ports.deliveries import WantedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +146,11 @@ class LaneBus(Protocol):
         ...
 
     async def finish_receipts(self, ids: Sequence[str]) -> None: ...
+
+    async def wanted_file(self, *, wait_s: float) -> WantedFile | None:
+        """A file whose bytes a channel waits for, each wish to one caller; None when nobody wished for any."""
+        ...
+
+    async def lend_file(self, wanted: WantedFile, content: bytes) -> None:
+        """Give the bytes to whoever wanted them; empty: nobody keeps them any more."""
+        ...

@@ -124,6 +124,9 @@ export class Pane {
       reply: (which) => this.#startReply(which),
       change: (which) => this.#startChange(which),
       remove: (which) => this.#remove(which),
+      download: (which, number) => this.path(
+        `file?place=${encodeURIComponent(which.place_id)}&message=${encodeURIComponent(which.id)}&number=${number}`,
+      ),
     };
     return render(said, said.author.id === this.person?.id, this.messages.get(said.reply_to), actions);
   }

@@ -16,6 +16,7 @@ def upgrade() -> None:
     """Add columns and tables; what is there stays as it is."""
     _extend_conversations()
     _extend_memory()
+    _reply_files()
 
 
 def _extend_conversations() -> None:
@@ -102,3 +103,15 @@ def _create_boundaries() -> None:
     )
     due = sa.text("done_at_ms IS NULL")
     op.create_index("ix_boundaries_due", "boundaries", ["key", "created_at_ms"], sqlite_where=due, postgresql_where=due)
+
+
+def _reply_files() -> None:
+    op.add_column("outbox", sa.Column("files", sa.Text))
+    op.create_table(
+        "reply_files",
+        sa.Column("reply_id", sa.Text, nullable=False),
+        sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("reply_id", "position", name="pk_reply_files"),
+    )
