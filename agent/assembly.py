@@ -9,6 +9,7 @@ from functools import partial
 from importlib.metadata import version
 from platform import python_version, system
 
+from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.memory import memory_commands
@@ -86,6 +87,7 @@ async def assembled(
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
                     *memory_commands(memory, store.memories),
+                    *belongings_commands(store.people),
                     *profile_commands(),
                 )
             ),

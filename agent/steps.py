@@ -24,7 +24,6 @@ from agent.model.client import (
 )
 from agent.prompts.library import PROMPTS
 from agent.tools.arguments import written_out
-from agent.tools.enclosures import Enclosures
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose

@@ -15,6 +15,7 @@ from starlette import status
 from gateway.admin.auth import AdminToken
 from gateway.admin.deliveries import deliveries
 from gateway.admin.operator_channel import compact_order
+from gateway.admin.people import people
 from gateway.admin.readiness import reasons
 from gateway.admin.views import (
     Accepted,
@@ -28,7 +29,7 @@ from gateway.admin.views import (
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import BadSessionKey, BusError, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, IntakeBus, OperatorBus, QueueFigures, Scrubber, Store, Verdict
+from gateway.contracts.ports import AccessBus, Clock, IntakeBus, OperatorBus, QueueFigures, Scrubber, Store, Verdict
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 
 PAGE_MAX: Final = 500  # rows of one answer: a dashboard shows fewer, an export pages on
@@ -45,6 +46,7 @@ class Parts:
     store: Store
     figures: OperatorBus
     intake: IntakeBus
+    access: AccessBus
     scrubber: Scrubber
     clock: Clock
     channels: Sequence[str]
@@ -67,6 +69,7 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
+    app.include_router(people(parts.store, parts.access), dependencies=[Depends(admin.require)])
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])
     return app

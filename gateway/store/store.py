@@ -45,7 +45,7 @@ class SqlStore:
         self._database = database
         self._clock = clock
         self.memories = SqlMemories(database, clock)
-        self.people = SqlPeople(database)
+        self.people = SqlPeople(database, clock)
 
     # --- turns
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from agent.commands.belongings import belongings_commands
+from agent.commands.table import Asked, Done
+from agent.model.client import always
 from gateway.bus.bus import RedisBus
 from gateway.config.memory import Memory
-from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.entries import GrantRole, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.store.store import SqlStore
-from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
 
@@ -195,3 +199,34 @@ async def test_memory_can_be_switched_off(bus: RedisBus, store: SqlStore, tmp_pa
         assert "tea" in await agent.ask("/forget tea", ANNA)
     assert await store.memories.recall(key, "", limit=5) == []
     assert all(made.purpose is not UsagePurpose.MEMORY for made in mind.made)
+
+
+# --- /export
+
+
+async def test_a_person_gets_everything_that_is_kept_of_him(agent: AgentProcess) -> None:
+    """As a file behind the answer, in a direct message only: it holds what was said there, too."""
+    await agent.ask("my canary sings", ANNA)
+    await agent.ask("the canary of the group", ANNA_IN_GROUP)
+    await agent.ask("the canary of ben", BEN)
+    assert "direct message" in await agent.ask("/export", ANNA_IN_GROUP)
+    assert "everything" in await agent.ask("/export", ANNA)
+    (file,) = agent.replies[-1].files
+    assert (file.name, file.media_type) == ("trivet-export.json", "application/json")
+
+
+async def test_an_export_holds_all_places_of_one_person_and_nobody_else(agent: AgentProcess) -> None:
+    await agent.ask("remember I like tea", ANNA)
+    await agent.ask("the canary of the group", ANNA_IN_GROUP)
+    await agent.ask("the canary of ben", BEN)
+    (row,) = belongings_commands(agent.store.people)
+    session = await agent.store.current_session(SessionKey.parse(ANNA))
+    assert session is not None
+    asked = Asked("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always)
+    done = await row.run(asked)
+    assert isinstance(done, Done)
+    document = json.loads(done.files[0].content)
+    said = [entry["text"] for entry in document["entries"] if entry["role"] == "user"]
+    assert {"remember I like tea", "the canary of the group"} <= set(said)
+    assert [fact["text"] for fact in document["facts"]] == ["I like tea"]
+    assert "ben" not in done.files[0].content.decode()
