@@ -38,6 +38,7 @@ from gateway.contracts.ports import Admission, Amendment, Scrubber
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
+from tests.parts.meanings import MODEL
 
 ANSWER_WITHIN_S = 20.0
 _numbers = count(1)
@@ -153,7 +154,13 @@ async def running_agent(
     scrubber = scrubber or SecretScrubber()
     settings = Settings(
         data_dir=data_dir,
-        agent=Agent(model=model, utility_model=model, context_window=context_window or None, concurrency=concurrency),
+        agent=Agent(
+            model=model,
+            utility_model=model,
+            embedding_model=MODEL if embeddings else "",
+            context_window=context_window or None,
+            concurrency=concurrency,
+        ),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=Access(admins=admins),
         tools=tools or Tools(),
