@@ -11,6 +11,7 @@ from platform import python_version, system
 from agent.background import Background
 from agent.cache import AnswerCache, CachedEngine
 from agent.commands.answering import answering_commands
+from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.memory import memory_commands
@@ -142,6 +143,7 @@ async def assembled(
                     undo_command(store),
                     *usage_commands(store.usage, meter, clock),
                     *memory_commands(memory, store.memories),
+                    *belongings_commands(store.people),
                     *profile_commands(),
                     *remind_commands(desk, scrubber, clock, heartbeat_minutes=later.heartbeat_minutes),
                     *plan_commands(planning, scrubber),

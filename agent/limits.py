@@ -41,6 +41,7 @@ GATHERED_FACT_CHARS_MAX: Final = 300  # a sentence
 GATHERED_REPLY_CHARS_MAX: Final = 400  # of an answer, so that a "yes" can be understood
 BOUNDARIES_AT_ONCE: Final = 20  # gone through in a row; the rest waits for the next occasion
 BOUNDARY_CLAIM_S: Final = 600.0  # four calls with all their retries
+EXPORT_PLAIN_BYTES_MAX: Final = 1_000_000  # what is larger is packed
 FACTS_LISTED_MAX: Final = 50  # by /memory: a message or two
 
 # --- cost-aware routing, in letters of an alphabet

@@ -185,7 +185,10 @@ class TurnTaker:
             now_ms = self._clock.now_ms()
             note = Entry(Role.USER, done.noted, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
             left.entries.append(note)
+        for file in done.files:
+            left.enclosures.add(file)
         reply = self._reply(batch, left, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        reply = replace(reply, files=left.enclosures.files)
         return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:

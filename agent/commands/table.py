@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
+from agent.tools.enclosures import Enclosed
 from gateway.contracts.entries import Effect, GrantRole, Session
 from gateway.contracts.messages import CleanText, InboundMessage
 
@@ -26,12 +27,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command says and what it changes; the change is committed together with the answer. `noted` is what the
-    transcript keeps of it, for the model to know; of most commands it keeps nothing."""
+    """What a command says, what it changes and which files go along; all of it is committed together. `noted` is what
+    the transcript keeps of it, for the model to know; of most commands it keeps nothing."""
 
     text: str
     effects: tuple[Effect, ...] = ()
     noted: CleanText | None = None
+    files: tuple[Enclosed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from starlette import status
 from gateway.admin.auth import AdminToken
 from gateway.admin.deliveries import deliveries
 from gateway.admin.operator_channel import compact_order
+from gateway.admin.people import people
 from gateway.admin.readiness import reasons
 from gateway.admin.usage import usage_routes
 from gateway.admin.views import (
@@ -29,7 +30,17 @@ from gateway.admin.views import (
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import BadSessionKey, BusError, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, IntakeBus, OperatorBus, QueueFigures, Scrubber, Span, Store, Verdict
+from gateway.contracts.ports import (
+    AccessBus,
+    Clock,
+    IntakeBus,
+    OperatorBus,
+    QueueFigures,
+    Scrubber,
+    Span,
+    Store,
+    Verdict,
+)
 from gateway.contracts.spending import day_begins_ms, day_of
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 from gateway.telemetry.usage import Sums, usage_families
@@ -48,6 +59,7 @@ class Parts:
     store: Store
     figures: OperatorBus
     intake: IntakeBus
+    access: AccessBus
     scrubber: Scrubber
     clock: Clock
     channels: Sequence[str]
@@ -70,6 +82,7 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
+    app.include_router(people(parts.store, parts.access), dependencies=[Depends(admin.require)])
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])

@@ -64,7 +64,7 @@ class SqlStore:
         self.usage = SqlUsage(database)
         self.answers = SqlAnswers(database)
         self.memories = SqlMemories(database, clock)
-        self.people = SqlPeople(database)
+        self.people = SqlPeople(database, clock)
         self.schedules = SqlSchedules(database)
 
     # --- turns

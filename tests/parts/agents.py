@@ -41,6 +41,7 @@ from gateway.contracts.ports import Admission, Amendment, Scrubber
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
+from tests.parts.meanings import MODEL
 
 ANSWER_WITHIN_S = 20.0
 _numbers = count(1)
@@ -185,6 +186,7 @@ async def running_agent(
             model=model,
             utility_model=model,
             models=models,
+            embedding_model=MODEL if embeddings else "",
             tool_rounds_max=tool_rounds_max,
             context_window=context_window or None,
             concurrency=concurrency,
