@@ -7,19 +7,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Final
+from platform import python_version, system
 
 from agent.cache import AnswerCache, CachedEngine
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.memory import memory_commands
+from agent.commands.profiles import profile_commands
 from agent.commands.table import CommandTable
+from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
+from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
 from agent.consolidation import Consolidation
 from agent.embedder import ChargedEmbedder
 from agent.engine import Engine
-from agent.identity import Identity, RuntimeFacts
 from agent.keeping import keeping_answers
 from agent.memory import Memory
 from agent.metering import Meter
@@ -28,9 +30,13 @@ from agent.model.embedding import EmbeddingModel
 from agent.model.metered import MeteredClient
 from agent.models import Models
 from agent.people import People
+from agent.prompting.sections import RuntimeFacts
+from agent.prompting.system import SkillLayers, SystemPrompts
+from agent.room import Rooms
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.memory import memory_tools
+from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
@@ -40,9 +46,6 @@ from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
-
-WORKSPACE: Final = "workspace"
-"""The folder inside `data_dir` with the identity files of the operator."""
 
 
 @asynccontextmanager
@@ -68,20 +71,25 @@ async def assembled(
     is_on = settings.memory.enabled
     consolidation = Consolidation(client, models, memory, store, scrubber, clock, gathers=auto_consolidate(settings))
     catching_up = consolidation.catching_up() if is_on else contextlib.nullcontext()
-    compactor = Compactor(client, models, store, scrubber, clock)
+    skills = SkillLayers(settings.data_dir, scrubber)
+    compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
     async with (
         contextlib.aclosing(meter),
         catching_up,
         open_toolbox(
             settings.tools,
             data_dir=settings.data_dir,
-            own=[*todo_tools(store, scrubber), *(memory_tools(memory, scrubber) if is_on else ())],
+            own=[
+                *todo_tools(store, scrubber),
+                *(memory_tools(memory, scrubber) if is_on else ()),
+                *skill_tools(skills.of),
+            ],
             databases=Foreign(settings.tools.database_urls),
             scrubber=scrubber,
             clock=clock,
         ) as tools,
     ):
-        facts = RuntimeFacts(version("trivet"), settings.channels.enabled_names, lambda: tools.overview)
+        facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
         engine: Engine = Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max)
         if settings.cache.enabled:
@@ -89,16 +97,18 @@ async def assembled(
         turns = TurnTaker(
             models=models,
             engine=engine,
-            compactor=compactor,
+            rooms=Rooms(compactor, models, tools, store),
             commands=CommandTable(
                 (
                     *conversation_commands(store, compactor, bus.operator, scrubber),
                     *choice_commands(store, models),
+                    undo_command(store),
+                    *profile_commands(),
                     *memory_commands(memory, store.memories),
                     *usage_commands(store.usage, meter, clock),
                 )
             ),
-            identity=Identity(settings.data_dir / WORKSPACE, facts, scrubber),
+            prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
             people=people,
             meter=meter,
             memory=memory if is_on else None,

@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from agent.cacheable import question, recalled_besides
-from agent.engine import Engine, Hold, StepsTaken
+from agent.engine import Engine, Hold, Room, StepsTaken
 from agent.limits import (
     CACHE_ANSWERS_MAX,
     CACHE_CANDIDATES_MAX,
@@ -126,6 +126,7 @@ class CachedEngine:
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
+        room: Room,
     ) -> None:
         """Fill `taken` until it has an answer; from the cache without a round and without a cost."""
         asked = self._asked(taken, context, model, system, prompt)
@@ -137,7 +138,7 @@ class CachedEngine:
                 answer = await self._cache.find(asked) if asked.embedding is not None else None
         if answer is None:
             taken.asked = asked
-            await self._inner.run(taken, hold, context, model=model, system=system, prompt=prompt)
+            await self._inner.run(taken, hold, context, model=model, system=system, prompt=prompt, room=room)
             return
         _log.info("turn.from_cache")
         taken.answer = answer

@@ -57,6 +57,18 @@ class Hold(Protocol):
         ...
 
 
+class Room(Protocol):
+    """Keeps the prompt of a turn inside its model's window."""
+
+    async def condensed(
+        self, in_flight: Sequence[Entry], *, counted: int, is_refused: bool = False
+    ) -> Sequence[PromptMessage] | None:
+        """The prompt anew, with all that the turn has added (`in_flight`), if it does not fit any more or was
+        refused as too long; None while it may stay as it is. `counted`: the provider's count of the last one.
+        Raises `ContextTooLong` when nothing helps."""
+        ...
+
+
 class Engine(Protocol):
     """Takes the steps of a turn: model calls and the tools they ask for, until there is an answer."""
 
@@ -69,8 +81,10 @@ class Engine(Protocol):
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
+        room: Room,
     ) -> None:
-        """Fill `taken` until it has an answer. Raises the `ModelError` tree; cancellable at every await.
+        """Fill `taken` until it has an answer. Raises the `ModelError` tree; cancellable at every await. `room` is
+        asked between two rounds.
 
         What the model says is heard as a stream and scrubbed as it comes; every call is charged.
         """

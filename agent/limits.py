@@ -18,8 +18,7 @@ STOP_PATIENCE_S: Final = 0.5  # a stopped turn ends in milliseconds; then its wo
 CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each waits half a second at most
 
 # --- model calls
-MODEL_TRIES_MAX: Final = 3
-MODEL_BACKOFF_S: Final = (0.5, 2.0)
+MODEL_BACKOFF_S: Final = (0.5, 2.0)  # before the second and the third try, the last
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
 
@@ -31,6 +30,7 @@ WARNED_PERCENT: Final = 90  # of a daily limit: then its user is told
 # --- embeddings
 EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
 EMBEDDING_TRIES_MAX: Final = 2  # likewise
+EMBEDDING_PAUSE_S: Final = 0.5  # before the second try
 EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
 EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
@@ -81,11 +81,23 @@ TITLE_TEMPERATURE: Final = 0.3
 
 # --- compaction
 RESERVE_TOKENS_MAX: Final = 20_000  # room for the answer
+VIEW_CHARS_PER_TOKEN: Final = 4  # read at first of a history for each usable token; one with more is nearly always full
 TAIL_TURNS: Final = 2
 TAIL_SHARE_MAX: Final = 0.25
 SUMMARY_TOKENS_MAX: Final = 1_024
-SUMMARY_TIMEOUT_S: Final = 30.0
+SUMMARY_TIMEOUT_S: Final = 30.0  # of one call with its retries, on every path
+SUMMARY_BACKOFF_S: Final = (0.2, 0.4)  # somebody waits: two quick retries, then the turn goes on without it
+SUMMARY_CHUNKS_MAX: Final = 12  # of a history that was never condensed; a longer one loses its middle
+COMPACTION_TIMEOUT_S: Final = 180.0  # all chunks together; the turn that waits has ten minutes
+MATERIAL_TOKENS_MIN: Final = 256  # in smaller pieces no summary is worth its call
+PRUNE_SHARE: Final = 0.6  # of usable: from here on old tool outputs are pruned
+PRUNED_FROM_CHARS: Final = 400
+OUTPUTS_KEPT: Final = 5  # the newest tool outputs are never pruned by a pass
+ROUNDS_MESSAGES_MAX: Final = 50  # of a running turn, before its first ones are summarised
+ROUNDS_KEPT_MESSAGES: Final = 20
 SUMMARY_TEMPERATURE: Final = 0.2
+UNDO_TURNS_MAX: Final = 100  # taken back at once
+UNDO_SHOWN_CHARS: Final = 80  # of what is taken back: enough to know it again
 
 # --- tools
 TOOL_TIMEOUT_S: Final = 60.0
@@ -105,7 +117,12 @@ TOOL_ARGUMENTS_CHARS_MAX: Final = 64_000
 TODO_ITEMS_MAX: Final = 50
 FACT_CHARS_MAX: Final = 2_000
 RECALL_FACTS_MAX: Final = 20
+
+# --- what people write into files
 IDENTITY_FILE_CHARS_MAX: Final = 20_000
+SKILL_CHARS_MAX: Final = 20_000
+SKILL_DESCRIPTION_CHARS_MAX: Final = 200  # each stands in every prompt
+SKILLS_MAX: Final = 100  # of one layer, for the same reason
 
 # --- files of a workspace
 FILE_BYTES_MAX: Final = 2 * 1024 * 1024  # what the file tools read or write; the journal keeps such files whole

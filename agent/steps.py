@@ -6,10 +6,10 @@ Everything the model says passes the scrubber as it streams; everything it saw a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
-from agent.engine import Hold, Joined, StepsTaken
+from agent.engine import Hold, Joined, Room, StepsTaken
 from agent.ledger import usage_of
 from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
@@ -27,6 +27,7 @@ from agent.tools.arguments import written_out
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
+from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined
 from gateway.contracts.ports import Clock, Scrubber
 
@@ -62,15 +63,17 @@ class Steps:
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
+        room: Room,
     ) -> None:
         """Fill `taken` until it has an answer. Raises the `ModelError` tree.
 
-        Between two rounds the messages that `hold` lets in are put before the model. After the last round that
-        is allowed one more call, without tools, asks for a wrap-up.
+        Between two rounds the messages that `hold` lets in are put before the model, and `room` sees to it that
+        they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up.
         """
         messages = list(prompt)
         for _ in range(self._rounds_max) if self._rounds_max else count():
-            spoken = await self._speak(taken, context, model, system, messages, self._tools.specs_for(context))
+            tools = self._tools.specs_for(context)
+            spoken = await self._speak(taken, context, model, system, messages, room, tools=tools)
             if not spoken.calls:
                 taken.answer = spoken.text
                 return
@@ -78,8 +81,9 @@ class Steps:
             self._keep_results(taken, context, messages, results)
             self._note_failures(taken, context, messages, results)
             _let_in(taken, messages, await hold.join())
-        messages.append(PromptMessage(Role.USER, PROMPTS.wrap_up))
-        spoken = await self._speak(taken, context, model, system, messages, ())
+            messages[:] = await room.condensed(taken.entries, counted=taken.prompt_tokens) or messages
+        self._note(taken, context, messages, PROMPTS.wrap_up)
+        spoken = await self._speak(taken, context, model, system, messages, room, tools=())
         taken.answer = spoken.text
 
     async def _speak(
@@ -89,8 +93,11 @@ class Steps:
         model: str,
         system: CleanText,
         messages: list[PromptMessage],
+        room: Room,
+        *,
         tools: tuple[ToolSpec, ...],
     ) -> _Spoken:
+        """One round's answer, kept. A prompt that the provider finds too long is condensed and sent once more."""
         request = ModelRequest(
             model,
             UsagePurpose.TURN,
@@ -102,7 +109,20 @@ class Steps:
             turn_id=context.turn_id,
             permit=context.permit,
         )
-        spoken = await self._hear(request)
+        try:
+            spoken = await self._hear(request)
+        except ContextTooLong:
+            anew = await room.condensed(taken.entries, counted=taken.prompt_tokens, is_refused=True)
+            if anew is None:
+                raise
+            messages[:] = anew
+            spoken = await self._hear(replace(request, messages=tuple(anew)))
+        self._keep_speech(taken, context, messages, spoken)
+        return spoken
+
+    def _keep_speech(
+        self, taken: StepsTaken, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken
+    ) -> None:
         now_ms = self._clock.now_ms()
         taken.usage.append(
             usage_of(spoken.answer, context.key, UsagePurpose.TURN, now_ms=now_ms, turn_id=context.turn_id)
@@ -119,7 +139,6 @@ class Steps:
             )
         )
         messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
-        return spoken
 
     async def _hear(self, request: ModelRequest) -> _Spoken:
         """Listen to one stream; the text is scrubbed delta by delta, the arguments when they are whole."""
@@ -170,20 +189,29 @@ class Steps:
     ) -> None:
         note = self._tools.note_on(results)
         if note is not None:
-            messages.append(PromptMessage(Role.USER, note))
-            now_ms = self._clock.now_ms()
-            taken.entries.append(
-                Entry(Role.USER, note, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms)
-            )
+            self._note(taken, context, messages, note)
+
+    def _note(self, taken: StepsTaken, context: ToolContext, messages: list[PromptMessage], text: CleanText) -> None:
+        """Tell the model something in the role of the user; kept, for the next prompt begins as this one did."""
+        _tell(messages, text)
+        now_ms = self._clock.now_ms()
+        taken.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
 
 
 def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
-    """One user message for all of them, as providers expect; an entry for each."""
+    """One user message for all of them; an entry for each."""
     if newcomers:
-        text = joined(*(newcomer.entry.text for newcomer in newcomers), by="\n\n")
-        messages.append(PromptMessage(Role.USER, text))
+        _tell(messages, joined(*(newcomer.entry.text for newcomer in newcomers), by="\n\n"))
         taken.entries.extend(newcomer.entry for newcomer in newcomers)
         taken.joined.extend(newcomer.message for newcomer in newcomers)
+
+
+def _tell(messages: list[PromptMessage], text: CleanText) -> None:
+    """Say `text` in the role of the user; neighbours are one message, as providers expect and as the transcript
+    will be read."""
+    if messages and messages[-1].role is Role.USER:
+        text = joined(messages.pop().text, text, by="\n\n")
+    messages.append(PromptMessage(Role.USER, text))
 
 
 def _as_run(spoken: _Spoken) -> tuple[RequestedCall, ...]:

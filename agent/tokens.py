@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,13 +10,13 @@ from gateway.contracts.entries import Entry
 
 _CHARS_PER_TOKEN: Final = 4.0
 _WIDE_CHARS_PER_TOKEN: Final = 1.5
-_FIRST_WIDE: Final = 0x2E80  # CJK radicals: from here on scripts take about a token per character or two
+_NARROW: Final = re.compile("[\x00-\u2e7f]+")  # before the CJK radicals: from there on a character is most of a token
 _ENTRY_OVERHEAD_TOKENS: Final = 4  # role and separators
 
 
 def estimate_tokens(text: str) -> int:
     """Characters / 4, and / 1.5 for CJK text. Never zero for a text that is not empty."""
-    wide = sum(1 for char in text if ord(char) >= _FIRST_WIDE) if not text.isascii() else 0
+    wide = 0 if text.isascii() else len(_NARROW.sub("", text))
     tokens = (len(text) - wide) / _CHARS_PER_TOKEN + wide / _WIDE_CHARS_PER_TOKEN
     return int(tokens) + (1 if text else 0)
 

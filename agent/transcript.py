@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 from agent.model.client import PromptMessage
@@ -22,6 +23,11 @@ def said_in(view: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(entry for entry in view if entry.kind is not EntryKind.COMPACTION)
 
 
+def is_said(entry: Entry) -> bool:
+    """True for what a person said."""
+    return entry.role is Role.USER and entry.kind is EntryKind.MESSAGE
+
+
 def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     """Entries cut into user-led turns: user messages, then everything up to the next user message.
 
@@ -30,9 +36,8 @@ def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     """
     turns: list[list[Entry]] = []
     for entry in entries:
-        is_said = entry.role is Role.USER and entry.kind is EntryKind.MESSAGE
         follows_user = bool(turns) and turns[-1][-1].role is Role.USER
-        if not turns or (is_said and not follows_user):
+        if not turns or (is_said(entry) and not follows_user):
             turns.append([])
         turns[-1].append(entry)
     return tuple(map(tuple, turns))
@@ -62,13 +67,17 @@ def _groups(entries: Iterable[Entry]) -> Iterable[tuple[Entry, dict[str, Entry]]
 
 
 def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
-    """Entries as prompt messages; neighbouring user entries become one message, as providers expect."""
+    """Entries as prompt messages; neighbouring user entries become one message, as providers expect.
+
+    In such a message our notes stand in front of what people said, so that their words come last.
+    """
     messages: list[PromptMessage] = []
-    for entry in with_whole_groups(entries):
-        if entry.role is Role.USER and messages and messages[-1].role is Role.USER:
-            messages[-1] = PromptMessage(Role.USER, joined(messages[-1].text, entry.text, by="\n\n"))
+    for is_said_to_us, group in groupby(with_whole_groups(entries), lambda entry: entry.role is Role.USER):
+        if is_said_to_us:
+            ordered = sorted(group, key=lambda entry: entry.kind is not EntryKind.NOTE)
+            messages.append(PromptMessage(Role.USER, joined(*(entry.text for entry in ordered), by="\n\n")))
         else:
-            messages.append(PromptMessage(entry.role, entry.text, entry.tool_calls, entry.tool_call_id))
+            messages.extend(PromptMessage(one.role, one.text, one.tool_calls, one.tool_call_id) for one in group)
     return tuple(messages)
 
 

@@ -8,29 +8,30 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
 from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable, Converse, Done
-from agent.compactor import Compactor
-from agent.context import build_prompt, next_prompt_tokens, preamble
+from agent.context import preamble
 from agent.engine import Engine, Hold, StepsTaken
-from agent.identity import Identity
 from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
 from agent.metering import Meter
-from agent.models import Chosen, Models
+from agent.models import Models
 from agent.people import People, author_of
+from agent.profiles import profile_named
+from agent.prompting.system import SystemPrompts
+from agent.room import Rooms
 from agent.routing import Depth
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
+from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from agent.usage_sentences import spent_sentence
-from gateway.contracts.entries import Effect, Entry, Role, Session, TurnCommit, TurnState
-from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
+from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
+from gateway.contracts.errors import BudgetSpent, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
@@ -62,9 +63,9 @@ class TurnTaker:
         *,
         models: Models,
         engine: Engine,
-        compactor: Compactor,
+        rooms: Rooms,
         commands: CommandTable,
-        identity: Identity,
+        prompts: SystemPrompts,
         people: People,
         meter: Meter,
         memory: Memory | None,
@@ -74,9 +75,9 @@ class TurnTaker:
     ) -> None:
         self._models = models
         self._engine = engine
-        self._compactor = compactor
+        self._rooms = rooms
         self._commands = commands
-        self._identity = identity
+        self._prompts = prompts
         self._people = people
         self._meter = meter
         self._memory = memory
@@ -136,55 +137,41 @@ class TurnTaker:
         )
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
-        view = await self._store.view(session.id)
-        system = self._identity.system_prompt(batch.key, await self._store.todos(batch.key.owner))
-        tokens = next_prompt_tokens(system, view, session)
-        chosen = self._models.choose(session, taken.said or "", Depth.of(view), prompt_tokens=tokens)
-        if tokens >= chosen.budget.usable:
-            view = await self._compact(batch, session, view, hold, chosen)
-        told = await self._told(session, taken, view)
-        try:
-            await self._step(batch, taken, hold, chosen, system, view, told)
-        except ContextTooLong:
-            # The provider knows better than our estimate: make room once, then it is a failure. What the turn has
-            # done so far is not done again.
-            view = await self._compact(batch, session, view, hold, chosen)
-            await self._step(batch, taken, hold, chosen, system, (*view, *taken.entries), told)
+        context = await self._context(batch, session, hold)
+        system = self._prompts.system_prompt(
+            context, profile_named(session.profile), await self._store.todos(context.owner)
+        )
+        told = await self._told(batch, session, taken)
+        room = await self._rooms.open(session, context, system=system, preamble=told, fence=batch.fence)
+        chosen = self._models.choose(session, taken.said or "", Depth.of(room.view), prompt_tokens=room.tokens)
+        prompt = await room.fit(chosen.budget)
+        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
+        if room.is_abridged:
+            taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
-    async def _told(self, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> CleanText:
-        """What the model is told beside the request itself."""
+    async def _told(self, batch: Batch, session: Session, taken: StepsTaken) -> CleanText:
+        """What the model is told beside the request itself: the first thing that the turn leaves behind."""
         said = taken.said or own_words("")
-        memory = await self._memory.block(session, said, view) if self._memory is not None else None
-        return preamble(self._clock.now_ms(), memory=memory)
+        memory = await self._memory.block(session, said) if self._memory is not None else None
+        now_ms = self._clock.now_ms()
+        told = preamble(now_ms, tone=tone_of(said), memory=memory)
+        note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
+        taken.entries.append(note)
+        return told
 
-    async def _compact(
-        self, batch: Batch, session: Session, view: Sequence[Entry], hold: Hold, chosen: Chosen
-    ) -> Sequence[Entry]:
-        return await self._compactor.compact(session, view, fence=batch.fence, budget=chosen.budget, permit=hold.permit)
-
-    async def _step(
-        self,
-        batch: Batch,
-        taken: StepsTaken,
-        hold: Hold,
-        chosen: Chosen,
-        system: CleanText,
-        view: Sequence[Entry],
-        told: CleanText,
-    ) -> None:
-        room = chosen.budget.usable - len(system) // 4
-        prompt = build_prompt(view, tokens_max=room, preamble=told)
+    async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
+        """For whom tools run in this turn, and what they may do."""
         newest = batch.messages[-1]
-        context = ToolContext(
+        return ToolContext(
             batch.key,
             batch.key.owner,
             batch.turn_id,
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
             asked_by=author_of(newest),
+            ceiling=profile_named(session.profile).ceiling,
             permit=hold.permit,
         )
-        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt)
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
         nothing = StepsTaken()

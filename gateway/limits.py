@@ -57,6 +57,7 @@ RELAY_AFTER_S: Final = 10.0  # a row still `new` after this lost its publisher
 CHANNEL_REPORT_TTL_S: Final = 15.0
 
 # --- store
+VIEW_PAGE_ENTRIES: Final = 500  # of a history, newest first: most conversations are one page
 SQLITE_BUSY_TIMEOUT_S: Final = 5.0  # several processes write in turn; longer means somebody is stuck
 SQLITE_READERS_MAX: Final = 4  # WAL readers never wait for the writer; more threads only cost memory
 POSTGRES_CONNECTIONS_MAX: Final = 8  # a transaction takes milliseconds; a server has about 100 in all

@@ -44,12 +44,12 @@ def conversation_commands(
     async def compact(asked: Asked) -> Done:
         view = await store.view(asked.session.id)
         focus = scrubber.scrub(asked.argument) if asked.argument else None
-        compacted = await compactor.compact(
+        done = await compactor.compact(
             asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
         )
-        if compacted == tuple(view):
-            return Done("There is nothing to condense: a summary would be no shorter.")
-        return Done(f"Condensed {len(view) - len(compacted) + 1} messages.")
+        if done.has_failed:
+            return Done("I could not make a summary that is shorter; nothing has changed.")
+        return Done(f"Compacted {done.messages} messages." if done.messages else "There is nothing to compact.")
 
     return (
         CommandRow("new", "begin a new conversation", new),

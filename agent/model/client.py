@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agent.limits import MODEL_BACKOFF_S
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -41,7 +42,8 @@ class ToolSpec:
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream and repeated tries
-    included; `permit` is asked before each try. `turn_id` names the turn it belongs to; empty: it belongs to none."""
+    included; `backoff_s` are the pauses before each further try; `permit` is asked before each try. `turn_id` names
+    the turn it belongs to; empty: it belongs to none."""
 
     model: str
     purpose: UsagePurpose
@@ -53,6 +55,7 @@ class ModelRequest:
     temperature: float | None = None
     timeout_s: float = 180.0
     turn_id: str = ""
+    backoff_s: tuple[float, ...] = MODEL_BACKOFF_S
     permit: Permit = field(default=always, compare=False, repr=False)
 
 

@@ -10,13 +10,7 @@ from dataclasses import replace
 
 import structlog
 
-from agent.limits import (
-    EMBEDDING_TIMEOUT_S,
-    EMBEDDING_TRIES_MAX,
-    MODEL_BACKOFF_S,
-    MODEL_RETRY_AFTER_MAX_S,
-    MODEL_TRIES_MAX,
-)
+from agent.limits import EMBEDDING_PAUSE_S, EMBEDDING_TIMEOUT_S, EMBEDDING_TRIES_MAX, MODEL_RETRY_AFTER_MAX_S
 from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest, StreamRestarted
 from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
 from gateway.contracts.errors import ModelUnavailable
@@ -27,8 +21,8 @@ _log = structlog.get_logger(__name__)
 class RetryingClient:
     """A `ModelClient` that outlives rate limits, overload and dropped connections.
 
-    Up to `MODEL_TRIES_MAX` attempts with exponential back-off and jitter, all within the time that the request
-    allows; `Retry-After` is honoured. When a stream breaks midway a `StreamRestarted` voids what was shown.
+    One attempt more than the request has pauses in its `backoff_s`, with jitter, all within the time that the
+    request allows; `Retry-After` is honoured. When a stream breaks midway a `StreamRestarted` voids what was shown.
     Anything that is not `ModelUnavailable` passes through at once, and so does a call that took all its time.
     No attempt begins without the permit of its request.
     """
@@ -59,7 +53,7 @@ class RetryingClient:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The inner stream, begun again as often as the limits allow."""
         end_s = self._monotonic_s() + request.timeout_s
-        for attempt in range(1, MODEL_TRIES_MAX + 1):
+        for attempt, pause_s in enumerate((*request.backoff_s, None), 1):
             has_begun = False
             await request.permit()
             try:
@@ -68,9 +62,11 @@ class RetryingClient:
                     yield event
                 return
             except ModelUnavailable as error:
-                wait_s = _wait_s(attempt, error.retry_after_s)
+                if pause_s is None:
+                    raise
+                wait_s = _wait_s(pause_s, error.retry_after_s)
                 has_said_no = (error.retry_after_s or 0.0) > MODEL_RETRY_AFTER_MAX_S
-                if attempt == MODEL_TRIES_MAX or has_said_no or wait_s >= end_s - self._monotonic_s():
+                if has_said_no or wait_s >= end_s - self._monotonic_s():
                     raise
                 _log.warning("model.retry", attempt=attempt, wait_s=round(wait_s, 2), reason=str(error))
                 if has_begun:
@@ -92,7 +88,7 @@ class RetryingEmbeddings:
             try:
                 return await self._inner.embed(request)
             except ModelUnavailable as error:
-                wait_s = _wait_s(attempt, error.retry_after_s)
+                wait_s = _wait_s(EMBEDDING_PAUSE_S, error.retry_after_s)
                 if attempt == EMBEDDING_TRIES_MAX or wait_s > EMBEDDING_TIMEOUT_S:
                     raise
                 _log.warning("embedding.retry", attempt=attempt, reason=str(error))
@@ -100,8 +96,8 @@ class RetryingEmbeddings:
                 attempt += 1
 
 
-def _wait_s(attempt: int, retry_after_s: float | None) -> float:
+def _wait_s(pause_s: float, retry_after_s: float | None) -> float:
     """Never less than the provider asked for, and not the same for all who were refused at once."""
     if retry_after_s is not None:
         return retry_after_s * random.uniform(1.0, 1.1)
-    return MODEL_BACKOFF_S[min(attempt, len(MODEL_BACKOFF_S)) - 1] * random.uniform(0.8, 1.2)
+    return pause_s * random.uniform(0.8, 1.2)

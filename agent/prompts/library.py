@@ -25,6 +25,11 @@ def load_prompts() -> PromptLibrary:
     return PromptLibrary(*(_read(name) for name in ("system", "title", "summary", "wrap_up", "gather")))
 
 
+def profile_prompt(name: str) -> CleanText:
+    """What the agent profile `name` says of itself. Raises as `load_prompts` does."""
+    return _read(f"profiles/{name}")
+
+
 def _read(name: str) -> CleanText:
     text = resources.files(__package__).joinpath(f"{name}.md").read_text("utf-8").strip()
     if not text:

@@ -20,7 +20,7 @@ def database_tools(databases: ForeignDatabases) -> tuple[Sequence[Tool], Sequenc
     """db_query, if a database is configured. It is no reading in the policy's sense: the operator's data is not
     every guest's."""
     if not databases.names:
-        return (), (AbsentTool(_NAME, _CATEGORY, "no database is configured"),)
+        return (), (AbsentTool(_NAME, _CATEGORY, "no database is configured", Risk.READ),)
     spec = ToolSpec(
         _NAME,
         "Ask a database with one SQL statement that only reads.",

@@ -19,7 +19,7 @@ from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
 from agent.tools.arguments import parse_arguments, written_out
 from agent.tools.correction import correction_note
 from agent.tools.envelope import Envelopes
-from agent.tools.permissions import Permission, Policy
+from agent.tools.permissions import Permission, Permissions, Policy
 from agent.tools.shelf import Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.errors import ToolError
@@ -86,14 +86,17 @@ class ToolRegistry:
         """The tools that are not denied in this context, in the same fixed order."""
         return tuple(spec for spec in self.specs if self._permission(context, spec.name) is not Permission.DENY)
 
-    @property
-    def overview(self) -> Mapping[str, tuple[str, ...]]:
-        """Tool names by category, for the system prompt; what is off stands there with its reason."""
+    def overview(self, context: ToolContext) -> Mapping[str, tuple[str, ...]]:
+        """Tool names by category, for the system prompt, of those that are not denied in this context; what is
+        off stands there with its reason."""
+        granted = self._granted(context)
         categories: defaultdict[str, list[str]] = defaultdict(list)
         for name, tool in sorted(self._tools.items()):
-            categories[tool.category].append(name)
+            if granted.of(name, tool.risk) is not Permission.DENY:
+                categories[tool.category].append(name)
         for name, absent in sorted(self._absent.items()):
-            categories[absent.category].append(f"{name} (off: {absent.reason})")
+            if granted.of(name, absent.risk) is not Permission.DENY:
+                categories[absent.category].append(f"{name} (off: {absent.reason})")
         return {category: tuple(names) for category, names in sorted(categories.items())}
 
     @property
@@ -134,7 +137,7 @@ class ToolRegistry:
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
 
     async def _attempt(self, shared: _Round, call: RequestedCall) -> str:
-        tool = self._find(call.name)
+        tool = self._find(shared.context, call.name)
         if self._permission(shared.context, call.name) is Permission.DENY:
             raise ToolError(f"{call.name} is not permitted to this user in this place")
         arguments = parse_arguments(call.arguments)
@@ -149,16 +152,19 @@ class ToolRegistry:
             await shared.context.permit()
             return await _run_in_time(tool, shared.context, arguments)
 
-    def _find(self, name: str) -> Tool:
+    def _find(self, context: ToolContext, name: str) -> Tool:
         if name in self._tools:
             return self._tools[name]
         if name in self._absent:
             raise ToolError(f"{name} is off here: {self._absent[name].reason}")
-        raise ToolError(f"there is no tool {name[:64]!r}; there are: {', '.join(sorted(self._tools))}")
+        offered = ", ".join(spec.name for spec in self.specs_for(context))
+        raise ToolError(f"there is no tool {name[:64]!r}; there are: {offered}")
 
     def _permission(self, context: ToolContext, name: str) -> Permission:
-        granted = self._policy.permissions(context.role, context.place) & context.ceiling
-        return granted.of(name, self._tools[name].risk)
+        return self._granted(context).of(name, self._tools[name].risk)
+
+    def _granted(self, context: ToolContext) -> Permissions:
+        return self._policy.permissions(context.role, context.place) & context.ceiling
 
     async def _ask_if_needed(self, context: ToolContext, tool: Tool, call: RequestedCall) -> None:
         """Raises `ToolError` unless the call needs no approval or gets one. Waiting takes none of its time."""

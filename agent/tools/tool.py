@@ -64,6 +64,7 @@ class AbsentTool:
     name: str
     category: str
     reason: str
+    risk: Risk
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,30 @@ class SetTitle:
 
 
 @dataclass(frozen=True, slots=True)
+class Undo:
+    """Effect of /undo: everything in the current session from entry `from_seq` on is taken out of every view,
+    the summaries among it too, so that what they had replaced is in view again."""
+
+    from_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewestView:
+    """The newest part of a view, its summary in front. `is_whole`: nothing of the view is missing."""
+
+    entries: tuple[Entry, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSaid:
+    """One user-led turn that is in force: where it begins, and what the user said first."""
+
+    first_seq: int
+    text: CleanText
+
+
+@dataclass(frozen=True, slots=True)
 class SetModel:
     """Effect of /model: the session's own model; empty for the configured one."""
 
@@ -161,7 +185,14 @@ class ResumeSession:
     number: int
 
 
-Effect = OpenSession | SetTitle | SetModel | ResumeSession
+@dataclass(frozen=True, slots=True)
+class SetProfile:
+    """Effect of /agent: the agent profile of the current session; empty for none."""
+
+    profile: str
+
+
+Effect = OpenSession | SetTitle | SetModel | SetProfile | ResumeSession | Undo
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,16 @@ def clipped(text: CleanText, chars_max: int) -> CleanText:
     return CleanText(text[:chars_max])
 
 
+def portion(text: CleanText, start: int, end: int) -> CleanText:
+    """Any part of a clean text is clean."""
+    return CleanText(text[start:end])
+
+
+def in_digits(number: int) -> CleanText:
+    """A number that we have counted ourselves."""
+    return CleanText(str(number))
+
+
 class AttachmentKind(StrEnum):
     IMAGE = "image"
     AUDIO = "audio"

@@ -16,7 +16,9 @@ from gateway.contracts.entries import (
     Session,
     SessionStatus,
     SetModel,
+    SetProfile,
     SetTitle,
+    Undo,
     Usage,
 )
 from gateway.contracts.errors import StoreError
@@ -26,6 +28,7 @@ from gateway.store import boundaries
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import from_usage, to_session
 from gateway.store.tables import lanes, sessions, usage
+from gateway.store.undoing import undo
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,11 @@ _REOPEN: Final = (
     .values(status=SessionStatus.ACTIVE.value, updated_at_ms=bindparam("now_ms"))
     .returning(sessions.c.id)
 )
+_CHOOSE_PROFILE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(profile=bindparam("chosen"), updated_at_ms=bindparam("now_ms"))
+)
 _RETITLE_UNTITLED: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"), sessions.c.title == UNTITLED)
@@ -222,8 +230,12 @@ def apply(
                 session_id = new_id
             case SetTitle(title):
                 connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
+            case Undo(from_seq):
+                undo(connection, session_id, from_seq=from_seq)
             case SetModel(model):
                 connection.execute(_CHOOSE_MODEL, {"s": session_id, "chosen": model, "now_ms": now_ms})
+            case SetProfile(profile):
+                connection.execute(_CHOOSE_PROFILE, {"s": session_id, "chosen": profile, "now_ms": now_ms})
             case ResumeSession(number):
                 session_id = _resume(connection, key, session_id, number, now_ms=now_ms)
 

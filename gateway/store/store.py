@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Effect, Entry, Grant, Session, Todo, TurnCommit, TurnStart, Usage
+from gateway.contracts.entries import (
+    Effect,
+    Entry,
+    Grant,
+    NewestView,
+    Session,
+    Todo,
+    TurnCommit,
+    TurnSaid,
+    TurnStart,
+    Usage,
+)
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, TurnTrace, Whereabouts
 from gateway.contracts.ports import Clock
@@ -22,6 +33,7 @@ from gateway.store import (
     tracing,
     transcript,
     turns,
+    undoing,
 )
 from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
@@ -117,11 +129,19 @@ class SqlStore:
         """What the model sees: the newest compaction, then the entries it leaves in view."""
         return await self._database.read(partial(transcript.view, session_id=session_id))
 
+    async def newest_view(self, session_id: str, *, chars_max: int) -> NewestView:
+        """The newest entries of the view, about `chars_max` characters of them."""
+        return await self._database.read(partial(transcript.newest_view, session_id=session_id, chars_max=chars_max))
+
     async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Everything ever said, page by page."""
         return await self._database.read(
             partial(transcript.page, session_id=session_id, after_seq=after_seq, limit=limit)
         )
+
+    async def newest_turns(self, session_id: str, *, limit: int) -> Sequence[TurnSaid]:
+        """The user-led turns that were not undone, newest first."""
+        return await self._database.read(partial(undoing.newest_turns, session_id=session_id, limit=limit))
 
     async def append_compaction(self, session_id: str, *, fence: int, key: SessionKey, entry: Entry) -> Entry:
         """Add a summary; returns it with its `seq`. Raises `Fenced`."""

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import Connection, and_, bindparam, func, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, select, update
 
-from gateway.contracts.entries import Entry, EntryKind
+from gateway.contracts.entries import Entry, EntryKind, NewestView
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
+from gateway.limits import VIEW_PAGE_ENTRIES
 from gateway.store import boundaries
 from gateway.store.rows import from_entry, to_entry
 from gateway.store.sessions import Growth, grow
@@ -20,25 +21,21 @@ _IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
 _OF_SESSION: Final = entries.c.session_id == bindparam("s")
 _IS_IN_FORCE: Final = and_(_IS_COMPACTION, ~entries.c.is_undone)
 
-_TAIL_START: Final = (
-    select(entries.c.tail_start_seq)
-    .where(_OF_SESSION, _IS_IN_FORCE)
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-    .scalar_subquery()
-)
-_NEWEST_COMPACTION: Final = select(func.max(entries.c.seq)).where(_OF_SESSION, _IS_IN_FORCE).scalar_subquery()
-_VIEW: Final = (
+_SEQ_MAX: Final = 2**31 - 1
+_ALL: Final = 2**63
+
+_SUMMARY: Final = select(entries).where(_OF_SESSION, _IS_IN_FORCE).order_by(entries.c.seq.desc()).limit(1)
+_BACKWARDS: Final = (
     select(entries)
     .where(
         _OF_SESSION,
         ~entries.c.is_undone,
-        or_(
-            and_(~_IS_COMPACTION, entries.c.seq >= func.coalesce(_TAIL_START, 0)),
-            entries.c.seq == _NEWEST_COMPACTION,
-        ),
+        ~_IS_COMPACTION,
+        entries.c.seq >= bindparam("from_seq"),
+        entries.c.seq < bindparam("before_seq"),
     )
-    .order_by(_IS_COMPACTION.desc(), entries.c.seq)
+    .order_by(entries.c.seq.desc())
+    .limit(VIEW_PAGE_ENTRIES)
 )
 _PAGE: Final = (
     select(entries)
@@ -54,7 +51,23 @@ _GUARD: Final = (
 
 def view(connection: Connection, session_id: str) -> list[Entry]:
     """The newest compaction, then what it leaves in view, in order."""
-    return [to_entry(row) for row in connection.execute(_VIEW, {"s": session_id})]
+    return list(newest_view(connection, session_id, chars_max=_ALL).entries)
+
+
+def newest_view(connection: Connection, session_id: str, *, chars_max: int) -> NewestView:
+    """The newest compaction, then the newest of what it leaves in view, in order: page by page, backwards, until
+    they hold `chars_max` characters."""
+    summary = [to_entry(row) for row in connection.execute(_SUMMARY, {"s": session_id})]
+    scope = {"s": session_id, "from_seq": summary[0].tail_start_seq if summary else 0, "before_seq": _SEQ_MAX}
+    newest: list[Entry] = []
+    chars, is_whole = 0, False
+    while chars < chars_max and not is_whole:
+        found = [to_entry(row) for row in connection.execute(_BACKWARDS, scope)]
+        newest += found
+        chars += sum(len(entry.text) for entry in found)
+        is_whole = len(found) < VIEW_PAGE_ENTRIES
+        scope["before_seq"] = newest[-1].seq if newest else 0
+    return NewestView((*summary, *reversed(newest)), is_whole)
 
 
 def page(connection: Connection, session_id: str, *, after_seq: int, limit: int) -> list[Entry]:

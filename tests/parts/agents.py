@@ -19,8 +19,10 @@ from gateway.clock import SystemClock
 from gateway.config import QueueMode, Settings
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
+from gateway.config.routing import Routing
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
+from gateway.contracts.entries import EntryKind
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     CleanText,
@@ -86,9 +88,12 @@ class AgentProcess:
         return await self.bus.intake.withdraw(SessionKey.parse(key), message_id)
 
     async def transcript(self, key: str = "telegram:1") -> list[str]:
-        """Everything said in the current conversation, by anybody."""
+        """Everything said in the current conversation, by anybody; not what the gateway noted for the model."""
         session = await self.store.current_session(SessionKey.parse(key))
-        return [] if session is None else [entry.text for entry in await self.store.transcript(session.id)]
+        if session is None:
+            return []
+        entries = await self.store.transcript(session.id)
+        return [entry.text for entry in entries if entry.kind is not EntryKind.NOTE]
 
     async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
         """Send /stop, /status or /where past the queue."""
@@ -141,6 +146,9 @@ async def running_agent(
     tools: Tools | None = None,
     limits: Limits | None = None,
     cache: Cache | None = None,
+    models: tuple[str, ...] = (),
+    tool_rounds_max: int = 25,
+    routing: Routing | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -148,7 +156,15 @@ async def running_agent(
     scrubber = scrubber or SecretScrubber()
     settings = Settings(
         data_dir=data_dir,
-        agent=Agent(model=model, utility_model=model, context_window=context_window or None, concurrency=concurrency),
+        agent=Agent(
+            model=model,
+            utility_model=model,
+            models=models,
+            tool_rounds_max=tool_rounds_max,
+            context_window=context_window or None,
+            concurrency=concurrency,
+        ),
+        routing=routing or Routing(),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=Access(admins=admins),
         tools=tools or Tools(),

@@ -1,4 +1,4 @@
-"""The model's view and the plan of a compaction, for any transcript."""
+"""What the model sees of any transcript."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.compaction import is_usable, plan_compaction
-from agent.context import Budget, build_prompt, preamble
-from agent.model.client import ModelAnswer, TokenCount
-from agent.tokens import entries_tokens, estimate_tokens
+from agent.context import build_prompt, preamble
+from agent.tokens import estimate_tokens
 from agent.transcript import as_prompt, turns_of, with_whole_groups
-from gateway.contracts.entries import Entry, EntryKind, Role
+from gateway.contracts.entries import Entry, Role
 from gateway.contracts.messages import own_words
-from tests.property.transcripts import numbered, transcripts
+from tests.property.transcripts import numbered, summarised, transcripts
 
 _NOW = preamble(1_800_000_000_000)
-
-
-def summarised(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-    """The same view behind a summary."""
-    summary = Entry(Role.ASSISTANT, own_words("Goal: none."), 10_000, EntryKind.COMPACTION)
-    return (summary, *entries)
 
 
 @given(transcripts)
@@ -35,13 +27,15 @@ def test_tool_pairs_are_never_parted(entries: tuple[Entry, ...]) -> None:
     assert sum(len(entry.tool_calls) for entry in whole) == sum(entry.role is Role.TOOL for entry in whole)
 
 
-@given(transcripts, st.integers(1, 2_000), st.booleans())
+@given(transcripts, st.booleans(), st.integers(0, 9))
 def test_a_prompt_is_user_led_and_ends_with_the_newest_request(
-    entries: tuple[Entry, ...], room: int, has_summary: bool
+    entries: tuple[Entry, ...], has_summary: bool, skipped: int
 ) -> None:
-    """However little room there is, the newest request is there, verbatim and last of the user's."""
+    """Wherever the view begins, the newest request is there, verbatim and last of the user's."""
+    newest_at = max(index for index, entry in enumerate(entries) if entry.role is Role.USER)
+    entries = entries[min(skipped, newest_at) :]
     view = summarised(entries) if has_summary else entries
-    prompt = build_prompt(view, tokens_max=room, preamble=_NOW)
+    prompt = build_prompt(view, preamble=_NOW)
     newest = next(entry for entry in reversed(entries) if entry.role is Role.USER)
     asked = [message for message in prompt if message.role is Role.USER]
     assert prompt[0].role is Role.USER
@@ -58,53 +52,10 @@ def test_the_beginning_of_a_prompt_stays_as_it_is(entries: tuple[Entry, ...]) ->
     if last[-1].role is Role.USER:
         return
     longer = (*entries, *numbered([[Entry(Role.USER, own_words("and now?"))]], entries[-1].seq + 1))
-    before = build_prompt(entries, tokens_max=10**9, preamble=_NOW)
-    after = build_prompt(longer, tokens_max=10**9, preamble=_NOW)
+    before = build_prompt(entries, preamble=_NOW)
+    after = build_prompt(longer, preamble=_NOW)
     at = max(index for index, message in enumerate(before) if message.role is Role.USER)
     assert after[:at] == before[:at]
-
-
-@given(transcripts, st.integers(10, 5_000))
-def test_a_compaction_keeps_whole_turns_and_the_newest_one(entries: tuple[Entry, ...], usable: int) -> None:
-    """Head and tail are the transcript, cut in front of a user message."""
-    plan = plan_compaction(entries, Budget(usable * 2, usable))
-    turns = turns_of(entries)
-    if plan is None:
-        assert len(turns) <= 2
-        return
-    tail = tuple(entry for entry in entries if entry.seq >= plan.tail_start_seq)
-    assert (*plan.head, *tail) == entries
-    assert tail[0].role is Role.USER
-    assert turns[-1] == turns_of(tail)[-1]
-
-
-@given(transcripts)
-def test_a_manual_compaction_keeps_no_tail(entries: tuple[Entry, ...]) -> None:
-    plan = plan_compaction(entries, None)
-    assert plan is not None
-    assert plan.head == entries
-    assert plan.tail_start_seq > entries[-1].seq
-
-
-@given(transcripts, transcripts)
-def test_a_second_compaction_reads_only_what_came_after_the_first(
-    first: tuple[Entry, ...], second: tuple[Entry, ...]
-) -> None:
-    later = numbered([second], first[-1].seq + 2)
-    plan = plan_compaction(summarised(later), None)
-    assert plan is not None
-    assert plan.head == later
-    assert plan.prior == "Goal: none."
-
-
-@given(transcripts, st.text(max_size=600), st.sampled_from(["stop", "length"]))
-def test_a_summary_must_be_whole_and_smaller(entries: tuple[Entry, ...], text: str, finish: str) -> None:
-    plan = plan_compaction(entries, None)
-    assert plan is not None
-    answer = ModelAnswer(text, (), finish, TokenCount(1, 1), 0.0, "demo/scripted")
-    if is_usable(answer, plan):
-        assert finish == "stop"
-        assert 0 < estimate_tokens(text.strip()) < entries_tokens(plan.head)
 
 
 @given(transcripts)
@@ -112,3 +63,20 @@ def test_prompts_join_neighbouring_user_messages(entries: tuple[Entry, ...]) -> 
     """Nothing a user said is lost when a batch becomes one message."""
     said = "\n\n".join(message.text for message in as_prompt(entries) if message.role is Role.USER)
     assert all(entry.text in said for entry in entries if entry.role is Role.USER)
+
+
+@given(transcripts)
+def test_nothing_in_view_is_left_out_of_a_prompt(entries: tuple[Entry, ...]) -> None:
+    """What is too much is summarised; it never simply vanishes."""
+    prompt = build_prompt(entries, preamble=_NOW)
+    shown = "\n".join(message.text for message in prompt)
+    told = with_whole_groups(entries)
+    assert all(entry.text in shown for entry in told)
+
+
+@given(st.text(alphabet="abc äж中😀\n", max_size=300))
+def test_an_estimate_counts_narrow_and_wide_characters(text: str) -> None:
+    """Characters / 4, and / 1.5 from the CJK radicals on."""
+    wide = sum(ord(char) >= 0x2E80 for char in text)
+    exact = (len(text) - wide) / 4 + wide / 1.5
+    assert estimate_tokens(text) == (int(exact) + 1 if text else 0)

@@ -37,3 +37,9 @@ def numbered(turns: Sequence[Sequence[Entry]], first: int = 1) -> tuple[Entry, .
 
 
 transcripts = st.lists(turn(), min_size=1, max_size=8).map(numbered)
+
+
+def summarised(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The same view behind a summary."""
+    summary = Entry(Role.ASSISTANT, CleanText("Goal: none."), 10_000, EntryKind.COMPACTION)
+    return (summary, *entries)

@@ -66,7 +66,7 @@ class TestWithoutSandbox:
     async def test_the_tools_are_off_and_say_so(self, workspaces: Workspaces) -> None:
         tools, absent = execution_tools(NoSandbox("bubblewrap is not installed"), workspaces)
         offered = registry(*tools, absent=absent)
-        assert offered.overview["execution"] == (
+        assert offered.overview(context())["execution"] == (
             "code_exec (off: bubblewrap is not installed)",
             "shell (off: bubblewrap is not installed)",
         )

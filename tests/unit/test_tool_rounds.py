@@ -113,11 +113,13 @@ async def test_an_unknown_tool_is_an_error_result_that_names_the_known_ones() ->
 
 
 async def test_an_absent_tool_says_why_and_stands_in_the_overview_with_its_reason() -> None:
-    tools = registry(tool("echo"), absent=[AbsentTool("shell", "execution", "bubblewrap is not installed")])
+    tools = registry(
+        tool("echo"), absent=[AbsentTool("shell", "execution", "bubblewrap is not installed", Risk.EXECUTE)]
+    )
     result = await run(tools, "shell", command="ls")
     assert result.is_error
     assert result.text == "shell is off here: bubblewrap is not installed"
-    assert tools.overview["execution"] == ("shell (off: bubblewrap is not installed)",)
+    assert tools.overview(context())["execution"] == ("shell (off: bubblewrap is not installed)",)
     assert "shell" not in [spec.name for spec in tools.specs]
 
 

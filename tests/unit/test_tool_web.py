@@ -19,7 +19,7 @@ from agent.tools.web.search import Brave, SearchEngine, Searxng, Tavily
 from agent.tools.web.session import Page, WebSession
 from agent.tools.web.tools import web_tools
 from gateway.contracts.errors import ToolError
-from tests.parts.tooling import registry, run
+from tests.parts.tooling import context, registry, run
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -343,5 +343,5 @@ async def test_an_engine_that_answers_nothing_of_use_finds_nothing(site: Site, b
 
 
 async def test_without_an_engine_web_search_is_off_and_says_so(tools: ToolRegistry) -> None:
-    assert tools.overview["web"] == ("web_fetch", "web_search (off: no search engine is configured)")
+    assert tools.overview(context())["web"] == ("web_fetch", "web_search (off: no search engine is configured)")
     assert (await run(tools, "web_search", query="x")).is_error

@@ -42,7 +42,7 @@ def execution_tools(
 ) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
     """The tools that this machine can offer, and those that it cannot with the reason."""
     if isinstance(sandbox, NoSandbox):
-        return (), tuple(AbsentTool(name, CATEGORY, sandbox.reason) for name in (SHELL, CODE))
+        return (), tuple(AbsentTool(name, CATEGORY, sandbox.reason, Risk.EXECUTE) for name in (SHELL, CODE))
     return (_shell(sandbox, workspaces), _code(sandbox, workspaces, _languages())), ()
 
 

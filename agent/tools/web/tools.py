@@ -46,7 +46,7 @@ def web_tools(session: WebSession, engine: SearchEngine | None) -> tuple[Sequenc
     """web_fetch, and web_search if an engine is configured."""
     fetch = _fetch(session)
     if engine is None:
-        return (fetch,), (AbsentTool(SEARCH, CATEGORY, "no search engine is configured"),)
+        return (fetch,), (AbsentTool(SEARCH, CATEGORY, "no search engine is configured", Risk.NETWORK),)
     return (fetch, _search(engine)), ()
 
 

@@ -9,9 +9,11 @@ from gateway.contracts.entries import (
     Effect,
     Entry,
     Grant,
+    NewestView,
     Session,
     Todo,
     TurnCommit,
+    TurnSaid,
     TurnStart,
     Usage,
 )
@@ -105,8 +107,17 @@ class Store(Protocol):
         """The entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
         ...
 
+    async def newest_view(self, session_id: str, *, chars_max: int) -> NewestView:
+        """The newest entries of the view, read until they hold `chars_max` characters: to begin a turn in time,
+        however long the history is."""
+        ...
+
     async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Everything ever said, page by page."""
+        ...
+
+    async def newest_turns(self, session_id: str, *, limit: int) -> Sequence[TurnSaid]:
+        """The user-led turns that were not undone, newest first, on both sides of any compaction."""
         ...
 
     async def append_compaction(self, session_id: str, *, fence: int, key: SessionKey, entry: Entry) -> Entry:

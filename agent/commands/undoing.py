@@ -1,0 +1,36 @@
+"""/undo: takes the newest turns back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agent.commands.table import Asked, CommandRow, Done
+from agent.limits import UNDO_SHOWN_CHARS, UNDO_TURNS_MAX
+from gateway.contracts.entries import Undo
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Store
+
+_NOTHING: Final = "There is nothing to take back."
+
+
+def undo_command(store: Store) -> CommandRow:
+    """Its row."""
+
+    async def undo(asked: Asked) -> Done:
+        wanted = asked.argument or "1"
+        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= UNDO_TURNS_MAX):
+            return Done(f"Write /undo, or /undo N for the last N exchanges (1 to {UNDO_TURNS_MAX}).")
+        turns = await store.newest_turns(asked.session.id, limit=int(wanted))
+        if not turns:
+            return Done(_NOTHING)
+        oldest = turns[-1]
+        what = "this exchange" if len(turns) == 1 else f"the last {len(turns)} exchanges, from here on"
+        return Done(f"I took back {what}:\n\n> {first_words(oldest.text)}", (Undo(oldest.first_seq),))
+
+    return CommandRow("undo", "take back the last exchange: /undo, /undo N", undo)
+
+
+def first_words(text: CleanText) -> str:
+    """One short line of what somebody said."""
+    line = " ".join(text.split())
+    return line if len(line) <= UNDO_SHOWN_CHARS else line[: UNDO_SHOWN_CHARS - 1].rstrip() + "…"

@@ -1,0 +1,1 @@
+"""Keeping a conversation inside the window of its model: what is pruned, what is summarised, and how."""

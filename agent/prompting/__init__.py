@@ -1,0 +1,1 @@
+"""The system prompt: what people wrote into files, and the sections around it."""

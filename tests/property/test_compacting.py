@@ -1,0 +1,248 @@
+"""What a compaction plans, prunes and asks for, for any transcript."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.compacting.plan import plan_compaction, plan_rounds
+from agent.compacting.pruning import prune_output, prune_pass, pruned
+from agent.compacting.summary import first_chunk, is_usable, material, size_of, without_middle
+from agent.context import Budget, build_prompt, preamble
+from agent.limits import OUTPUTS_KEPT, PRUNED_FROM_CHARS, ROUNDS_KEPT_MESSAGES
+from agent.model.client import ModelAnswer, TokenCount
+from agent.tokens import entries_tokens, estimate_tokens
+from agent.transcript import as_prompt, is_said, turns_of, with_whole_groups
+from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall
+from gateway.contracts.messages import CleanText
+from tests.property.transcripts import numbered, summarised, texts, transcripts
+
+PROTECTED = frozenset({"todo_write"})
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> tuple[Entry, ...]:
+    """What a running turn has added: rounds of calls, results of any length, notes, what joined."""
+    entries: list[Entry] = []
+    for number in range(draw(st.integers(1, 14))):
+        names = draw(st.lists(st.sampled_from(["recall", "todo_write"]), min_size=1, max_size=4))
+        calls = tuple(ToolCall(f"call_{at}", name, CleanText("{}")) for at, name in enumerate(names))
+        entries.append(Entry(Role.ASSISTANT, CleanText(f"round {number}"), tool_calls=calls))
+        sizes = draw(st.lists(st.sampled_from([3, 400, 401, 5_000]), min_size=len(calls), max_size=len(calls)))
+        entries += [
+            Entry(Role.TOOL, CleanText("x" * size), tool_call_id=call.id)
+            for call, size in zip(calls, sizes, strict=True)
+        ]
+        if draw(st.booleans()):
+            entries.append(Entry(Role.USER, CleanText("a tool failed"), kind=EntryKind.NOTE))
+        if draw(st.booleans()):
+            entries.append(Entry(Role.USER, CleanText(f"and mind {number}")))
+    return tuple(entries)
+
+
+def told(groups: list[tuple[Entry, ...]]) -> tuple[Entry, ...]:
+    """Turns of a user, each a request and its rounds, with sequence numbers."""
+    flat = [entry for group in groups for entry in (Entry(Role.USER, CleanText("please")), *group)]
+    return tuple(replace(entry, seq=seq) for seq, entry in enumerate(flat, 1))
+
+
+histories = st.lists(rounds(), min_size=1, max_size=6).map(told)
+
+
+# --- the plan
+
+
+@given(transcripts, st.integers(10, 5_000))
+def test_a_compaction_keeps_whole_turns_and_the_newest_one(entries: tuple[Entry, ...], usable: int) -> None:
+    """Head and tail are the transcript, cut in front of a user message."""
+    plan = plan_compaction(entries, Budget(usable * 2, usable))
+    turns = turns_of(entries)
+    if plan is None:
+        assert len(turns) <= 2
+        return
+    tail = tuple(entry for entry in entries if entry.seq >= plan.tail_start_seq)
+    assert (*plan.head, *tail) == entries
+    assert tail[0].role is Role.USER
+    kept = turns_of(tail)
+    assert turns[-len(kept) :] == kept
+    assert len(kept) == 1 or (len(kept) == 2 and entries_tokens(tail) <= usable / 4)
+
+
+@given(transcripts)
+def test_a_manual_compaction_keeps_no_tail(entries: tuple[Entry, ...]) -> None:
+    plan = plan_compaction(entries, None)
+    assert plan is not None
+    assert plan.head == entries
+    assert plan.tail_start_seq > entries[-1].seq
+
+
+@given(transcripts, transcripts)
+def test_a_second_compaction_reads_only_what_came_after_the_first(
+    first: tuple[Entry, ...], second: tuple[Entry, ...]
+) -> None:
+    later = numbered([second], first[-1].seq + 2)
+    plan = plan_compaction(summarised(later), None)
+    assert plan is not None
+    assert plan.head == later
+    assert plan.prior == "Goal: none."
+
+
+@settings(max_examples=30)
+@given(rounds())
+def test_of_a_running_turn_whole_groups_stay(in_flight: tuple[Entry, ...]) -> None:
+    """The last ones, as many as twenty messages hold, and everything that people said."""
+    plan = plan_rounds(in_flight)
+    if plan is None:
+        assert len(in_flight) <= ROUNDS_KEPT_MESSAGES or sum(bool(entry.tool_calls) for entry in in_flight) == 1
+        return
+    kept = in_flight[plan.kept_from :]
+    assert kept[0].role is Role.ASSISTANT
+    assert with_whole_groups(kept) == kept
+    starts = [index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT]
+    assert len(kept) <= ROUNDS_KEPT_MESSAGES or plan.kept_from == starts[-1]
+    assert sorted(map(id, (*plan.head, *plan.requests, *kept))) == sorted(map(id, in_flight))
+    assert [*filter(is_said, in_flight)] == [*plan.requests, *filter(is_said, kept)]
+
+
+# --- pruning
+
+
+@settings(max_examples=30)
+@given(histories, st.integers(0, 7))
+def test_pruning_spares_the_newest_the_short_and_the_protected(history: tuple[Entry, ...], kept: int) -> None:
+    """The calls stay, each with its result, and the more is pruned the smaller it gets."""
+    lighter = pruned(history, kept=kept, protected=PROTECTED)
+    assert [(e.role, e.tool_calls, e.tool_call_id, e.seq) for e in lighter] == [
+        (e.role, e.tool_calls, e.tool_call_id, e.seq) for e in history
+    ]
+    outputs = [index for index, entry in enumerate(history) if entry.role is Role.TOOL]
+    spared = set(outputs[len(outputs) - kept :]) if kept else set()
+    for index, (before, after) in enumerate(zip(history, lighter, strict=True)):
+        if after != before:
+            assert before.role is Role.TOOL
+            assert len(before.text) > PRUNED_FROM_CHARS
+            assert index not in spared
+            assert after.text == f"<output pruned, ~{estimate_tokens(before.text)} tokens>"
+    assert entries_tokens(lighter) <= entries_tokens(history)
+
+
+@settings(max_examples=30)
+@given(histories)
+def test_pruning_is_idempotent(history: tuple[Entry, ...]) -> None:
+    once = pruned(history, protected=PROTECTED)
+    assert pruned(once, protected=PROTECTED) == once
+
+
+@given(texts)
+def test_a_pruned_output_is_never_longer(text: CleanText) -> None:
+    entry = Entry(Role.TOOL, CleanText(text * 9))
+    assert len(prune_output(entry).text) <= len(entry.text)
+
+
+@settings(max_examples=30)
+@given(histories, st.integers(0, 20_000))
+def test_a_pass_leaves_the_beginning_as_the_turn_before_saw_it(history: tuple[Entry, ...], threshold: int) -> None:
+    """Turn by turn, a prompt changes only at a pass: in between, providers find their prefix again."""
+    turns = turns_of(history)
+    prompts = []
+    for count in range(1, len(turns) + 1):
+        view = tuple(entry for turn in turns[:count] for entry in turn)
+        done = prune_pass(view, fixed_tokens=0, threshold_tokens=threshold, protected=PROTECTED, counted_seq=0)
+        prompts.append(done.view)
+    for before, after in pairwise(prompts):
+        if after[: len(before)] != before:
+            assert entries_tokens(before) + entries_tokens(after[len(before) :]) >= threshold
+    for before, after in pairwise(prompts):
+        gone = [entry for entry in before if entry.text.startswith("<output pruned")]
+        assert all(entry in after for entry in gone)  # what is pruned stays pruned
+
+
+@settings(max_examples=30)
+@given(histories, st.integers(0, 20_000))
+def test_what_a_pass_has_saved_is_what_is_missing(history: tuple[Entry, ...], threshold: int) -> None:
+    """With nothing counted, all savings are new; with everything counted, none."""
+    fresh = prune_pass(history, fixed_tokens=9, threshold_tokens=threshold, protected=PROTECTED, counted_seq=0)
+    assert fresh.saved_tokens == entries_tokens(history) - entries_tokens(fresh.view)
+    counted = prune_pass(
+        history, fixed_tokens=9, threshold_tokens=threshold, protected=PROTECTED, counted_seq=history[-1].seq
+    )
+    assert (counted.view, counted.saved_tokens) == (fresh.view, 0)
+
+
+@settings(max_examples=30)
+@given(histories)
+def test_below_the_threshold_nothing_is_pruned(history: tuple[Entry, ...]) -> None:
+    size = entries_tokens(history)
+    done = prune_pass(history, fixed_tokens=0, threshold_tokens=size + 1, protected=PROTECTED, counted_seq=0)
+    assert done.view == history
+
+
+@settings(max_examples=30)
+@given(histories)
+def test_a_full_prompt_keeps_the_newest_outputs(history: tuple[Entry, ...]) -> None:
+    """Those that were the newest when the last turn began, and all of that turn."""
+    done = prune_pass(history, fixed_tokens=0, threshold_tokens=0, protected=PROTECTED, counted_seq=0)
+    last = turns_of(history)[-1]
+    before = [entry for entry in history if entry.role is Role.TOOL and entry.seq < last[0].seq]
+    assert {entry.seq for entry in done.view if entry not in history}.isdisjoint(
+        {entry.seq for entry in (*before[-OUTPUTS_KEPT:], *last)}
+    )
+
+
+# --- the summary
+
+
+@given(transcripts, st.text(max_size=600), st.sampled_from(["stop", "length", "max_tokens"]))
+def test_a_summary_must_be_whole_and_smaller(entries: tuple[Entry, ...], text: str, finish: str) -> None:
+    plan = plan_compaction(entries, None)
+    assert plan is not None
+    answer = ModelAnswer(text, (), finish, TokenCount(1, 1), 0.0, "demo/scripted")
+    if is_usable(answer, replaced_tokens=plan.tokens):
+        assert finish == "stop"
+        summary = Entry(Role.ASSISTANT, CleanText(text.strip()), 9_999, EntryKind.COMPACTION)
+        now = preamble(0)
+        (message,) = build_prompt([summary], preamble=now)
+        assert estimate_tokens(message.text) < plan.tokens + estimate_tokens(now)
+
+
+@settings(max_examples=30)
+@given(histories, st.integers(8, 3_000))
+def test_chunks_hold_everything_in_order_and_fit(history: tuple[Entry, ...], room: int) -> None:
+    """A message that is too large for one is split."""
+    lines = rest = material(history)
+    chunks = []
+    while rest:
+        chunk, rest = first_chunk(rest, room)
+        assert chunk
+        assert size_of(chunk) <= room
+        chunks.append(chunk)
+    assert "".join(line for chunk in chunks for line in chunk) == "".join(lines)
+
+
+@settings(max_examples=30)
+@given(histories)
+def test_without_its_middle_the_material_is_smaller_until_nothing_is_left(history: tuple[Entry, ...]) -> None:
+    """First words and last words stay."""
+    lines = material(history)
+    text = "\n\n".join(lines)
+    shorter = without_middle(lines)
+    quarter = len(text) // 4
+    assert shorter[0] == text[:quarter]
+    assert shorter[-1] == text[len(text) - quarter :]
+    for _ in range(40):
+        lines = without_middle(lines)
+    assert size_of(lines) < 64
+
+
+@settings(max_examples=30)
+@given(rounds())
+def test_a_prompt_of_pruned_rounds_keeps_its_pairs(in_flight: tuple[Entry, ...]) -> None:
+    plan = plan_rounds(in_flight)
+    shown = pruned(in_flight[plan.kept_from if plan else 0 :], kept=0)
+    messages = as_prompt(shown)
+    for at, message in enumerate(messages):
+        wanted = [call.id for call in message.tool_calls]
+        assert [result.tool_call_id for result in messages[at + 1 : at + 1 + len(wanted)]] == wanted
