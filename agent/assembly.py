@@ -27,7 +27,7 @@ from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
-from agent.model.metered import MeteredClient
+from agent.model.metered import MeteredClient, MeteredEmbeddings
 from agent.models import Models
 from agent.people import People
 from agent.prompting.sections import RuntimeFacts
@@ -66,6 +66,8 @@ async def assembled(
     meter = Meter(store.spending, settings.limits, people.role_of, clock)
     client = MeteredClient(client, meter)
     models = Models(client, settings)
+    if embeddings is not None:
+        embeddings = MeteredEmbeddings(embeddings, meter, client.facts)
     embedder = ChargedEmbedder(embeddings, settings.agent.embedding_model, store, clock) if embeddings else None
     memory = Memory(store.memories, scrubber, clock, embedder=embedder)
     is_on = settings.memory.enabled
@@ -104,7 +106,7 @@ async def assembled(
                     *choice_commands(store, models),
                     undo_command(store),
                     *profile_commands(),
-                    *memory_commands(memory, store.memories),
+                    *memory_commands(memory, store.memories, forgotten=(cache.forget,)),
                     *usage_commands(store.usage, meter, clock),
                 )
             ),

@@ -17,7 +17,7 @@ from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.titling import first_request, sanitize_title
 from gateway.contracts.entries import UNTITLED, Session, UsagePurpose
-from gateway.contracts.errors import ModelError, StoreError
+from gateway.contracts.errors import BudgetSpent, ModelError, StoreError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber, Store
 
@@ -41,6 +41,8 @@ class Titler:
         try:
             if await self._store.claim_title(session.id, tries_max=TITLE_TRIES_MAX):
                 await self._make(session, first_text, turn_id, permit)
+        except BudgetSpent:
+            _log.info("title.skipped", session_id=session.id)  # the turn itself says why
         except (ModelError, StoreError) as error:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
 

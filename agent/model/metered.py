@@ -8,11 +8,11 @@ written. Each attempt that broke in the middle is paid for.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agent.limits import RESERVATION_GRACE_S, RESERVED_COMPLETION_TOKENS_MAX
+from agent.limits import EMBEDDING_TRIES_MAX, RESERVATION_GRACE_S, RESERVED_COMPLETION_TOKENS_MAX
 from agent.model.client import (
     ModelAnswer,
     ModelClient,
@@ -23,6 +23,7 @@ from agent.model.client import (
     TextDelta,
     ToolSpec,
 )
+from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelError
@@ -107,6 +108,36 @@ class MeteredClient:
             raise
         finally:
             ticket.settle_soon(call.cost_so_far)
+
+
+class MeteredEmbeddings:
+    """The same for an `EmbeddingModel`: `facts` tells its price."""
+
+    def __init__(self, inner: EmbeddingModel, gate: Gate, facts: Callable[[str], ModelFacts]) -> None:
+        self._inner = inner
+        self._gate = gate
+        self._facts = facts
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+        """The inner answer, reserved before and settled after. Also raises `BudgetSpent`."""
+        prices_usd = self._facts(request.model).prices_usd
+        most = _amounts(sum(map(estimate_tokens, request.texts)), 0, prices_usd)
+        for_s = request.timeout_s * EMBEDDING_TRIES_MAX + RESERVATION_GRACE_S
+        planned = Planned(request.key.owner, request.model, most, any(prices_usd.values()), for_s)
+        ticket = await self._gate.admit(planned)
+        if ticket is None:
+            return await self._inner.embed(request)
+        cost = most
+        try:
+            answer = await self._inner.embed(request)
+            cost = Amounts(answer.tokens, nano_of(answer.cost_usd))
+            await ticket.settle(cost)
+            return answer
+        except ModelError:
+            cost = Amounts()
+            raise
+        finally:
+            ticket.settle_soon(cost)
 
 
 class _Call:

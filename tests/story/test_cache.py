@@ -170,6 +170,23 @@ async def test_another_model_answers_for_itself(desk: Desk) -> None:
     assert await desk.asked_for(SAID, anew=False) == 1
 
 
+async def test_another_profile_answers_for_itself(desk: Desk) -> None:
+    await desk.asked_for(SAID)
+    await desk.kept(1)
+    await desk.agent.ask("/new")
+    await desk.agent.ask("/agent writer")
+    assert await desk.asked_for(SAID, anew=False) == 1
+
+
+async def test_forgetting_takes_what_was_made_of_it(desk: Desk) -> None:
+    """An answer may repeat the fact that its owner wants to be forgotten."""
+    await desk.agent.store.memories.remember(ADA, own_words("My dog is called Rex"), now_ms=1)
+    await desk.asked_for("what do you know of my dog")
+    await desk.kept(1)
+    await desk.agent.ask("/forget all yes")
+    await desk.kept(0)
+
+
 async def test_retry_means_another_answer(desk: Desk) -> None:
     await desk.asked_for(SAID)
     await desk.kept(1)
@@ -278,6 +295,6 @@ async def test_forgetting_is_of_one_owner(store: SqlStore) -> None:
     cache = AnswerCache(store.answers, SystemClock(), ttl_s=60)
     await cache.put(question_of("a"), own_words("mine"))
     await cache.put(replace(question_of("a"), key=SessionKey("telegram", "2")), own_words("his"))
-    assert await cache.forget(ADA) == 1
+    await cache.forget(replace(ADA, place=("-100",)))
     assert await cache.find(question_of("a")) is None
     assert await cache.find(replace(question_of("a"), key=SessionKey("telegram", "2"))) == "his"
