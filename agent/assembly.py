@@ -36,7 +36,7 @@ from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
-from agent.model.metered import MeteredClient
+from agent.model.metered import MeteredClient, MeteredEmbeddings
 from agent.models import Models
 from agent.people import People
 from agent.planner import Planner, Planning, plan_tool
@@ -83,6 +83,8 @@ async def assembled(
     meter = Meter(store.spending, settings.limits, people.role_of, clock)
     client = MeteredClient(client, meter)
     models = Models(client, settings)
+    if embeddings is not None:
+        embeddings = MeteredEmbeddings(embeddings, meter, client.facts)
     embedder = ChargedEmbedder(embeddings, settings.agent.embedding_model, store, clock) if embeddings else None
     memory = Memory(store.memories, scrubber, clock, embedder=embedder)
     is_on = settings.memory.enabled
@@ -142,7 +144,7 @@ async def assembled(
                     *choice_commands(store, models),
                     undo_command(store),
                     *usage_commands(store.usage, meter, clock),
-                    *memory_commands(memory, store.memories),
+                    *memory_commands(memory, store.memories, forgotten=(cache.forget,)),
                     *belongings_commands(store.people),
                     *profile_commands(),
                     *remind_commands(desk, scrubber, clock, heartbeat_minutes=later.heartbeat_minutes),

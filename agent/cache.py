@@ -69,9 +69,9 @@ class AnswerCache:
             all_max=CACHE_ANSWERS_MAX,
         )
 
-    async def forget(self, owner: SessionKey) -> int:
-        """Delete all that is kept of an owner; how many answers there were. Raises `StoreUnavailable`."""
-        return await self._shelf.forget(owner)
+    async def forget(self, key: SessionKey) -> None:
+        """Delete all that is kept of the owner of `key`, wherever he asked. Raises `StoreUnavailable`."""
+        await self._shelf.forget(key.owner)
 
     async def embedded(self, asked: Question, said: CleanText) -> Question:
         """The question with its meaning, as far as there is a model that tells it."""

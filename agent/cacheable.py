@@ -108,7 +108,7 @@ def recalled_besides(asked: Question, answer: str) -> str:
 
 def _is_part(line: str, text: str) -> bool:
     """Whether a line of memory is a piece of `text`, written as memory writes it."""
-    return line.strip("…") in " ".join(text.split()).replace("<", "‹").replace(">", "›")
+    return line.strip("…").casefold() in " ".join(text.split()).replace("<", "‹").replace(">", "›").casefold()
 
 
 def is_repeatable(said: str, *, stands_alone: bool) -> bool:

@@ -43,14 +43,15 @@ class Meter:
         self._background = Background()
         self._unpriced: set[str] = set()
 
-    async def admit(self, planned: Planned) -> PaidCall | None:
+    async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> PaidCall | None:
         """A reservation for one call. Raises `BudgetSpent`."""
-        own, pot = await self.caps_of(planned.owner), self._limits.pot.caps
+        own, pot = await self.caps_of(owner), self._limits.pot.caps
         if own.are_open and pot.are_open:
             return None
+        planned = plan()
         if (own.nano_usd or pot.nano_usd) and not planned.is_priced:
             self._complain_of_price(planned.model)
-        call = PaidCall(self._ledger, self._clock, self._background, planned, own, pot)
+        call = PaidCall(self._ledger, self._clock, self._background, owner, planned, own, pot)
         try:
             await call.renew()
         except asyncio.CancelledError:
@@ -100,7 +101,14 @@ class PaidCall:
     """`agent.model.metered.Ticket`: one reservation in the ledger, from admission to settlement."""
 
     def __init__(
-        self, ledger: SpendingLedger, clock: Clock, background: Background, planned: Planned, own: Caps, pot: Caps
+        self,
+        ledger: SpendingLedger,
+        clock: Clock,
+        background: Background,
+        owner: SessionKey,
+        planned: Planned,
+        own: Caps,
+        pot: Caps,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -111,7 +119,7 @@ class PaidCall:
         self._is_settled = False
         self._reservation = Reservation(
             id=clock.new_id(),
-            owner=planned.owner,
+            owner=owner,
             day=day_of(clock.now_ms()),
             tokens=planned.most.tokens,
             nano_usd=planned.most.nano_usd,

@@ -20,7 +20,7 @@ from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.titling import first_request, sanitize_title
 from gateway.contracts.entries import UNTITLED, Session, UsagePurpose
-from gateway.contracts.errors import ModelError, StoreError
+from gateway.contracts.errors import BudgetSpent, ModelError, StoreError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber, Store
 
@@ -57,6 +57,9 @@ class Titler:
     async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> None:
         try:
             title = await self._make(session, first_text, turn_id, permit)
+        except BudgetSpent:
+            _log.info("title.skipped", session_id=session.id)  # the turn itself says why
+            return
         except (ModelError, TimeoutError) as error:
             _log.warning("title.failed", session_id=session.id, reason=f"{type(error).__name__}: {error}")
             return

@@ -38,7 +38,7 @@ from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import Entry, Session, UsagePurpose
-from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber, Store
 
@@ -69,12 +69,14 @@ class Ladder:
         self._clock = clock
 
     async def climb(self, wanted: Wanted) -> CleanText:
-        """A summary that is shorter than what it replaces. Raises `NoSummary` and `StoreUnavailable`."""
+        """A summary that is shorter than what it replaces. Raises `NoSummary`, `BudgetSpent`, `StoreUnavailable`."""
         try:
             async with asyncio.timeout(COMPACTION_TIMEOUT_S):
                 return await self._whole(wanted)
         except ContextTooLong as error:
             raise NoSummary("the material is too long for the model, even without its middle") from error
+        except BudgetSpent:
+            raise  # the turn itself would cost more: its user is told that, not that the conversation is too long
         except ModelError as error:
             raise NoSummary(str(error)) from error
         except TimeoutError as error:

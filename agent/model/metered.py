@@ -8,11 +8,12 @@ written. Each attempt that broke in the middle is paid for.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
-from agent.limits import RESERVATION_GRACE_S, RESERVED_COMPLETION_TOKENS_MAX
+from agent.limits import EMBEDDING_TRIES_MAX, RESERVATION_GRACE_S, RESERVED_COMPLETION_TOKENS_MAX
 from agent.model.client import (
     ModelAnswer,
     ModelClient,
@@ -23,6 +24,7 @@ from agent.model.client import (
     TextDelta,
     ToolSpec,
 )
+from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelError
@@ -32,9 +34,8 @@ from gateway.contracts.spending import Amounts, nano_of
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A call that is about to be made: who pays, what it may cost at most, how long it may take."""
+    """A call that is about to be made: what it may cost at most, how long it may take, for which turn."""
 
-    owner: SessionKey
     model: str
     most: Amounts
     is_priced: bool
@@ -62,8 +63,8 @@ class Ticket(Protocol):
 class Gate(Protocol):
     """Where calls are allowed. Raises `BudgetSpent` and `StoreUnavailable`."""
 
-    async def admit(self, planned: Planned) -> Ticket | None:
-        """None: nothing is limited, so nothing is counted."""
+    async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> Ticket | None:
+        """None: nothing is limited, so nothing is counted, and `plan` was not asked."""
         ...
 
 
@@ -89,13 +90,12 @@ class MeteredClient:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The inner stream, reserved before and settled after. Also raises `BudgetSpent`."""
         facts = self._inner.facts(request.model)
-        prompt_tokens = _prompt_tokens(request)
-        ticket = await self._gate.admit(_planned(request, facts, prompt_tokens))
+        ticket = await self._gate.admit(request.key.owner, partial(_planned, request, facts))
         if ticket is None:
             async for event in self._inner.stream(request):
                 yield event
             return
-        call = _Call(request, ticket, prompt_tokens, facts.prices_usd)
+        call = _Call(request, ticket, facts.prices_usd)
         try:
             async for event in self._inner.stream(replace(request, permit=call.permit)):
                 call.hear(event)
@@ -109,15 +109,42 @@ class MeteredClient:
             ticket.settle_soon(call.cost_so_far)
 
 
+class MeteredEmbeddings:
+    """The same for an `EmbeddingModel`: `facts` tells its price."""
+
+    def __init__(self, inner: EmbeddingModel, gate: Gate, facts: Callable[[str], ModelFacts]) -> None:
+        self._inner = inner
+        self._gate = gate
+        self._facts = facts
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+        """The inner answer, reserved before and settled after. Also raises `BudgetSpent`."""
+        prices_usd = self._facts(request.model).prices_usd
+        most = _amounts(sum(map(estimate_tokens, request.texts)), 0, prices_usd)
+        for_s = request.timeout_s * EMBEDDING_TRIES_MAX + RESERVATION_GRACE_S
+        planned = Planned(request.model, most, any(prices_usd.values()), for_s)
+        ticket = await self._gate.admit(request.key.owner, lambda: planned)
+        if ticket is None:
+            return await self._inner.embed(request)
+        cost = most
+        try:
+            answer = await self._inner.embed(request)
+            cost = Amounts(answer.tokens, nano_of(answer.cost_usd))
+            await ticket.settle(cost)
+            return answer
+        except ModelError:
+            cost = Amounts()
+            raise
+        finally:
+            ticket.settle_soon(cost)
+
+
 class _Call:
     """What is known of a call while it runs: its attempts, what was heard, what that costs."""
 
-    def __init__(
-        self, request: ModelRequest, ticket: Ticket, prompt_tokens: int, prices_usd: Mapping[str, float]
-    ) -> None:
+    def __init__(self, request: ModelRequest, ticket: Ticket, prices_usd: Mapping[str, float]) -> None:
         self._request = request
         self._ticket = ticket
-        self._prompt_tokens = prompt_tokens
         self._prices_usd = prices_usd
         self._attempts = 0
         self._is_open = False
@@ -157,16 +184,15 @@ class _Call:
             return self._answered
         if not self._is_open:
             return self._lost
-        return self._lost + _amounts(self._prompt_tokens, self._heard_tokens, self._prices_usd)
+        return self._lost + _amounts(_prompt_tokens(self._request), self._heard_tokens, self._prices_usd)
 
 
-def _planned(request: ModelRequest, facts: ModelFacts, prompt_tokens: int) -> Planned:
+def _planned(request: ModelRequest, facts: ModelFacts) -> Planned:
     bound = min(facts.output_max or RESERVED_COMPLETION_TOKENS_MAX, RESERVED_COMPLETION_TOKENS_MAX)
     completion_tokens = bound if request.completion_tokens_max is None else request.completion_tokens_max
     return Planned(
-        owner=request.key.owner,
         model=request.model,
-        most=_amounts(prompt_tokens, completion_tokens, facts.prices_usd),
+        most=_amounts(_prompt_tokens(request), completion_tokens, facts.prices_usd),
         is_priced=any(facts.prices_usd.values()),
         for_s=request.timeout_s + RESERVATION_GRACE_S,
         turn_id=request.turn_id,

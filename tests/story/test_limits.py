@@ -219,3 +219,34 @@ async def test_usage_shows_what_counts_and_nobody_elses(bus: RedisBus, store: Sq
         assert "telegram:" not in refused
         assert "1. telegram:2: " in await agent.ask("/usage all")
         assert "telegram:2" not in await agent.ask("/usage all", "telegram:1/-100")
+
+
+async def test_a_conversation_that_cannot_be_condensed_any_more_today_says_so(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """And not that it is too long, or that there is nothing to condense."""
+    async with running_agent(bus, sqlite_store, Mind(), tmp_path) as agent:
+        for number in range(4):
+            await agent.ask(f"say {number} {'a long story ' * 80}")
+    spent_out = Limits(user=Allowance(tokens=1))
+    async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=spent_out, context_window=1_024) as agent:
+        assert RESET.search(await agent.ask("/compact"))
+        assert RESET.search(await agent.ask("say one more"))
+
+
+async def test_a_turn_that_another_worker_takes_over_is_counted_once(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """The first worker called the model and lost its lane; the second calls it again for the same turn."""
+    mind = Mind()
+    gate = mind.hold()
+    limits = Limits(user=Allowance(turns=1))
+    async with running_agent(bus, sqlite_store, mind, tmp_path, limits=limits) as agent:
+        await agent.say("say hi")
+        await mind.until_asked(1)
+        await agent.reap()
+        await mind.until_asked(2)
+        gate.set()
+        assert "hi" in (await agent.heard(1))[0].text
+        assert (await spent(agent)).turns == 1
+        assert RESET.search(await agent.ask("say hi again"))

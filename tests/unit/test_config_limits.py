@@ -1,0 +1,67 @@
+"""The settings of daily limits: what is not said is not limited, roles differ where they say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config import load_settings
+from gateway.config.limits import Limits
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.spending import Caps
+
+SPELLED = {
+    "TRIVET_LIMITS__USER__TOKENS": "1000",
+    "TRIVET_LIMITS__USER__USD": "2.5",
+    "TRIVET_LIMITS__GUEST__TURNS": "20",
+    "TRIVET_LIMITS__MEMBER__TOKENS": "",
+    "TRIVET_LIMITS__ADMIN__TOKENS": "0",
+    "TRIVET_LIMITS__POT__USD": "10",
+}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no file is."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_nobody_is_limited_unless_it_is_said() -> None:
+    limits = load_settings(None, {}).settings.limits
+    assert limits.are_open
+    assert all(limits.caps_of(role) == Caps() for role in GrantRole)
+
+
+def test_a_role_differs_in_what_it_says_and_zero_lifts_a_limit() -> None:
+    limits = load_settings(None, SPELLED).settings.limits
+    assert limits.caps_of(GrantRole.MEMBER) == Caps(1000, 2_500_000_000)
+    assert limits.caps_of(GrantRole.GUEST) == Caps(1000, 2_500_000_000, 20)
+    assert limits.caps_of(GrantRole.ADMIN) == Caps(0, 2_500_000_000)
+    assert limits.caps_of(GrantRole.BLOCKED) == limits.caps_of(GrantRole.GUEST)
+    assert limits.pot.caps == Caps(nano_usd=10_000_000_000)
+
+
+@pytest.mark.parametrize("spelled", ["admin", "guest", "member", "pot"])
+def test_one_limit_anywhere_is_a_limit(spelled: str) -> None:
+    assert not Limits.model_validate({spelled: {"turns": 1}}).are_open
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("USER__TOKENS", "-1"), ("USER__TOKENS", "1.5"), ("POT__USD", "nan"), ("POT__USD", "inf"), ("GUEST__USD", "lots")],
+)
+def test_a_wrong_limit_stops_the_start(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match="0 or more"):
+        load_settings(None, {f"TRIVET_LIMITS__{key}": value})
+
+
+def test_limits_can_stand_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "limits.toml"
+    path.write_text("[limits.user]\nusd = 1\n[limits.admin]\nusd = 0.0\n[cache]\nenabled = true\n")
+    path.chmod(0o600)
+    settings = load_settings(path, {}).settings
+    assert settings.limits.caps_of(GrantRole.GUEST) == Caps(nano_usd=1_000_000_000)
+    assert settings.limits.caps_of(GrantRole.ADMIN).are_open
+    assert settings.cache.enabled

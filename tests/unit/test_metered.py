@@ -1,0 +1,223 @@
+"""What each call is charged, however it ends: answered, refused, broken in the middle, cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from agent.model.client import (
+    ModelAnswer,
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    PromptMessage,
+    TextDelta,
+    TokenCount,
+    ToolSpec,
+    ask,
+)
+from agent.model.embedding import EmbeddingAnswer, EmbeddingRequest
+from agent.model.metered import MeteredClient, MeteredEmbeddings, Planned
+from agent.model.retrying import RetryingClient
+from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelRejected, ModelUnavailable
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import own_words
+from gateway.contracts.spending import Amounts, Measure
+
+ADA = SessionKey("telegram", "1", ("-100",))
+REQUEST = ModelRequest(
+    "m",
+    UsagePurpose.TURN,
+    ADA,
+    own_words("be kind"),
+    (PromptMessage(Role.USER, own_words("hello, how are you today?")),),
+    completion_tokens_max=100,
+    turn_id="t1",
+)
+PROMPT_TOKENS = 9  # 2 of the system prompt, 7 of the message
+ANSWER = ModelAnswer("fine", (), "stop", TokenCount(20, 30), 0.001, "m")
+
+Step = ModelEvent | BaseException | Callable[[], Awaitable[object]]
+
+
+class Playing:
+    """A model that does what it is told, one list of steps for each attempt."""
+
+    def __init__(self, *attempts: Sequence[Step]) -> None:
+        self._attempts = list(attempts)
+
+    def facts(self, model: str) -> ModelFacts:
+        """A dollar for a million tokens in, ten for a million out."""
+        return ModelFacts(output_max=50_000, prices_usd={"prompt": 1e-6, "completion": 1e-5})
+
+    def check_name(self, model: str) -> None:
+        """Every name will do."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """One attempt."""
+        for step in self._attempts.pop(0):
+            if isinstance(step, BaseException):
+                raise step
+            if callable(step):
+                await step()
+            else:
+                yield step
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass
+class Desk:
+    """A gate that writes down what it is asked; `renewals` says how many attempts more it lets through."""
+
+    planned: list[Planned] = field(default_factory=list)
+    owners: list[SessionKey] = field(default_factory=list)
+    settled: list[Amounts] = field(default_factory=list)
+    renewals: int = 9
+    is_open: bool = False
+
+    async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> Desk | None:
+        """Let everything through."""
+        self.owners.append(owner)
+        self.planned.append(plan())
+        return None if self.is_open else self
+
+    async def renew(self) -> None:
+        """Once more."""
+        self.renewals -= 1
+        if self.renewals < 0:
+            raise BudgetSpent(Measure.TOKENS, reset_at_ms=1)
+
+    async def settle(self, cost: Amounts) -> None:
+        """Once."""
+        self.settled.append(cost)
+
+    def settle_soon(self, cost: Amounts) -> None:
+        """Only what is not settled."""
+        if not self.settled:
+            self.settled.append(cost)
+
+
+async def sleep(_wait_s: float) -> None:
+    """No time passes here."""
+
+
+def metered(desk: Desk, *attempts: Sequence[Step]) -> MeteredClient:
+    return MeteredClient(RetryingClient(Playing(*attempts), sleep=sleep), desk)
+
+
+async def test_a_call_reserves_its_prompt_and_the_longest_answer_and_pays_for_what_came() -> None:
+    desk = Desk()
+    assert await ask(metered(desk, [TextDelta("fi"), TextDelta("ne"), ANSWER]), REQUEST) == ANSWER
+    (planned,) = desk.planned
+    assert desk.owners == [SessionKey("telegram", "1")]
+    assert planned.most == Amounts(PROMPT_TOKENS + 100, PROMPT_TOKENS * 1_000 + 100 * 10_000)
+    assert (planned.turn_id, planned.begins_turn) == ("t1", True)
+    assert desk.settled == [Amounts(50, 1_000_000)]
+
+
+async def test_an_answer_of_unknown_length_is_reserved_up_to_a_bound() -> None:
+    desk = Desk(is_open=True)
+    tools = (ToolSpec("t", "does things", {"type": "object"}),)
+    await ask(metered(desk, [ANSWER]), replace(REQUEST, completion_tokens_max=None, tools=tools))
+    assert 4_096 + PROMPT_TOKENS < desk.planned[0].most.tokens < 4_096 + PROMPT_TOKENS + 30
+    assert desk.settled == []
+
+
+async def test_only_a_turns_own_calls_begin_it() -> None:
+    desk = Desk()
+    await ask(metered(desk, [ANSWER]), replace(REQUEST, purpose=UsagePurpose.TITLE))
+    assert (desk.planned[0].turn_id, desk.planned[0].begins_turn) == ("t1", False)
+
+
+@pytest.mark.parametrize("error", [ContextTooLong("x"), ModelRejected("x"), ModelUnavailable("x", retry_after_s=999)])
+async def test_what_the_provider_refused_costs_nothing(error: Exception) -> None:
+    desk = Desk()
+    with pytest.raises(type(error)):
+        await ask(metered(desk, [error]), REQUEST)
+    assert desk.settled == [Amounts()]
+
+
+async def test_an_attempt_that_broke_in_the_middle_is_paid_for_too() -> None:
+    desk = Desk()
+    heard = TextDelta("x" * 39)  # some ten tokens
+    broken: list[Step] = [heard, ModelUnavailable("cut")]
+    await ask(metered(desk, broken, [ModelUnavailable("busy")], [ANSWER]), REQUEST)
+    assert desk.settled == [Amounts(50 + PROMPT_TOKENS + 10, 1_000_000 + PROMPT_TOKENS * 1_000 + 10 * 10_000)]
+    assert desk.renewals == 7, "each further attempt is reserved for anew"
+
+
+async def test_a_call_that_breaks_for_good_pays_for_what_was_heard() -> None:
+    desk = Desk()
+    broken: list[Step] = [TextDelta("word"), ModelUnavailable("cut")]
+    with pytest.raises(ModelUnavailable):
+        await ask(metered(desk, broken, broken, broken), REQUEST)
+    assert desk.settled == [Amounts(3 * (PROMPT_TOKENS + 2), 3 * (PROMPT_TOKENS * 1_000 + 20_000))]
+
+
+async def test_no_further_attempt_where_the_allowance_ends() -> None:
+    desk = Desk(renewals=0)
+    with pytest.raises(BudgetSpent):
+        await ask(metered(desk, [ModelUnavailable("busy")], [ANSWER]), REQUEST)
+    assert desk.settled == [Amounts()]
+
+
+async def test_a_call_that_is_cut_off_pays_for_its_prompt_and_what_was_heard() -> None:
+    """The provider has read the one and written the other."""
+    desk, hangs = Desk(), asyncio.Event()
+
+    async def hang() -> None:
+        hangs.set()
+        await asyncio.Event().wait()
+
+    call = asyncio.create_task(ask(metered(desk, [TextDelta("word"), hang]), REQUEST))
+    await hangs.wait()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert desk.settled == [Amounts(PROMPT_TOKENS + 2, PROMPT_TOKENS * 1_000 + 20_000)]
+
+
+async def test_a_call_that_was_never_begun_costs_nothing() -> None:
+    """It waited for its permit, and its turn ended."""
+
+    async def ended() -> None:
+        raise asyncio.CancelledError
+
+    desk = Desk()
+    with pytest.raises(asyncio.CancelledError):
+        await ask(metered(desk, [ANSWER]), replace(REQUEST, permit=ended))
+    assert desk.settled == [Amounts()]
+
+
+class Embedding:
+    """An embedding model that answers, or does not."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    async def embed(self, _request: EmbeddingRequest) -> EmbeddingAnswer:
+        """One vector."""
+        if self._error is not None:
+            raise self._error
+        return EmbeddingAnswer(((1.0,),), 12, 0.002)
+
+
+@pytest.mark.parametrize(
+    ("error", "cost"),
+    [(None, Amounts(12, 2_000_000)), (ModelUnavailable("busy"), Amounts())],
+    ids=["answered", "refused"],
+)
+async def test_embeddings_are_metered_as_well(error: Exception | None, cost: Amounts) -> None:
+    desk = Desk()
+    embeddings = MeteredEmbeddings(Embedding(error), desk, Playing().facts)
+    await asyncio.gather(
+        embeddings.embed(EmbeddingRequest("e", ADA, (own_words("hello"),), 5.0)), return_exceptions=True
+    )
+    assert desk.owners == [SessionKey("telegram", "1")]
+    assert desk.planned[0].most == Amounts(2, 2_000)
+    assert desk.settled == [cost]
