@@ -16,6 +16,7 @@ from agent.limits import FIRING_HELD_S, FIRING_PUT_OFF_S
 from agent.model.scripted import ScriptedClient
 from agent.people import People
 from gateway.bus.bus import RedisBus
+from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
 from gateway.contracts.entries import EntryKind, Grant, GrantRole
 from gateway.contracts.ids import SessionKey
@@ -255,16 +256,14 @@ async def test_a_process_that_dies_while_it_fires_costs_a_moment(firer: Firer, d
     assert await firer.fire() == 0
 
 
-async def test_a_repeated_firing_is_known_when_the_bus_has_forgotten_it(
-    agent: AgentProcess, raw_redis: Redis
-) -> None:
+async def test_a_repeated_firing_is_known_when_the_bus_has_forgotten_it(agent: AgentProcess, raw_redis: Redis) -> None:
     """The process died behind the enqueue and nobody came for days: what was answered is on record in SQL."""
     firer = Firer(agent.bus, agent.store, ahead(), dies_behind="enqueue")
     await firer.order()
     with pytest.raises(Died):
         await firer.fire()
     await agent.heard(1)
-    seen = list(raw_redis.scan_iter("*seen*"))
+    seen = list(raw_redis.scan_iter(ShardKeys(0).seen("*")))
     assert raw_redis.delete(*seen) > 0
     firer.dies_behind = ""
     firer.clock.at_ms += 48 * HOUR_MS
