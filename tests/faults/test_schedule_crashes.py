@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.emulators.serving import Emulator
 from tests.parts.crashing import points_of
 from tests.parts.fleet import running_fleet
-from tests.parts.product import Chat
 from tests.parts.waiting import until
 
 HOSTS = {"h1": ("channels",), "h2": ("agent",)}
@@ -27,9 +25,7 @@ def test_the_steps_of_a_firing_are_crash_points() -> None:
 async def test_a_crash_at_any_point_of_a_firing_costs_nothing(tmp_path: Path) -> None:
     """What leads only to full queues is not reached, and printed."""
     async with running_fleet(tmp_path, hosts=HOSTS, settings={}) as fleet:
-        platform, stage = next(iter(fleet.stages.items()))
-        chat: Chat = fleet.chat(platform, "Ann")
-        assert isinstance(stage, Emulator)
+        chat = fleet.chat(next(iter(fleet.stages)), "Ann")
         victim = fleet.role("h2", "agent")
         reached = 0
         for number, point in enumerate(FIRING):

@@ -17,6 +17,7 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import AccessDefault, QueueMode, Settings
 from gateway.config.routing import Routing
+from gateway.config.schedules import Schedules
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
@@ -165,6 +166,7 @@ async def running_agent(
     models: tuple[str, ...] = (),
     tool_rounds_max: int = 25,
     routing: Routing | None = None,
+    schedules: Schedules | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -184,6 +186,7 @@ async def running_agent(
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=Access(admins=admins, default=AccessDefault.OPEN),
         tools=tools or Tools(),
+        schedules=schedules or Schedules(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(

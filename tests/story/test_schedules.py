@@ -18,6 +18,7 @@ from agent.people import People
 from gateway.bus.bus import RedisBus
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
+from gateway.config.schedules import Schedules
 from gateway.contracts.entries import EntryKind, Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, ReplyKind
@@ -66,6 +67,7 @@ class Firer:
     is_open: bool = True
     dies_behind: str = ""
     intake: Any = None
+    has_heartbeat: bool = True
 
     async def fire(self) -> int:
         """Fire what is due by its clock."""
@@ -77,7 +79,7 @@ class Firer:
             Bell(),
             Scrubber(),
             self.clock,
-            has_heartbeat=True,
+            has_heartbeat=self.has_heartbeat,
         )
         return await firing.fire_due()
 
@@ -397,3 +399,42 @@ async def test_a_secret_in_a_reminder_is_kept_nowhere(agent: AgentProcess) -> No
     (schedule,) = await agent.store.schedules.active(SessionKey.parse(ANN))
     assert secret not in schedule.text
     assert "[redacted:" in schedule.text
+
+
+# --- the heartbeat
+
+
+async def test_the_heartbeat_is_off_until_the_operator_allows_it(agent: AgentProcess) -> None:
+    assert "schedules.heartbeat_minutes" in await agent.ask("/heartbeat on")
+    assert "heartbeat" not in await agent.ask("/help")
+
+
+async def test_an_admin_switches_the_heartbeat_on_and_pays_for_it(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """One per owner, however often it is switched on; each beat is a turn of that admin's; off is off."""
+    ann = SessionKey.parse(ANN)
+    allowed = Schedules(heartbeat_minutes=30)
+    async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path, admins=(ann,), schedules=allowed) as agent:
+        assert "Only an admin" in await agent.ask("/heartbeat on", BOB)
+        for _ in range(2):
+            assert "every 30 minutes" in await agent.ask("/heartbeat on")
+        (beat,) = await sqlite_store.schedules.active(ann)
+        assert (beat.kind, beat.recurrence) == (ScheduleKind.HEARTBEAT, "every 1800")
+        firer = Firer(bus, sqlite_store, ahead())
+        assert await firer.fire() == 1
+        answer = (await agent.heard(4))[-1]
+        assert answer.key == ann
+        assert "Heartbeat." in answer.text
+        session = await sqlite_store.current_session(ann)
+        assert session is not None
+        assert session.tokens > 0
+        assert await agent.ask("/heartbeat off") == "The heartbeat is off."
+        assert await sqlite_store.schedules.active(ann) == []
+
+
+async def test_a_heartbeat_that_is_not_allowed_any_more_does_not_beat(firer: Firer) -> None:
+    await firer.order("beat", kind=ScheduleKind.HEARTBEAT, recurrence="every 1800")
+    firer.has_heartbeat = False
+    assert await firer.fire() == 1
+    assert await firer.waiting() == 0
