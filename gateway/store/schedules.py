@@ -26,8 +26,12 @@ _BY_ID: Final = select(schedules).where(schedules.c.id == bindparam("s"), _OF_OW
 _COUNT: Final = select(func.count()).select_from(schedules).where(_OF_OWNER, _ACTIVE)
 _ADD: Final = schedules.insert().returning(schedules)
 _LIST: Final = select(schedules).where(_OF_OWNER, _ACTIVE).order_by(schedules.c.number)
-_CANCEL_ALL: Final = update(schedules).where(_OF_OWNER, _ACTIVE).values(state=ScheduleState.CANCELLED.value)
-_CANCEL: Final = _CANCEL_ALL.where(schedules.c.number == bindparam("n")).returning(schedules)
+_CANCEL: Final = (
+    update(schedules)
+    .where(_OF_OWNER, _ACTIVE, schedules.c.number == bindparam("n"))
+    .values(state=ScheduleState.CANCELLED.value)
+    .returning(schedules)
+)
 _ZONE: Final = select(calendars.c.zone).where(calendars.c.owner == bindparam("of_owner"))
 
 _NEXT_DUE: Final = (
@@ -108,10 +112,6 @@ def _cancel(connection: Connection, owner: SessionKey, number: int) -> Schedule 
     return None if row is None else to_schedule(row)
 
 
-def _cancel_all(connection: Connection, owner: SessionKey) -> int:
-    return connection.execute(_CANCEL_ALL, {"of_owner": str(owner)}).rowcount
-
-
 def _zone(connection: Connection, owner: SessionKey) -> str | None:
     return connection.execute(_ZONE, {"of_owner": str(owner)}).scalar_one_or_none() or None
 
@@ -166,10 +166,6 @@ class SqlSchedules:
     async def cancel(self, owner: SessionKey, number: int) -> Schedule | None:
         """End one for good; None when the owner has no active one of that number."""
         return await self._database.write(partial(_cancel, owner=owner, number=number))
-
-    async def cancel_all(self, owner: SessionKey) -> int:
-        """End everything that is still to come for this owner."""
-        return await self._database.write(partial(_cancel_all, owner=owner))
 
     async def zone(self, owner: SessionKey) -> str | None:
         """The name of the owner's time zone, None if it was never said."""

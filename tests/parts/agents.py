@@ -22,6 +22,7 @@ from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
+from gateway.config.schedules import Schedules
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
@@ -175,6 +176,7 @@ async def running_agent(
     models: tuple[str, ...] = (),
     tool_rounds_max: int = 25,
     routing: Routing | None = None,
+    schedules: Schedules | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -198,6 +200,7 @@ async def running_agent(
         limits=limits or Limits(),
         cache=cache or Cache(),
         memory=memory or Memory(),
+        schedules=schedules or Schedules(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(

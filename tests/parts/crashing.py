@@ -44,6 +44,7 @@ WATCHED: Final = {
         "agent.relay",
         "agent.control",
         "agent.aside",
+        "agent.firing",
     ),
     "channels": (
         "channels.delivery",

@@ -29,10 +29,6 @@ class ScheduleBook(Protocol):
         """End one for good; None when the owner has no active one of that number."""
         ...
 
-    async def cancel_all(self, owner: SessionKey) -> int:
-        """End everything that is still to come for this owner; how many there were."""
-        ...
-
     async def zone(self, owner: SessionKey) -> str | None:
         """The name of the owner's time zone, None if it was never said."""
         ...

@@ -1,0 +1,202 @@
+"""A plan is made, shown, approved or not, and worked off: on a real bus and a real database."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
+from agent.model.scripted import ScriptedClient
+from agent.planner import PLANNING_TOOLS
+from agent.tools.files.workspace import folder_name
+from agent.tools.toolbox import WORKSPACES
+from gateway.bus.bus import RedisBus
+from gateway.contracts.entries import EntryKind, Role, TodoState, UsagePurpose
+from gateway.contracts.errors import ModelRejected
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import ControlKind, Reply, ReplyKind
+from gateway.store.store import SqlStore
+from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.waiting import until
+
+ANN = SessionKey.parse("telegram:1")
+STEP = {"detail": "See that it is done.", "depends_on": [], "risks": ["None known."], "rollback": "Put it back."}
+GOOD = json.dumps(
+    {
+        "goal": "A tidy workspace",
+        "steps": [
+            {"id": "S1", "title": "Sort"} | STEP,
+            {"id": "S2", "title": "Delete"} | STEP | {"depends_on": ["S1"]},
+        ],
+    }
+)
+CYCLE = GOOD.replace('"depends_on": []', '"depends_on": ["S2"]', 1)
+
+
+class Planning(ScriptedClient):
+    """A model whose planner says what it is told to, one answer after the other; an object is a tool call."""
+
+    def __init__(self, *answers: str | RequestedCall | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[ModelRequest] = []
+        self.gate: asyncio.Event | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if request.purpose is not UsagePurpose.PLAN:
+            async for event in super().stream(request):
+                yield event
+            return
+        self.asked.append(request)
+        if self.gate is not None:
+            await self.gate.wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        calls = (answer,) if isinstance(answer, RequestedCall) else ()
+        text = answer if isinstance(answer, str) else ""
+        yield TextDelta(text)
+        yield ModelAnswer(text, calls, "stop", TokenCount(100, 10), 0.5, request.model)
+
+
+def agent_with(
+    bus: RedisBus, store: SqlStore, tmp_path: Path, model: Planning
+) -> AbstractAsyncContextManager[AgentProcess]:
+    return running_agent(bus, store, model, tmp_path, grace_s=0.2)
+
+
+async def proposed(agent: AgentProcess) -> tuple[Reply, Reply]:
+    """The plan as it is shown, and the question behind it."""
+    question = await agent.question()
+    return agent.replies[agent.replies.index(question) - 1], question
+
+
+async def todos(store: SqlStore) -> list[tuple[str, TodoState]]:
+    return [(todo.text, todo.state) for todo in await store.todos(ANN)]
+
+
+async def spent_on_plans(store: SqlStore) -> int:
+    session = await store.current_session(ANN)
+    assert session is not None
+    return session.tokens
+
+
+async def test_an_approved_plan_becomes_the_task_list_and_is_worked_off(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """What the model gets to read is the plan, as the words of the user; the transcript keeps it."""
+    model = Planning(GOOD)
+    async with agent_with(bus, sqlite_store, tmp_path, model) as agent:
+        await agent.say("/plan tidy up")
+        plan, question = await proposed(agent)
+        assert plan.text.startswith("**Plan: A tidy workspace**\n\n**S1. Sort**")
+        assert "**S2. Delete** (after S1)" in plan.text
+        assert "plan of 2 step(s)" in question.text
+        assert await todos(sqlite_store) == []
+        await agent.press(question.choices[0].command, str(ANN))
+        answer = (await agent.heard(4))[-1]
+        assert answer.kind is ReplyKind.ANSWER
+        assert "The user approved this plan" in answer.text
+        assert await todos(sqlite_store) == [("S1: Sort", TodoState.PENDING), ("S2: Delete", TodoState.PENDING)]
+        said = await agent.transcript()
+        assert any(line.startswith("/plan tidy up") and "**S2. Delete**" in line for line in said)
+        (request,) = model.asked
+        assert {spec.name for spec in request.tools} == set(PLANNING_TOOLS)
+        assert (request.key, request.messages[-1].text) == (ANN, "tidy up")
+
+
+async def test_a_denied_plan_changes_nothing_and_is_kept(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+    async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD)) as agent:
+        await agent.say("/plan tidy up")
+        _, question = await proposed(agent)
+        await agent.press(question.choices[1].command, str(ANN))
+        answer = (await agent.heard(4))[-1]
+        assert "nothing was done" in answer.text
+        assert answer.kind is ReplyKind.NOTICE
+        assert await todos(sqlite_store) == []
+        session = await sqlite_store.current_session(ANN)
+        assert session is not None
+        (note,) = await sqlite_store.transcript(session.id)
+        assert note.kind is EntryKind.NOTE
+        assert "did not approve" in note.text
+        assert "**S1. Sort**" in note.text
+        await until_spent(sqlite_store, 110)
+
+
+async def until_spent(store: SqlStore, tokens: int) -> None:
+    """Costs are recorded beside everything else."""
+    for _ in range(200):
+        if await spent_on_plans(store) == tokens:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{await spent_on_plans(store)} tokens, not {tokens}")
+
+
+async def test_the_planner_reads_the_workspace_and_is_told_once_what_is_wrong(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """Its own tool works, one that it may not use does not; the correction names the cycle; all calls are charged."""
+    folder = tmp_path / WORKSPACES / folder_name(ANN) / "files"
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("the canary sings")
+    model = Planning(
+        RequestedCall("c1", "file_read", '{"path": "notes.txt"}'),
+        RequestedCall("c2", "todo_write", '{"todos": [{"text": "mine", "state": "pending"}]}'),
+        CYCLE,
+        GOOD,
+    )
+    async with agent_with(bus, sqlite_store, tmp_path, model) as agent:
+        await agent.say("/plan tidy up")
+        _, question = await proposed(agent)
+        results = [message.text for message in model.asked[2].messages if message.role is Role.TOOL]
+        assert "the canary sings" in results[0]
+        assert "not permitted" in results[1]
+        assert "S1 → S2 → S1 wait for each other" in model.asked[3].messages[-1].text.replace(
+            "S2 → S1 → S2", "S1 → S2 → S1"
+        )
+        assert model.asked[3].tools == ()
+        assert await todos(sqlite_store) == []
+        await until_spent(sqlite_store, 440)
+        await agent.press(question.choices[1].command, str(ANN))
+        await agent.heard(4)
+
+
+async def test_a_planner_that_writes_no_plan_is_given_up(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+    async with agent_with(bus, sqlite_store, tmp_path, Planning(CYCLE, "I cannot")) as agent:
+        assert await agent.ask("/plan tidy up") == "There is no plan: the planner wrote no usable plan."
+
+
+async def test_a_failing_model_fails_the_turn_with_a_reference(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    async with agent_with(bus, sqlite_store, tmp_path, Planning(ModelRejected("no such key"))) as agent:
+        answer = await agent.ask("/plan tidy up")
+        assert "Reference" in answer
+        assert "no such key" not in answer
+
+
+async def test_a_stop_ends_planning(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+    model = Planning(GOOD)
+    model.gate = asyncio.Event()
+    async with agent_with(bus, sqlite_store, tmp_path, model) as agent:
+        await agent.say("/plan tidy up")
+        await until(lambda: model.asked)
+        await agent.control(ControlKind.STOP)
+        (stopped,) = await agent.heard(1)
+        assert "Stopped" in stopped.text
+        model.gate.set()
+        await agent.ask("hello")
+        assert [reply.kind for reply in agent.replies].count(ReplyKind.QUESTION) == 0
+
+
+async def test_the_model_asks_for_a_plan_by_itself(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+    """As a tool call, of a user who may write nothing: the plan comes back as its result."""
+    async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD, GOOD)) as agent:
+        await agent.say('tool plan {"task": "tidy up"}')
+        _, question = await proposed(agent)
+        await agent.press(question.choices[0].command, str(ANN))
+        answer = (await agent.heard(4))[-1]
+        assert "The user approved this plan" in answer.text
+        assert [text for text, _ in await todos(sqlite_store)] == ["S1: Sort", "S2: Delete"]
