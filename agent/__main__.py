@@ -17,9 +17,10 @@ from agent.control import ControlLane
 from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
+from agent.model.embedding import EmbeddingModel
 from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient
+from agent.model.retrying import RetryingClient, RetryingEmbeddings
 from agent.models import check_models
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
@@ -43,10 +44,13 @@ def _program() -> None:
     scrubber = SecretScrubber(known_values=loaded.secrets)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     client = _model_client(loaded.settings)
-    uvloop.run(_serve(loaded.settings, scrubber, client))
+    embeddings = _embeddings(loaded.settings)
+    uvloop.run(_serve(loaded.settings, scrubber, client, embeddings))
 
 
-async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) -> None:
+async def _serve(
+    settings: Settings, scrubber: Scrubber, client: ModelClient, embeddings: EmbeddingModel | None
+) -> None:
     """Work until SIGTERM or SIGINT."""
     clock = SystemClock()
     stopping = asyncio.Event()
@@ -62,7 +66,16 @@ async def _serve(settings: Settings, scrubber: Scrubber, client: ModelClient) ->
         await bus.access.project_grants(await store.grants())
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
         worker = await stack.enter_async_context(
-            assembled(worker_id, settings, bus=bus, store=store, client=client, scrubber=scrubber, clock=clock)
+            assembled(
+                worker_id,
+                settings,
+                bus=bus,
+                store=store,
+                client=client,
+                embeddings=embeddings,
+                scrubber=scrubber,
+                clock=clock,
+            )
         )
         async with asyncio.TaskGroup() as group:
             beside = [
@@ -94,12 +107,20 @@ async def _open_bus(settings: Settings) -> RedisBus:
 
 def _model_client(settings: Settings) -> ModelClient:
     """The way to every model: tried again, then fallen back from. Raises `ConfigError` for a name nobody can call."""
-    agent = settings.agent
-    api_key = agent.api_key.get_secret_value() if agent.api_key else ""
-    by_name = ByName(LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key))
-    client = FallbackClient(RetryingClient(by_name), agent.fallback_models)
+    client = FallbackClient(RetryingClient(ByName(_litellm(settings))), settings.agent.fallback_models)
     check_models(client, settings)
     return client
+
+
+def _embeddings(settings: Settings) -> EmbeddingModel | None:
+    """The way to the embedding model; None where none is configured."""
+    return RetryingEmbeddings(_litellm(settings)) if settings.agent.embedding_model else None
+
+
+def _litellm(settings: Settings) -> LitellmClient:
+    agent = settings.agent
+    api_key = agent.api_key.get_secret_value() if agent.api_key else ""
+    return LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,36 @@ MODEL_BACKOFF_S: Final = (0.5, 2.0)
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
 
+# --- daily limits
+RESERVED_COMPLETION_TOKENS_MAX: Final = 4_096  # set aside for an answer whose length nobody bounds: few are longer
+RESERVATION_GRACE_S: Final = 15.0  # a call that ran out of time is settled by then; clocks of machines differ
+WARNED_PERCENT: Final = 90  # of a daily limit: then its user is told
+
+# --- embeddings
+EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
+EMBEDDING_TRIES_MAX: Final = 2  # likewise
+EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
+EMBEDDING_TEXTS_MAX: Final = 64  # of one call
+
+# --- memory
+MEMORY_FACTS_MAX: Final = 5
+MEMORY_SNIPPETS_MAX: Final = 5
+MEMORY_SAID_CHARS_MAX: Final = 4_000  # of a message that is compared with memory: its matter is named by then
+MEMORY_LINE_CHARS_MAX: Final = 300  # of one fact or snippet before the model: ten of them are some 800 tokens
+GATHER_CHARS_MAX: Final = 16_000  # of a conversation that one call reads: some 4,000 tokens, for the smallest window
+GATHER_REQUESTS_MAX: Final = 4  # calls for one boundary; of what is longer, the newest
+GATHER_TOKENS_MAX: Final = 800  # ten facts and their frame
+GATHER_REASONING_TOKENS_MAX: Final = 4_096
+GATHER_TEMPERATURE: Final = 0.0
+GATHER_TIMEOUT_S: Final = 30.0
+GATHER_KNOWN_MAX: Final = 30  # facts that need not be found again; what says the same is merged anyway
+GATHERED_FACTS_MAX: Final = 10  # of one call
+GATHERED_FACT_CHARS_MAX: Final = 300  # a sentence
+GATHERED_REPLY_CHARS_MAX: Final = 400  # of an answer, so that a "yes" can be understood
+BOUNDARIES_AT_ONCE: Final = 20  # gone through in a row; the rest waits for the next occasion
+BOUNDARY_CLAIM_S: Final = 600.0  # four calls with all their retries
+FACTS_LISTED_MAX: Final = 50  # by /memory: a message or two
+
 # --- cost-aware routing, in letters of an alphabet
 ROUTING_LOOK_UP_CHARS: Final = 70  # a question about a word; longer ones describe a task
 ROUTING_SHORT_CHARS: Final = 200  # below it a greeting, a question or a single step goes to the low tier
@@ -31,6 +61,14 @@ ROUTING_LONG_CHARS: Final = 2_000  # above it the high tier
 ROUTING_LINES_MAX: Final = 10  # more lines are material to work on: not the low tier
 ROUTING_TOOL_CALLS_MAX: Final = 10  # a session with more is hard work
 ROUTING_MESSAGES_MAX: Final = 30  # and so is one with more of these
+
+# --- the answer cache
+CACHE_LIKENESS_MIN: Final = 0.95  # cosine of two questions that mean the same
+CACHE_CANDIDATES_MAX: Final = 50  # compared by meaning for one question: some 10 ms of arithmetic
+CACHE_OWNER_ANSWERS_MAX: Final = 200  # nobody asks more within their lifetime of an hour
+CACHE_ANSWERS_MAX: Final = 10_000  # of all together: 400 MB at the very worst, 10 MB as answers are
+CACHED_QUESTION_CHARS_MAX: Final = 2_000  # longer ones are material, and never said twice
+CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
 
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000

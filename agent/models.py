@@ -109,6 +109,7 @@ def check_models(client: ModelClient, settings: Settings) -> None:
     named = {
         "agent.model": (agent.model,),
         "agent.utility_model": (agent.utility_model,),
+        "agent.embedding_model": (agent.embedding_model,),
         "agent.fallback_models": agent.fallback_models,
         "agent.models": agent.models,
         "routing.low": (routing.low,),

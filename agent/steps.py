@@ -99,6 +99,7 @@ class Steps:
             tuple(messages),
             tools=tools,
             timeout_s=ROUND_TIMEOUT_S,
+            turn_id=context.turn_id,
             permit=context.permit,
         )
         spoken = await self._hear(request)
@@ -107,6 +108,7 @@ class Steps:
             usage_of(spoken.answer, context.key, UsagePurpose.TURN, now_ms=now_ms, turn_id=context.turn_id)
         )
         taken.prompt_tokens = spoken.answer.tokens.prompt
+        taken.finish_reason = spoken.answer.finish_reason
         taken.entries.append(
             Entry(
                 Role.ASSISTANT,

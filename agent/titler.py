@@ -37,14 +37,14 @@ class Titler:
         self._scrubber = scrubber
         self._clock = clock
 
-    async def title(self, session: Session, *, permit: Permit) -> None:
-        """Title `session` if it still has none. Two workers never pay for the same title."""
+    async def title(self, session: Session, *, turn_id: str, permit: Permit) -> None:
+        """Title `session` beside that turn, if it still has no title. Two workers never pay for the same title."""
         if session.title != UNTITLED or session.title_tries >= TITLE_TRIES_MAX:
             return
         try:
             first_text = await self._store.first_said(session.id)
             if first_text and await self._claim(session):
-                await self._try(session, first_text, permit)
+                await self._try(session, first_text, turn_id, permit)
                 await self._store.release_title(session.id)
         except StoreError as error:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
@@ -54,9 +54,9 @@ class Titler:
             session.id, tries_max=TITLE_TRIES_MAX, held_ms=int(TITLE_CLAIM_S * 1000), now_ms=self._clock.now_ms()
         )
 
-    async def _try(self, session: Session, first_text: CleanText, permit: Permit) -> None:
+    async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> None:
         try:
-            title = await self._make(session, first_text, permit)
+            title = await self._make(session, first_text, turn_id, permit)
         except (ModelError, TimeoutError) as error:
             _log.warning("title.failed", session_id=session.id, reason=f"{type(error).__name__}: {error}")
             return
@@ -65,7 +65,7 @@ class Titler:
         else:
             _log.warning("title.failed", session_id=session.id, reason="nothing was left of the model's answer")
 
-    async def _make(self, session: Session, first_text: CleanText, permit: Permit) -> CleanText:
+    async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
         """What the model calls it, empty if that is no title. Raises the `ModelError` tree and `TimeoutError`."""
         model = self._models.utility(session)
         is_reasoning = self._models.facts(model).is_reasoning
@@ -78,6 +78,7 @@ class Titler:
             completion_tokens_max=TITLE_REASONING_TOKENS_MAX if is_reasoning else TITLE_TOKENS_MAX,
             temperature=TITLE_TEMPERATURE,
             timeout_s=TITLE_TIMEOUT_S,
+            turn_id=turn_id,
             permit=permit,
         )
         async with asyncio.timeout(TITLE_TIMEOUT_S):

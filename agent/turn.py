@@ -20,6 +20,8 @@ from agent.compactor import Compactor
 from agent.context import build_prompt, next_prompt_tokens, preamble
 from agent.engine import Engine, Hold, StepsTaken
 from agent.limits import TURN_TIMEOUT_S
+from agent.memory import Memory
+from agent.metering import Meter
 from agent.models import Chosen, Models
 from agent.people import People, author_of
 from agent.profiles import profile_named
@@ -29,8 +31,9 @@ from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_no
 from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
+from agent.usage_sentences import spent_sentence
 from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
-from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
@@ -66,6 +69,8 @@ class TurnTaker:
         commands: CommandTable,
         prompts: SystemPrompts,
         people: People,
+        meter: Meter,
+        memory: Memory | None,
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
@@ -76,6 +81,8 @@ class TurnTaker:
         self._commands = commands
         self._prompts = prompts
         self._people = people
+        self._meter = meter
+        self._memory = memory
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
@@ -89,11 +96,14 @@ class TurnTaker:
                 if done is not None:
                     return self._obeyed(batch, session, done)
                 await self._converse(batch, session, taken, hold)
+        except BudgetSpent as error:
+            return self._refused(batch, session, taken, error)
         except (ModelError, TimeoutError) as error:
             return self._failed(batch, session, taken, error)
         if not (taken.answer or "").strip():
             return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
-        return self._commit(batch, session, TurnState.DONE, taken, self._answer(batch, taken))
+        reply = self._answer(batch, taken, await self._meter.little_left(batch.key.owner))
+        return self._commit(batch, session, TurnState.DONE, taken, reply)
 
     def stopped(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
         """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
@@ -106,6 +116,7 @@ class TurnTaker:
         """What a command says; None when the turn is a conversation, whose words the transcript holds by now."""
         if not batch.is_command:
             taken.said = joined(*(message.text for message in batch.messages), by="\n\n")
+            taken.is_plain = len(batch.messages) == 1 and not batch.messages[0].attachments
             return None
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)
@@ -138,7 +149,7 @@ class TurnTaker:
         if tokens >= chosen.budget.usable:
             view = await self._compact(batch, session, view, hold, chosen)
             room = chosen.budget.usable - len(system) // 4
-        self._begin_notes(batch, taken)
+        await self._begin_notes(batch, session, taken, view)
         run = partial(self._engine.run, taken, hold, context, model=chosen.model, system=system)
         try:
             await run(prompt=build_prompt((*view, *taken.entries), tokens_max=room))
@@ -149,10 +160,11 @@ class TurnTaker:
             room = chosen.budget.usable - len(system) // 4
             await run(prompt=build_prompt((*view, *taken.entries), tokens_max=room))
 
-    def _begin_notes(self, batch: Batch, taken: StepsTaken) -> None:
+    async def _begin_notes(self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> None:
         """The first thing a turn leaves behind is what the model is told beside the request itself."""
-        now_ms = self._clock.now_ms()
-        told = preamble(now_ms, tone=tone_of(taken.said or ""))
+        now_ms, said = self._clock.now_ms(), taken.said or own_words("")
+        memory = await self._memory.block(session, said, view) if self._memory is not None else None
+        told = preamble(now_ms, tone=tone_of(said), memory=memory)
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
 
@@ -180,16 +192,21 @@ class TurnTaker:
         reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
         return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
 
-    def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
+    def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
         removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]
-        note = removed_note(removed)
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
-        if note:
-            parts.append(self._scrubber.scrub(note))
+        parts += [self._scrubber.scrub(note) for note in (removed_note(removed), little_left) if note]
         return self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+
+    def _refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
+        """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
+        _log.info("turn.refused", reason=str(error))
+        sentence = self._scrubber.scrub(spent_sentence(error, now_ms=self._clock.now_ms()))
+        reply = self._reply(batch, taken, sentence, ReplyKind.NOTICE)
+        return self._commit(batch, session, TurnState.FAILED, self._noted(batch, taken, sentence), reply)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)

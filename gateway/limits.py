@@ -65,6 +65,15 @@ STORE_STATEMENT_TIMEOUT_S: Final = 30.0  # nothing of ours scans that long: the 
 STORE_POOL_WAIT_S: Final = 15.0  # what a turn waits for a free connection before it is retried later
 MIGRATION_WAIT_S: Final = 10.0  # another process's migration takes a second; longer means somebody is stuck
 RECALL_CANDIDATES_MAX: Final = 500  # facts ranked for one question; people keep dozens
+FACTS_MAX: Final = 500  # of one owner; likewise
+FACT_COSINE_SAME: Final = 0.95  # two facts that a model finds so alike say the same
+FACT_LIKENESS_SAME: Final = 0.9  # shared words of two facts that say the same: rather two facts than one lost
+FACT_COSINE_NEAR: Final = 0.3  # below it models see no relation between a question and a fact
+BOUNDARY_TRIES_MAX: Final = 2  # a process that died over a boundary may be followed by one more
+BOUNDARIES_KEPT_H: Final = 7 * 24  # what nobody has gone through by then was left while memory was off
+PASSAGE_CANDIDATES_MAX: Final = 200  # passages ranked for one message: the newest with one of its words
+PASSAGE_TERMS_MAX: Final = 300  # words of one passage that can be found
+PASSAGES_INDEXED_AT_ONCE: Final = 200  # in one transaction: a long session must not hold up the others
 RECALL_TERMS_MAX: Final = 64  # words of one question that are looked up
 FACT_TERMS_MAX: Final = 2_000  # words of one fact that can be found
 

@@ -41,7 +41,7 @@ class ToolSpec:
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream and repeated tries
-    included; `permit` is asked before each try."""
+    included; `permit` is asked before each try. `turn_id` names the turn it belongs to; empty: it belongs to none."""
 
     model: str
     purpose: UsagePurpose
@@ -52,6 +52,7 @@ class ModelRequest:
     completion_tokens_max: int | None = None
     temperature: float | None = None
     timeout_s: float = 180.0
+    turn_id: str = ""
     permit: Permit = field(default=always, compare=False, repr=False)
 
 

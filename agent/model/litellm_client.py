@@ -26,6 +26,7 @@ from agent.model.client import (
     ToolSpec,
     request_chars,
 )
+from agent.model.embedding import EmbeddingAnswer, EmbeddingRequest
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import Role
 from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelTooSlow, ModelUnavailable
@@ -43,7 +44,7 @@ _TOO_LONG_WORDS: Final = (
 
 
 class LitellmClient:
-    """`ModelClient` on litellm. `api_base` and `api_key`, where given, go to every call."""
+    """`ModelClient` and `EmbeddingModel` on litellm. `api_base` and `api_key`, where given, go to every call."""
 
     def __init__(self, catalog: ModelCatalog, *, api_base: str = "", api_key: str = "") -> None:
         self._catalog = catalog
@@ -77,6 +78,25 @@ class LitellmClient:
             raise _translated(error, litellm) from None  # litellm's text may hold the prompt: keep it out of logs
         yield self._answer(request, gathered)
 
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+        """One attempt. Raises `ModelUnavailable`, `ModelRejected` or `ContextTooLong`."""
+        litellm = await self._load()
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                answer = await litellm.aembedding(
+                    model=request.model,
+                    input=list(request.texts),
+                    encoding_format="float",
+                    timeout=request.timeout_s,
+                    max_retries=0,
+                    **self._endpoint,
+                )
+        except TimeoutError as error:
+            raise ModelUnavailable(f"no answer within {request.timeout_s:g} s") from error
+        except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
+            raise _translated(error, litellm) from None  # as with `stream`
+        return self._embedded(request, answer)
+
     async def close(self) -> None:
         """Close litellm's cached HTTP clients, if litellm was ever loaded."""
         if self._litellm is not None:
@@ -102,6 +122,16 @@ class LitellmClient:
             model=request.model,
         )
 
+    def _embedded(self, request: EmbeddingRequest, answer: Any) -> EmbeddingAnswer:
+        rows = sorted(answer.data, key=lambda row: int(row["index"]))
+        vectors = tuple(tuple(map(float, row["embedding"])) for row in rows)
+        if len(vectors) != len(request.texts):
+            raise ModelRejected(f"{len(vectors)} vectors for {len(request.texts)} texts")
+        counted = answer.usage.prompt_tokens if answer.usage else 0
+        tokens = counted or sum(map(estimate_tokens, request.texts))
+        prices_usd = self._catalog.facts(request.model).prices_usd
+        return EmbeddingAnswer(vectors, tokens, tokens * prices_usd.get("prompt", 0.0))
+
 
 def _import_litellm() -> Any:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
@@ -116,6 +146,7 @@ def _import_litellm() -> Any:
     litellm.turn_off_message_logging = True
     litellm.drop_params = True  # a model that knows no temperature still answers
     litellm.num_retries = 0
+    litellm.DEFAULT_MAX_RETRIES = 0  # what embeddings fall back to when they are told 0
     for name in _LOGGERS:  # they write past our scrubbing, and what the model says delta by delta
         logger = logging.getLogger(name)
         logger.handlers.clear()

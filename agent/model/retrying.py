@@ -10,8 +10,15 @@ from dataclasses import replace
 
 import structlog
 
-from agent.limits import MODEL_BACKOFF_S, MODEL_RETRY_AFTER_MAX_S, MODEL_TRIES_MAX
+from agent.limits import (
+    EMBEDDING_TIMEOUT_S,
+    EMBEDDING_TRIES_MAX,
+    MODEL_BACKOFF_S,
+    MODEL_RETRY_AFTER_MAX_S,
+    MODEL_TRIES_MAX,
+)
 from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest, StreamRestarted
+from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
 from gateway.contracts.errors import ModelUnavailable
 
 _log = structlog.get_logger(__name__)
@@ -69,6 +76,28 @@ class RetryingClient:
                 if has_begun:
                     yield StreamRestarted()
                 await self._sleep(wait_s)
+
+
+class RetryingEmbeddings:
+    """An `EmbeddingModel` that outlives one bad moment; a person waits for it, so not more."""
+
+    def __init__(self, inner: EmbeddingModel, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._inner = inner
+        self._sleep = sleep
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+        """The inner answer, asked for `EMBEDDING_TRIES_MAX` times at most."""
+        attempt = 1
+        while True:
+            try:
+                return await self._inner.embed(request)
+            except ModelUnavailable as error:
+                wait_s = _wait_s(attempt, error.retry_after_s)
+                if attempt == EMBEDDING_TRIES_MAX or wait_s > EMBEDDING_TIMEOUT_S:
+                    raise
+                _log.warning("embedding.retry", attempt=attempt, reason=str(error))
+                await self._sleep(wait_s)
+                attempt += 1
 
 
 def _wait_s(attempt: int, retry_after_s: float | None) -> float:

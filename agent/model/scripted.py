@@ -155,6 +155,12 @@ def _summary(request: ModelRequest) -> _Script:
     )
 
 
+def _facts(request: ModelRequest) -> _Script:
+    """Every line in which the user speaks of himself."""
+    said = re.findall(r"^User: ((?:my|i am|i'm|i) .+)$", request.messages[-1].text, re.IGNORECASE | re.MULTILINE)
+    return _Script("\n".join(json.dumps({"fact": line.strip()}, ensure_ascii=False) for line in said))
+
+
 def _turn(request: ModelRequest) -> _Script:
     said, since = _newest_request(request)
     results = [message for message in since if message.role is Role.TOOL]
@@ -247,4 +253,5 @@ _SCRIPTS: Final[Mapping[UsagePurpose, Callable[[ModelRequest], _Script]]] = {
     UsagePurpose.TURN: _turn,
     UsagePurpose.TITLE: _title,
     UsagePurpose.COMPACTION: _summary,
+    UsagePurpose.MEMORY: _facts,
 }

@@ -17,11 +17,12 @@ class PromptLibrary:
     title: CleanText
     summary: CleanText
     wrap_up: CleanText
+    gather: CleanText
 
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    return PromptLibrary(*(_read(name) for name in ("system", "title", "summary", "wrap_up")))
+    return PromptLibrary(*(_read(name) for name in ("system", "title", "summary", "wrap_up", "gather")))
 
 
 def profile_prompt(name: str) -> CleanText:

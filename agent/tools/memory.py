@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.limits import FACT_CHARS_MAX, RECALL_FACTS_MAX
+from agent.memory import Memory
 from agent.model.client import ToolSpec
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.errors import MemoryFull, ToolError
+from gateway.contracts.ports import Scrubber
 
 _REMEMBER: Final = ToolSpec(
     "remember",
@@ -34,16 +36,21 @@ _RECALL: Final = ToolSpec(
 )
 
 
-def memory_tools(store: Store, scrubber: Scrubber, clock: Clock) -> tuple[Tool, Tool]:
-    """`remember` and `recall` on the store; facts never leave their owner."""
+def memory_tools(memory: Memory, scrubber: Scrubber) -> tuple[Tool, Tool]:
+    """`remember` and `recall`; facts never leave their owner, nor the place where they were learned."""
 
     async def remember(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        fact = await store.remember(context.owner, scrubber.scrub(arguments["fact"]), now_ms=clock.now_ms())
+        if not arguments["fact"].strip():
+            raise ToolError("there is nothing to remember")
+        try:
+            fact = await memory.remember(context.key, scrubber.scrub(arguments["fact"].strip()))
+        except MemoryFull as error:
+            raise ToolError("the memory of this user is full: they can make room with /memory and /forget") from error
         return f"Remembered: {fact.text}"
 
     async def recall(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         limit = int(arguments.get("limit", 5))
-        facts = await store.recall(context.owner, arguments["query"], limit=limit)
+        facts = await memory.recall(context.key, arguments["query"], limit=limit)
         return "\n".join(f"- {fact.text}" for fact in facts) or "Nothing is remembered that matches."
 
     return (

@@ -2,6 +2,7 @@
 
 from gateway.config.derived import (
     admin_token,
+    auto_consolidate,
     database_url,
     masked_url,
     settings_secrets,
@@ -30,6 +31,7 @@ __all__ = [
     "Slack",
     "Telegram",
     "admin_token",
+    "auto_consolidate",
     "database_url",
     "load",
     "load_settings",

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from gateway.config.catalog import catalog
 from gateway.config.providers import are_siblings, cheapest_sibling
-from gateway.config.settings import Settings
+from gateway.config.settings import SCRIPTED_MODEL, Settings
 from gateway.contracts.errors import ConfigError
 
 ADMIN_TOKEN_FILE: Final = "admin-token"  # noqa: S105 - a file's name
@@ -39,6 +39,14 @@ def utility_model(settings: Settings, of: str = "") -> str:
     if agent.utility_model and (model == agent.model or agent.api_base or are_siblings(model, agent.utility_model)):
         return agent.utility_model
     return model if agent.api_base else cheapest_sibling(model)
+
+
+def auto_consolidate(settings: Settings) -> bool:
+    """Whether a model looks for lasting facts: as configured, else where there is a real one."""
+    memory = settings.memory
+    if memory.auto_consolidate is not None:
+        return memory.enabled and memory.auto_consolidate
+    return memory.enabled and not utility_model(settings).startswith(SCRIPTED_MODEL)
 
 
 def value_of(settings: Settings, key: str) -> object:

@@ -18,6 +18,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.cache import Cache
+from gateway.config.limits import Limits
+from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
@@ -167,6 +170,11 @@ class Agent(Section):
     )
     utility_model: str = Field(
         default="", description="Model for titles and summaries. Empty: the cheapest known of the same provider."
+    )
+    embedding_model: str = Field(
+        default="",
+        description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
+        "Empty: off.",
     )
     fallback_models: tuple[str, ...] = Field(
         default=(),
@@ -371,4 +379,7 @@ class Settings(Section):
     session: Session = Session()
     queue: Queue = Queue()
     tools: Tools = Tools()
+    limits: Limits = Limits()
+    cache: Cache = Cache()
+    memory: Memory = Memory()
     log: Log = Log()

@@ -226,13 +226,3 @@ class Todo:
     position: int
     text: CleanText
     state: TodoState
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One durable fact a user asked to be remembered. `id` is unique per store."""
-
-    id: int
-    key: SessionKey
-    text: CleanText
-    created_at_ms: int

@@ -65,6 +65,14 @@ class Database:
             async with self.reader.connect() as connection:
                 return await self.run(connection, _in_transaction(work), durable=False)
 
+    async def forget_pages(self) -> None:
+        """Leave no old state of a page behind. SQLite's log has one of every page that was changed; PostgreSQL
+        clears up by itself, in its own time."""
+        if self.url.get_backend_name() == "sqlite":
+            with in_our_words(self.url):
+                async with self.reader.connect() as connection:
+                    await self.run(connection, _truncate_log, durable=False)
+
     async def close(self) -> None:
         """Close all connections."""
         await self.reader.dispose()
@@ -143,6 +151,12 @@ def _open_postgres(url: URL) -> Database:
 async def _run_in_greenlet(connection: AsyncConnection, work: Work[T], *, durable: bool) -> T:
     """PostgreSQL is as durable as its server is told to be; it gathers the commits of many into one sync."""
     return await connection.run_sync(work)
+
+
+def _truncate_log(connection: Connection) -> None:
+    """With a reader in the way it waits as long as for any lock; then the next checkpoint does it."""
+    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.rollback()
 
 
 def _in_transaction(work: Work[T]) -> Work[T]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row
@@ -10,7 +12,6 @@ from sqlalchemy import Row
 from gateway.contracts.entries import (
     Entry,
     EntryKind,
-    Fact,
     Grant,
     GrantRole,
     Role,
@@ -23,11 +24,14 @@ from gateway.contracts.entries import (
 )
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.memories import Fact, Origin
 from gateway.contracts.messages import CleanText, DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
+from gateway.contracts.vectors import Vector
 
 Values = dict[str, Any]
 """Column values by name, as an INSERT takes them."""
 
+_FLOAT_BYTES: Final = 4
 _ENDS: Final = {state.value: state for state in DeliveryState}
 """What a receipt may say; before one is written, `outbox.state` has a word of its own."""
 
@@ -196,7 +200,26 @@ def to_todo(row: Row[Any]) -> Todo:
 
 def to_fact(row: Row[Any]) -> Fact:
     """A row of `facts`."""
-    return Fact(row.id, SessionKey.parse(row.owner), CleanText(row.text), row.created_at_ms)
+    return Fact(
+        id=row.id,
+        key=SessionKey.parse(row.owner),
+        number=row.number,
+        text=CleanText(row.text),
+        created_at_ms=row.created_at_ms,
+        place=row.place,
+        origin=Origin(row.origin),
+        is_shared=row.is_shared,
+    )
+
+
+def from_vector(vector: Sequence[float]) -> bytes:
+    """A vector as `facts.vector` holds it: little-endian 32-bit floats."""
+    return struct.pack(f"<{len(vector)}f", *vector)
+
+
+def to_vector(kept: bytes) -> Vector:
+    """The inverse of `from_vector`, up to the precision of a 32-bit float."""
+    return struct.unpack(f"<{len(kept) // _FLOAT_BYTES}f", kept)
 
 
 def _json(value: object) -> str:

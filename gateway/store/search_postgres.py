@@ -1,4 +1,4 @@
-"""Full text on PostgreSQL: a GIN index over `facts.terms` as a tsvector.
+"""Full text on PostgreSQL: for each table with `terms` a GIN index over them as a tsvector.
 
 The vector is built from our terms directly (`array_to_tsvector`) and the query is a cast of quoted
 lexemes, so no parser, dictionary or locale of the server has a say.
@@ -7,19 +7,18 @@ lexemes, so no parser, dictionary or locale of the server has a say.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import ColumnElement, text
-
-INDEX: Final = "facts_index"
-
-_VECTOR: Final = "array_to_tsvector(string_to_array(terms, ' '))"
-"""Exactly the expression of the index."""
-
-HAS_A_TERM: Final[ColumnElement[Any]] = text(f"{_VECTOR} @@ CAST(CAST(:terms_query AS text) AS tsquery)")  # type: ignore[assignment]
-"""True for a fact that has one of the terms of the parameter `terms_query`."""
+from sqlalchemy import ColumnElement, Table, text
 
 
-def terms_query(_owner: str, terms: Sequence[str]) -> str:
+def has_a_term(content: Table) -> ColumnElement[Any]:
+    """True for a row that has one of the terms of the parameter `terms_query`. The left side is exactly the
+    expression of the index."""
+    vector = f"array_to_tsvector(string_to_array({content.name}.terms, ' '))"
+    return text(f"{vector} @@ CAST(CAST(:terms_query AS text) AS tsquery)")  # type: ignore[return-value]
+
+
+def terms_query(_content: Table, _whose: str, terms: Sequence[str]) -> str:
     """The tsquery for "one of these terms"; terms are letters and digits, and quoted all the same."""
     return " | ".join("'" + term.replace("\\", "\\\\").replace("'", "''") + "'" for term in terms)

@@ -23,6 +23,7 @@ from gateway.contracts.entries import (
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.store import boundaries
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import from_usage, to_session
 from gateway.store.tables import lanes, sessions, usage
@@ -225,7 +226,7 @@ def apply(
     for effect, new_id in effects:
         match effect:
             case OpenSession():
-                connection.execute(_CLOSE, {"s": session_id, "now_ms": now_ms})
+                _leave(connection, key, session_id, now_ms=now_ms)
                 open_next(connection, key, new_id=new_id, now_ms=now_ms)
                 session_id = new_id
             case SetTitle(title):
@@ -238,9 +239,14 @@ def apply(
                 session_id = _resume(connection, key, session_id, number, now_ms=now_ms)
 
 
+def _leave(connection: Connection, key: SessionKey, session_id: str, *, now_ms: int) -> None:
+    boundaries.mark_end(connection, key, session_id, now_ms=now_ms)
+    connection.execute(_CLOSE, {"s": session_id, "now_ms": now_ms})
+
+
 def _resume(connection: Connection, key: SessionKey, session_id: str, number: int, *, now_ms: int) -> str:
     """The session that the lane points to now. Raises `StoreError` if the key has no session of that number."""
-    connection.execute(_CLOSE, {"s": session_id, "now_ms": now_ms})
+    _leave(connection, key, session_id, now_ms=now_ms)
     reopened: str | None = connection.execute(
         _REOPEN, {"k": str(key), "n": number, "now_ms": now_ms}
     ).scalar_one_or_none()

@@ -6,13 +6,29 @@ from collections.abc import Sequence
 from functools import partial
 
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Effect, Entry, Fact, Grant, Session, Todo, TurnCommit, TurnStart, Usage
+from gateway.contracts.entries import Effect, Entry, Grant, Session, Todo, TurnCommit, TurnStart, Usage
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, TurnTrace, Whereabouts
 from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
-from gateway.store import endings, grants, memory, outbox, retaking, schema, sessions, tracing, transcript, turns
+from gateway.store import (
+    endings,
+    grants,
+    outbox,
+    retaking,
+    schema,
+    sessions,
+    task_lists,
+    tracing,
+    transcript,
+    turns,
+)
+from gateway.store.answers import SqlAnswers
+from gateway.store.belongings import SqlPeople
 from gateway.store.engine import Database, open_database
+from gateway.store.memories import SqlMemories
+from gateway.store.spending import SqlSpending
+from gateway.store.usage import SqlUsage
 
 
 def open_store(url: str, clock: Clock | None = None, *, busy_timeout_s: float = SQLITE_BUSY_TIMEOUT_S) -> SqlStore:
@@ -30,6 +46,11 @@ class SqlStore:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self.spending = SqlSpending(database)
+        self.usage = SqlUsage(database)
+        self.answers = SqlAnswers(database)
+        self.memories = SqlMemories(database, clock)
+        self.people = SqlPeople(database)
 
     # --- turns
 
@@ -206,19 +227,11 @@ class SqlStore:
 
     async def todos(self, owner: SessionKey) -> Sequence[Todo]:
         """The task list of an owner."""
-        return await self._database.read(partial(memory.task_list, owner=owner))
+        return await self._database.read(partial(task_lists.task_list, owner=owner))
 
     async def replace_todos(self, owner: SessionKey, todos: Sequence[Todo]) -> None:
         """The whole list at once."""
-        await self._database.write(partial(memory.replace_task_list, owner=owner, tasks=todos))
-
-    async def remember(self, owner: SessionKey, text: CleanText, *, now_ms: int) -> Fact:
-        """Keep a fact; one that is known word for word is returned as it is."""
-        return await self._database.write(partial(memory.remember, owner=owner, text=text, now_ms=now_ms))
-
-    async def recall(self, owner: SessionKey, query: str, *, limit: int) -> Sequence[Fact]:
-        """Facts of this owner only, best match first; an empty query gives the newest."""
-        return await self._database.read(partial(memory.recall, owner=owner, query=query, limit=limit))
+        await self._database.write(partial(task_lists.replace_task_list, owner=owner, tasks=todos))
 
     # --- the database itself
 

@@ -3,6 +3,9 @@
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
                          1 ── n usage             grants, todos, facts: what belongs to a user
+                                                  spending, reservations, counted_turns: what a day costs
+                                                  answers: the answer cache
+                         1 ── n boundaries, passages: what memory makes of sessions
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
@@ -23,6 +26,7 @@ from sqlalchemy import (
     Identity,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -186,6 +190,7 @@ usage: Final = Table(
     _column("turn_id", Text, doc="the turn; empty outside of one"),
     _column("created_at_ms", BigInteger, doc="when the call ended"),
     Index("ix_usage_owner_day", "owner", "created_at_ms"),
+    Index("ix_usage_day", "created_at_ms"),
 )
 """Every model call, whatever it was for."""
 
@@ -252,10 +257,109 @@ facts: Final = Table(
     "facts",
     metadata,
     _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
-    _column("owner", Text, doc="whose fact; nobody else ever reads it", index=True),
+    _column("owner", Text, doc="whose fact; nobody else ever reads it"),
+    _column("number", Integer, doc="counts the facts of an owner from 1", server_default="0"),
+    _column("place", Text, doc="where it was learned; empty for a direct message", server_default=""),
+    _column("is_shared", Boolean, doc="its owner lets it be read outside of its place", server_default=false()),
+    _column("origin", Text, doc="an Origin", server_default="told"),
     _column("text", AnyText, doc="the fact"),
     _column("terms", Text, doc="its search terms (terms.py), separated by spaces; what the full-text index holds"),
+    _column("vector", LargeBinary, doc="what an embedding model made of it, as 32-bit floats", nullable=True),
+    _column("vector_model", Text, doc="that model; empty for none", server_default=""),
     _column("created_at_ms", BigInteger, doc="when it was remembered"),
+    _column("told_at_ms", BigInteger, doc="when it was last said", server_default="0"),
     CheckConstraint("owner <> ''", name="owned"),
+    Index("ix_facts_owner_number", "owner", "number", unique=True),
 )
-"""What users asked to be remembered."""
+"""What is to be remembered of users."""
+
+passages: Final = Table(
+    "passages",
+    metadata,
+    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    _column("session_id", Text, ForeignKey(sessions.c.id), doc="where the entry stands"),
+    _column("seq", Integer, doc="the entry"),
+    _column("key", Text, doc="the lane; nobody else ever finds it", index=True),
+    _column("terms", Text, doc="search terms of the entry, as in `facts`"),
+    UniqueConstraint("session_id", "seq"),
+)
+"""What was said in sessions that are over, as the full-text index has it. The words themselves are in `entries`."""
+
+boundaries: Final = Table(
+    "boundaries",
+    metadata,
+    _column("session_id", Text, ForeignKey(sessions.c.id), doc="the session", primary_key=True),
+    _column("seq", Integer, doc="the last entry that left the model's view", primary_key=True),
+    _column("key", Text, doc="the lane"),
+    _column("created_at_ms", BigInteger, doc="when it left"),
+    _column("claimed_until_ms", BigInteger, doc="until when somebody goes through what lies before it"),
+    _column("tries", Integer, doc="how often somebody began to"),
+    _column("done_at_ms", BigInteger, doc="when somebody had gone through it", nullable=True),
+)
+"""Compactions and ends of sessions: what memory has to go through, once each."""
+
+Index(
+    "ix_boundaries_due",
+    boundaries.c.key,
+    boundaries.c.created_at_ms,
+    sqlite_where=text("done_at_ms IS NULL"),
+    postgresql_where=text("done_at_ms IS NULL"),
+)
+
+spending: Final = Table(
+    "spending",
+    metadata,
+    _column("owner", Text, doc="whose day; empty for the pot that all share", primary_key=True),
+    _column("day", Integer, doc="the UTC day, counted from 1970", primary_key=True),
+    _column("tokens", BigInteger, doc="tokens settled"),
+    _column("nano_usd", BigInteger, doc="nanodollars settled"),
+    _column("turns", Integer, doc="turns that were allowed to call a model"),
+    _column("warned", Text, doc="the Measures whose owner was told that little is left, separated by spaces"),
+)
+"""What each day's model calls cost, where caps are in force. Yesterday's rows go when an owner begins a new day."""
+
+reservations: Final = Table(
+    "reservations",
+    metadata,
+    _column("id", Text, doc="a ULID", primary_key=True),
+    _column("owner", Text, doc="who is charged"),
+    _column("day", Integer, doc="the UTC day that is charged"),
+    _column("tokens", BigInteger, doc="tokens set aside"),
+    _column("nano_usd", BigInteger, doc="nanodollars set aside"),
+    _column("expires_at_ms", BigInteger, doc="from then on it counts no more: its worker died"),
+    Index("ix_reservations_owner_day", "owner", "day"),
+    Index("ix_reservations_day", "day"),
+)
+"""Model calls under way, and what they may cost at most."""
+
+counted_turns: Final = Table(
+    "counted_turns",
+    metadata,
+    _column("turn_id", Text, doc="a turn that counts against a cap", primary_key=True),
+    _column("owner", Text, doc="whose turn"),
+    _column("day", Integer, doc="the UTC day it was counted on"),
+    Index("ix_counted_turns_owner_day", "owner", "day"),
+)
+"""Each turn is counted once, however many workers run it."""
+
+answers: Final = Table(
+    "answers",
+    metadata,
+    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    _column("owner", Text, doc="whose answer"),
+    _column("key", Text, doc="the lane it was given in; nobody else ever finds it"),
+    _column("circumstances", Text, doc="digest of all it depends on besides the question"),
+    _column("asked", Text, doc="digest of the question"),
+    _column("guard", Text, doc="digest of its numbers, negations and names"),
+    _column("words", Text, doc="digest of its words in any order"),
+    _column("text", AnyText, doc="the answer"),
+    _column("recalled", Text, doc="digest of what the model was reminded of, besides the question and the answer"),
+    _column("vector", LargeBinary, doc="what an embedding model made of the question, as in `facts`", nullable=True),
+    _column("vector_model", Text, doc="that model; empty for none"),
+    _column("created_at_ms", BigInteger, doc="when it was given first"),
+    _column("used_at_ms", BigInteger, doc="when it was given last", index=True),
+    _column("expires_at_ms", BigInteger, doc="from then on it is not given any more", index=True),
+    UniqueConstraint("key", "circumstances", "asked"),
+    Index("ix_answers_owner_used", "owner", "used_at_ms"),
+)
+"""Answers to be given again, if `cache.enabled` says so."""

@@ -6,6 +6,7 @@ one word, FTS5 knows no Russian endings), so they only look terms up; the terms 
 - letters are compared without case and accents, `ё` as `е`;
 - a word is found by itself and by what remains of it without its last letter or two: enough for most endings
   of English and Russian, and the more of a word is shared, the higher it scores;
+- a question looks for stems only that are most of a word ("house" does not ask for "hour");
 - what contains a digit is found whole only;
 - scripts without spaces, or with endings that are words of their own (Chinese, Japanese, Korean, Thai, …), are
   cut into single characters and pairs.
@@ -20,6 +21,8 @@ from typing import Final, TypeVar
 
 import regex
 
+from gateway.store.stopwords import STOPWORDS
+
 T = TypeVar("T")
 
 TERM_CHARS_MAX: Final = 64
@@ -27,19 +30,26 @@ TERM_CHARS_MAX: Final = 64
 
 _ENDING_CHARS_MAX: Final = 2
 _STEM_CHARS_MIN: Final = 3
+_STEM_SHARE_MIN: Final = 0.7  # of the word, in a question: dogs -> dog, собака -> собак, but not house -> hou
 
-_UNSPACED: Final = r"\p{Hangul}\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_RUN: Final = regex.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|(?P<word>[\p{{L}}\p{{N}}--[{_UNSPACED}]]+)", regex.V1)
+UNSPACED: Final = r"\p{Hangul}\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_RUN: Final = regex.compile(rf"(?P<unspaced>[{UNSPACED}]+)|(?P<word>[\p{{L}}\p{{N}}--[{UNSPACED}]]+)", regex.V1)
 
 
 def fact_terms(text: str, *, count_max: int) -> list[str]:
     """The terms under which a fact is found: distinct, in the order of the text."""
-    return _distinct(_terms(text, with_single=True), count_max)
+    return _distinct(_terms(text), count_max)
 
 
 def query_terms(text: str, *, count_max: int) -> list[str]:
-    """The terms to look up. A single character of an unspaced script counts only when it stands alone."""
-    return _distinct(_terms(text, with_single=False), count_max)
+    """The terms to look up for somebody who asks: the telling ones, or all where none is telling."""
+    return telling_terms(text, count_max=count_max) or _distinct(_asked(text), count_max)
+
+
+def telling_terms(text: str, *, count_max: int) -> list[str]:
+    """The terms that say what a text is about: those of words that are not in every sentence. A single
+    character of an unspaced script counts only when it stands alone."""
+    return _distinct((term for word, term in _asked_of(text) if word not in _STOP), count_max)
 
 
 def ranked(query: Sequence[str], candidates: Sequence[tuple[T, Sequence[str]]], *, limit: int) -> list[T]:
@@ -52,10 +62,24 @@ def ranked(query: Sequence[str], candidates: Sequence[tuple[T, Sequence[str]]], 
     return [candidates[index][0] for index in best[: max(limit, 0)]]
 
 
-def _terms(text: str, *, with_single: bool) -> Iterator[str]:
+def _asked(text: str) -> Iterator[str]:
+    return (term for _, term in _asked_of(text))
+
+
+def _asked_of(text: str) -> Iterator[tuple[str, str]]:
+    """The terms of a question, each with the word or pair it was made of."""
     for run in _RUN.finditer(_folded(text)):
         if run["unspaced"]:
-            yield from _pairs(run["unspaced"], with_single=with_single)
+            yield from ((pair, pair) for pair in _pairs(run["unspaced"], with_single=False))
+        else:
+            word = run["word"][:TERM_CHARS_MAX]
+            yield from ((word, term) for term in _word(word) if len(term) >= _STEM_SHARE_MIN * len(word))
+
+
+def _terms(text: str) -> Iterator[str]:
+    for run in _RUN.finditer(_folded(text)):
+        if run["unspaced"]:
+            yield from _pairs(run["unspaced"], with_single=True)
         else:
             yield from _word(run["word"][:TERM_CHARS_MAX])
 
@@ -63,6 +87,9 @@ def _terms(text: str, *, with_single: bool) -> Iterator[str]:
 def _folded(text: str) -> str:
     plain = "".join(char for char in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(char))
     return unicodedata.normalize("NFC", plain)
+
+
+_STOP: Final = frozenset(map(_folded, STOPWORDS))
 
 
 def _pairs(run: str, *, with_single: bool) -> Iterator[str]:

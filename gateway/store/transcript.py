@@ -12,6 +12,7 @@ from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.store import boundaries
 from gateway.store.rows import from_entry, to_entry
 from gateway.store.sessions import Growth, grow
 from gateway.store.tables import entries, lanes
@@ -95,6 +96,8 @@ def append_compaction(
     row = grow(connection, key, session_id, Growth(entries=1), now_ms=now_ms)
     stored = replace(entry, kind=EntryKind.COMPACTION, seq=row.last_seq, created_at_ms=entry.created_at_ms or now_ms)
     append(connection, session_id, [stored])
+    if stored.tail_start_seq > 1:
+        boundaries.mark(connection, key, session_id, seq=stored.tail_start_seq - 1, now_ms=now_ms)
     return stored
 
 

@@ -17,7 +17,7 @@ from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, St
 from gateway.store import open_store
 from gateway.store.engine import Database, open_database
 from gateway.store.migrations import alembic_config, migrate
-from gateway.store.search_sqlite import INDEX
+from gateway.store.search_sqlite import INDEXES
 from gateway.store.tables import KNOWN_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
 from tests.contract.store_samples import ANN, talk
 from tests.parts.databases import MakeUrl
@@ -114,7 +114,7 @@ async def test_a_step_that_fails_leaves_nothing_behind(empty_database: MakeUrl) 
 async def test_tables_py_is_what_the_migrations_build(database_url: str) -> None:
     def differences(connection: Connection) -> list[object]:
         options = {
-            "include_name": lambda name, kind, parents: not (kind in {"table", "index"} and name.startswith(INDEX)),
+            "include_name": lambda name, kind, parents: not (kind in {"table", "index"} and name.startswith(INDEXES)),
             "version_table": VERSION_TABLE,
             "compare_type": True,
         }

@@ -17,13 +17,14 @@ from agent.model.client import (
     TextDelta,
     ToolSpec,
 )
+from agent.model.embedding import EmbeddingRequest
 from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient
+from agent.model.retrying import RetryingClient, RetryingEmbeddings
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelRejected, ModelTooSlow, ModelUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import own_words
-from tests.parts.model_server import Failure, ModelServer, call, serve_model
+from gateway.contracts.messages import CleanText, own_words
+from tests.parts.model_server import Failure, ModelServer, call, serve_model, vector_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
 
@@ -71,6 +72,43 @@ async def test_an_answer_is_streamed_once_with_its_usage(client: LitellmClient, 
     assert answer.tokens.cached == 3
     assert answer.cost_usd > 0
     assert len(provider.requests) == 1
+
+
+def embedding(*texts: CleanText) -> EmbeddingRequest:
+    return EmbeddingRequest("openai/text-embedding-3-small", KEY, texts, timeout_s=20.0)
+
+
+async def test_texts_become_vectors_in_their_order(client: LitellmClient, provider: ModelServer) -> None:
+    """Whatever order the provider answers in; tokens and price are the provider's."""
+    texts = (own_words("one text"), own_words("another, longer text"))
+    answer = await client.embed(embedding(*texts))
+    assert answer.vectors == tuple(tuple(vector_of(text)) for text in texts)
+    assert answer.tokens > 0
+    assert answer.cost_usd > 0
+    assert len(provider.requests) == 1
+
+
+async def test_a_refused_embedding_is_one_of_our_errors(client: LitellmClient, provider: ModelServer) -> None:
+    provider.failures.append(Failure(401))
+    with pytest.raises(ModelRejected):
+        await client.embed(embedding(own_words("text")))
+    assert len(provider.requests) == 1
+
+
+async def test_an_embedding_is_tried_again_once(client: LitellmClient, provider: ModelServer) -> None:
+    """A person waits for it: one more try, then words alone have to do."""
+    waits: list[float] = []
+
+    async def sleep(wait_s: float) -> None:
+        waits.append(wait_s)
+
+    retrying = RetryingEmbeddings(client, sleep=sleep)
+    provider.failures.append(Failure(503))
+    assert len((await retrying.embed(embedding(own_words("text")))).vectors) == 1
+    provider.failures.extend([Failure(503), Failure(503)])
+    with pytest.raises(ModelUnavailable):
+        await retrying.embed(embedding(own_words("text")))
+    assert (len(provider.requests), len(waits)) == (4, 2)
 
 
 async def test_a_tool_call_comes_whole(client: LitellmClient, provider: ModelServer) -> None:

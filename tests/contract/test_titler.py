@@ -64,7 +64,7 @@ async def test_it_is_asked_with_the_first_words_and_nothing_else(
 ) -> None:
     client = Namer(is_reasoning=is_reasoning)
     before = await talk(store, ANN, "x" * 3_000, number=1)
-    await titler(store, client, tmp_path).title(await now(store), permit=always)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always)
     (request,) = client.asked
     assert [(message.role, message.text) for message in request.messages] == [(Role.USER, "x" * 2_000)]
     assert (request.purpose, request.key, request.tools) == (UsagePurpose.TITLE, ANN, ())
@@ -75,14 +75,14 @@ async def test_it_is_asked_with_the_first_words_and_nothing_else(
 async def test_a_later_turn_tries_again_with_the_words_of_the_first(store: SqlStore, tmp_path: Path) -> None:
     client = Namer("...")
     await talk(store, ANN, "plan a trip", number=1)
-    await titler(store, client, tmp_path).title(await now(store), permit=always)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always)
     assert (await now(store)).title == UNTITLED
     client.answer = "Trip"
     await talk(store, ANN, "and then?", number=2)
-    await titler(store, client, tmp_path).title(await now(store), permit=always)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always)
     assert (await now(store)).title == "Trip"
     assert [request.messages[0].text for request in client.asked] == ["plan a trip", "plan a trip"]
-    await titler(store, client, tmp_path).title(await now(store), permit=always)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always)
     assert len(client.asked) == 2
 
 
@@ -95,7 +95,7 @@ async def test_after_three_tries_it_gives_up_without_a_word_to_the_user(
     await talk(store, ANN, "hello", number=1)
     with capture_logs() as logs:
         for _ in range(5):
-            await titler(store, client, tmp_path).title(await now(store), permit=always)
+            await titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always)
     assert len(client.asked) == 3
     assert (await now(store)).title == UNTITLED
     assert all(line["log_level"] == "warning" for line in logs if line["event"] == "title.failed")
@@ -106,9 +106,9 @@ async def test_two_workers_never_pay_for_the_same_title(store: SqlStore, tmp_pat
     client = Namer()
     client.gate = asyncio.Event()
     await talk(store, ANN, "hello", number=1)
-    first = asyncio.create_task(titler(store, client, tmp_path).title(await now(store), permit=always))
+    first = asyncio.create_task(titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always))
     await until(lambda: client.asked)
-    await titler(store, client, tmp_path).title(await now(store), permit=always)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always)
     client.gate.set()
     await first
     assert len(client.asked) == 1
@@ -119,7 +119,7 @@ async def test_a_title_that_the_user_gave_meanwhile_stays(store: SqlStore, tmp_p
     client = Namer()
     client.gate = asyncio.Event()
     await talk(store, ANN, "hello", number=1)
-    making = asyncio.create_task(titler(store, client, tmp_path).title(await now(store), permit=always))
+    making = asyncio.create_task(titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always))
     await until(lambda: client.asked)
     await store.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
     client.gate.set()
@@ -134,5 +134,5 @@ async def test_the_time_limit_holds_over_all_attempts(
     client = Namer()
     client.gate = asyncio.Event()
     await talk(store, ANN, "hello", number=1)
-    await titler(store, client, tmp_path).title(await now(store), permit=always)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="t1", permit=always)
     assert (await now(store)).title == UNTITLED

@@ -17,6 +17,8 @@ from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import QueueMode, Settings
+from gateway.config.cache import Cache
+from gateway.config.limits import Limits
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
@@ -141,6 +143,8 @@ async def running_agent(
     scrubber: Scrubber | None = None,
     admins: tuple[SessionKey, ...] = (),
     tools: Tools | None = None,
+    limits: Limits | None = None,
+    cache: Cache | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -152,6 +156,8 @@ async def running_agent(
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=Access(admins=admins),
         tools=tools or Tools(),
+        limits=limits or Limits(),
+        cache=cache or Cache(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(

@@ -54,6 +54,11 @@ def call(name: str, arguments: str, call_id: str = "call_1") -> Body:
     return {"tool_calls": [{"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}]}
 
 
+def vector_of(text: str) -> list[float]:
+    """The default embedding: texts with the same letters point the same way."""
+    return [1.0 + text.lower().count(letter) for letter in "aeinorst"]
+
+
 class ModelServer:
     """The provider. `url` is what `agent.api_base` takes."""
 
@@ -65,7 +70,12 @@ class ModelServer:
         self.gate: Callable[[Body], Awaitable[None]] = opened
         self.cached_tokens = 0
         self.url = ""
-        self.app = Starlette(routes=[Route("/v1/chat/completions", self._complete, methods=["POST"])])
+        self.app = Starlette(
+            routes=[
+                Route("/v1/chat/completions", self._complete, methods=["POST"]),
+                Route("/v1/embeddings", self._embed, methods=["POST"]),
+            ]
+        )
 
     async def _complete(self, request: Request) -> Response:
         body: Body = await request.json()
@@ -80,6 +90,21 @@ class ModelServer:
         # A cut stream promises more bytes than it sends: the client sees the connection end too early.
         length = {"content-length": "1000000"} if failure is not None else None
         return StreamingResponse(chunks, media_type="text/event-stream", headers=length)
+
+    async def _embed(self, request: Request) -> Response:
+        body: Body = await request.json()
+        self.requests.append(body)
+        failure = self.failures.popleft() if self.failures else None
+        if failure is not None:
+            error = {"message": failure.message, "type": "error", "code": failure.code}
+            return JSONResponse({"error": error}, status_code=failure.status, headers=dict(failure.headers))
+        rows = [
+            {"object": "embedding", "index": index, "embedding": vector_of(text)}
+            for index, text in enumerate(body["input"])
+        ]
+        tokens = sum(len(text) for text in body["input"]) // 4 + 1
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return JSONResponse({"object": "list", "model": body["model"], "data": rows[::-1], "usage": usage})
 
     async def _chunks(self, body: Body, *, is_cut: bool) -> AsyncIterator[bytes]:
         message = self.answer(body)

@@ -97,7 +97,9 @@ def basic(password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"me:{password}".encode()).decode()}
 
 
-@pytest.mark.parametrize("path", ["/api/sessions", "/api/sessions/x", "/api/sessions/x/messages", "/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/api/sessions", "/api/sessions/x", "/api/sessions/x/messages", "/api/usage", "/metrics"]
+)
 @pytest.mark.parametrize(
     "headers",
     [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, basic(TOKEN), {"Authorization": "Bearer"}],

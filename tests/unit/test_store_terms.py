@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.store.search_postgres import terms_query as postgres_query
 from gateway.store.search_sqlite import terms_query as sqlite_query
+from gateway.store.tables import facts
 from gateway.store.terms import TERM_CHARS_MAX, fact_terms, query_terms, ranked
 
 PLENTY = 10_000
@@ -80,5 +81,5 @@ def test_equal_matches_keep_their_order() -> None:
 
 
 def test_queries_quote_everything() -> None:
-    assert sqlite_query('cli:a"b', ["dog"]) == 'owner : "cli:a""b" AND terms : ("dog")'
-    assert postgres_query("", ["dog", "o'clock"]) == "'dog' | 'o''clock'"
+    assert sqlite_query(facts, 'cli:a"b', ["dog"]) == 'owner : "cli:a""b" AND terms : ("dog")'
+    assert postgres_query(facts, "", ["dog", "o'clock"]) == "'dog' | 'o''clock'"

@@ -8,7 +8,6 @@ from typing import Protocol
 from gateway.contracts.entries import (
     Effect,
     Entry,
-    Fact,
     Grant,
     Session,
     Todo,
@@ -25,10 +24,36 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.memories import MemoryStore
+from gateway.contracts.ports.people import PeopleStore
+from gateway.contracts.ports.spending import SpendingLedger
+from gateway.contracts.ports.usage import UsageBook
 
 
 class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
+
+    @property
+    def spending(self) -> SpendingLedger:
+        """What was spent today, against caps."""
+        ...
+
+    @property
+    def usage(self) -> UsageBook:
+        """What was spent ever, in sums."""
+        ...
+
+    @property
+    def answers(self) -> AnswerShelf:
+        """Answers to be given again."""
+        ...
+
+    @property
+    def memories(self) -> MemoryStore: ...
+
+    @property
+    def people(self) -> PeopleStore: ...
 
     async def begin_turn(
         self,
@@ -152,12 +177,6 @@ class Store(Protocol):
     async def todos(self, owner: SessionKey) -> Sequence[Todo]: ...
 
     async def replace_todos(self, owner: SessionKey, todos: Sequence[Todo]) -> None: ...
-
-    async def remember(self, owner: SessionKey, text: CleanText, *, now_ms: int) -> Fact: ...
-
-    async def recall(self, owner: SessionKey, query: str, *, limit: int) -> Sequence[Fact]:
-        """Facts of this owner only, best match first; an empty query gives the newest."""
-        ...
 
     async def check_schema(self) -> None:
         """Raises `SchemaMismatch` unless the schema is exactly ours, `StoreUnavailable` if unreachable."""

@@ -6,13 +6,13 @@ from typing import Any
 
 from alembic import context
 
-from gateway.store.search_sqlite import INDEX
+from gateway.store.search_sqlite import INDEXES
 from gateway.store.tables import VERSION_TABLE, metadata
 
 
 def is_ours(name: str | None, kind: str, _parents: Any) -> bool:
     """False for the full-text index, which SQLAlchemy cannot describe."""
-    return not (kind in {"table", "index"} and (name or "").startswith(INDEX))
+    return not (kind in {"table", "index"} and (name or "").startswith(INDEXES))
 
 
 context.configure(

@@ -16,6 +16,9 @@ def upgrade() -> None:
     """Add columns and tables; what is there stays as it is."""
     _extend_conversations()
     _claims_of_titles()
+    _count_spending()
+    _keep_answers()
+    _extend_memory()
 
 
 def _extend_conversations() -> None:
@@ -26,3 +29,140 @@ def _extend_conversations() -> None:
 
 def _claims_of_titles() -> None:
     op.add_column("sessions", sa.Column("title_claimed_until_ms", sa.BigInteger, nullable=False, server_default="0"))
+def _count_spending() -> None:
+    op.create_index("ix_usage_day", "usage", ["created_at_ms"])
+    op.create_table(
+        "spending",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("tokens", sa.BigInteger, nullable=False),
+        sa.Column("nano_usd", sa.BigInteger, nullable=False),
+        sa.Column("turns", sa.Integer, nullable=False),
+        sa.Column("warned", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "day", name="pk_spending"),
+    )
+    op.create_table(
+        "reservations",
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("tokens", sa.BigInteger, nullable=False),
+        sa.Column("nano_usd", sa.BigInteger, nullable=False),
+        sa.Column("expires_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_reservations"),
+    )
+    op.create_index("ix_reservations_owner_day", "reservations", ["owner", "day"])
+    op.create_index("ix_reservations_day", "reservations", ["day"])
+    op.create_table(
+        "counted_turns",
+        sa.Column("turn_id", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.PrimaryKeyConstraint("turn_id", name="pk_counted_turns"),
+    )
+    op.create_index("ix_counted_turns_owner_day", "counted_turns", ["owner", "day"])
+
+
+_PASSAGES_INDEX = {
+    "sqlite": (
+        """
+        CREATE VIRTUAL TABLE passages_index
+        USING fts5(key, terms, content = 'passages', content_rowid = 'id', tokenize = 'ascii')
+        """,
+        """
+        CREATE TRIGGER passages_added AFTER INSERT ON passages BEGIN
+            INSERT INTO passages_index(rowid, key, terms) VALUES (new.id, new.key, new.terms);
+        END
+        """,
+        """
+        CREATE TRIGGER passages_removed AFTER DELETE ON passages BEGIN
+            INSERT INTO passages_index(passages_index, rowid, key, terms)
+            VALUES ('delete', old.id, old.key, old.terms);
+        END
+        """,
+    ),
+    "postgresql": (
+        "CREATE INDEX passages_index ON passages USING gin (array_to_tsvector(string_to_array(terms, ' ')))",
+    ),
+}
+
+
+def _extend_memory() -> None:
+    """Nobody knows where the facts of before were learned: they stay in direct messages."""
+    for column in (
+        sa.Column("number", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("place", sa.Text, nullable=False, server_default=""),
+        sa.Column("is_shared", sa.Boolean, nullable=False, server_default=sa.false()),
+        sa.Column("origin", sa.Text, nullable=False, server_default="told"),
+        sa.Column("vector", sa.LargeBinary),
+        sa.Column("vector_model", sa.Text, nullable=False, server_default=""),
+        sa.Column("told_at_ms", sa.BigInteger, nullable=False, server_default="0"),
+    ):
+        op.add_column("facts", column)
+    op.execute(
+        "UPDATE facts SET told_at_ms = created_at_ms, number ="
+        " (SELECT count(*) FROM facts AS older WHERE older.owner = facts.owner AND older.id <= facts.id)"
+    )
+    op.drop_index("ix_facts_owner", "facts")
+    op.create_index("ix_facts_owner_number", "facts", ["owner", "number"], unique=True)
+    _create_passages()
+    _create_boundaries()
+
+
+def _create_passages() -> None:
+    op.create_table(
+        "passages",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), nullable=False),
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("seq", sa.Integer, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("terms", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_passages"),
+        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name="fk_passages_session_id"),
+        sa.UniqueConstraint("session_id", "seq", name="uq_passages_session_id_seq"),
+    )
+    op.create_index("ix_passages_key", "passages", ["key"])
+    for statement in _PASSAGES_INDEX[op.get_bind().dialect.name]:
+        op.execute(statement)
+
+
+def _create_boundaries() -> None:
+    op.create_table(
+        "boundaries",
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("seq", sa.Integer, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("claimed_until_ms", sa.BigInteger, nullable=False),
+        sa.Column("tries", sa.Integer, nullable=False),
+        sa.Column("done_at_ms", sa.BigInteger),
+        sa.PrimaryKeyConstraint("session_id", "seq", name="pk_boundaries"),
+        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name="fk_boundaries_session_id"),
+    )
+    due = sa.text("done_at_ms IS NULL")
+    op.create_index("ix_boundaries_due", "boundaries", ["key", "created_at_ms"], sqlite_where=due, postgresql_where=due)
+
+
+def _keep_answers() -> None:
+    op.create_table(
+        "answers",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("circumstances", sa.Text, nullable=False),
+        sa.Column("asked", sa.Text, nullable=False),
+        sa.Column("guard", sa.Text, nullable=False),
+        sa.Column("words", sa.Text, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("recalled", sa.Text, nullable=False),
+        sa.Column("vector", sa.LargeBinary),
+        sa.Column("vector_model", sa.Text, nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("used_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("expires_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_answers"),
+        sa.UniqueConstraint("key", "circumstances", "asked", name="uq_answers_key_circumstances_asked"),
+    )
+    op.create_index("ix_answers_owner_used", "answers", ["owner", "used_at_ms"])
+    op.create_index("ix_answers_used_at_ms", "answers", ["used_at_ms"])
+    op.create_index("ix_answers_expires_at_ms", "answers", ["expires_at_ms"])

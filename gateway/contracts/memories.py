@@ -1,0 +1,75 @@
+"""What is kept of people beyond one conversation: facts, and pieces of what was said before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gateway.contracts.entries import Role
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+
+
+class Origin(StrEnum):
+    """How a fact came to be kept."""
+
+    TOLD = "told"
+    """Somebody asked for it."""
+    GATHERED = "gathered"
+    """A model took it out of a conversation: the first to go when there is no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One durable fact. `id` is unique per store, `number` counts those of an owner (`key`) from 1.
+
+    `place` is where it was learned, "" in a direct message. A fact is read in its place, in threads inside of
+    that place, and in direct messages with its owner; everywhere only if the owner said so (`is_shared`).
+    """
+
+    id: int
+    key: SessionKey
+    number: int
+    text: CleanText
+    created_at_ms: int
+    place: str = ""
+    origin: Origin = Origin.TOLD
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A fact as it is kept now, and the one that had to make room for it."""
+
+    fact: Fact
+    dropped: Fact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A piece of what was said in an earlier session of the same key."""
+
+    session_id: str
+    seq: int
+    role: Role
+    text: CleanText
+    said_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """What has to do with something that was just said, best first."""
+
+    facts: tuple[Fact, ...] = ()
+    snippets: tuple[Snippet, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A part of a session that has left the model's view for good, or for now: by a compaction, or because
+    another session was begun. It holds the entries behind `after_seq` up to `seq`."""
+
+    session_id: str
+    key: SessionKey
+    after_seq: int
+    seq: int

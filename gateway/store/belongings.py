@@ -1,0 +1,108 @@
+"""Everything that belongs to one owner: handed out, or erased.
+
+What a table has to do with a person is said once, below, for both; a test refuses a table that is not there. An
+owner's keys are found through `lanes`; a fact about somebody else (who granted a role) loses the name only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import BindParameter, Connection, Select, Table, bindparam, delete, or_, select, update
+
+from gateway.contracts.ids import SessionKey
+from gateway.store.engine import Database
+from gateway.store.search_sqlite import TIDY
+from gateway.store.tables import consumed, entries, grants, lanes, metadata, sessions, turns
+
+ERASED: Final = "erased"
+"""Stands where the name of somebody stood who was erased."""
+
+_OWNER: Final[BindParameter[str]] = bindparam("owner")
+_KEYS: Final = select(lanes.c.key).where(lanes.c.owner == _OWNER)
+_SESSIONS: Final = select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
+_TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
+
+_DERIVED: Final = frozenset({"passages", "boundaries"})
+"""What follows from the rest: erased with it, but nothing to hand out."""
+
+_INTERNAL: Final = frozenset({"terms", "vector", "vector_model", "fence"})
+"""Columns that say nothing to their owner."""
+
+
+def _whose(table: Table) -> Any:
+    """The condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
+    nobody can be found in."""
+    columns = table.columns
+    if table is consumed:
+        return or_(
+            consumed.c.turn_id.in_(_TURNS),
+            consumed.c.message_id.in_(select(entries.c.message_id).where(entries.c.session_id.in_(_SESSIONS))),
+        )
+    if "owner" in columns:
+        return columns["owner"] == _OWNER
+    if "session_id" in columns:
+        return columns["session_id"].in_(_SESSIONS)
+    if "key" in columns:
+        return columns["key"].in_(_KEYS)
+    raise LookupError(table.name)
+
+
+def _in_order() -> list[Table]:
+    """Every table, those that others are found through last: first what only hangs on a turn or an entry, then
+    what refers to sessions, sessions, lanes."""
+    rank = {entries: 1, turns: 2, sessions: 3, lanes: 4} | {consumed: -1}
+    return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
+
+
+_CONDITIONS: Final = {table: _whose(table) for table in _in_order()}
+_HANDED_OUT: Final[dict[str, Select[Any]]] = {
+    table.name: select(*(column for column in table.columns if column.name not in _INTERNAL))
+    .where(condition)
+    .order_by(*table.primary_key.columns)
+    for table, condition in _CONDITIONS.items()
+    if table.name not in _DERIVED
+}
+_ERASE: Final = {table.name: delete(table).where(condition) for table, condition in _CONDITIONS.items()}
+_UNNAME: Final = update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED)
+
+
+def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
+    """What is kept of an owner: rows by the name of their table."""
+    return {
+        name: [dict(row._mapping) for row in connection.execute(statement, {"owner": str(owner)})]
+        for name, statement in sorted(_HANDED_OUT.items())
+    }
+
+
+def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
+    """Delete every trace of an owner. SQLite overwrites what it deletes, in the table and in the index."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite:
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+    erased = {name: connection.execute(statement, {"owner": str(owner)}).rowcount for name, statement in _ERASE.items()}
+    connection.execute(_UNNAME, {"owner": str(owner)})
+    if is_sqlite:
+        for statement in TIDY:
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql("PRAGMA secure_delete = OFF")
+    return {name: count for name, count in sorted(erased.items()) if count}
+
+
+class SqlPeople:
+    """`gateway.contracts.ports.PeopleStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def belongings(self, owner: SessionKey) -> Mapping[str, list[dict[str, Any]]]:
+        """What is kept of an owner, as JSON takes it."""
+        return await self._database.read(partial(belongings, owner=owner))
+
+    async def erase(self, owner: SessionKey) -> Mapping[str, int]:
+        """Delete every trace of an owner; how many rows there were, by the name of their table."""
+        erased = await self._database.write(partial(erase, owner=owner))
+        await self._database.forget_pages()
+        return erased

@@ -1,0 +1,288 @@
+"""Facts: keeping, finding, forgetting. Every statement names the owner, and who may be listening.
+
+A fact is read where it was learned, in threads inside of that place, in direct messages with its owner, and
+elsewhere only if the owner said so: what somebody says in a direct message never surfaces in a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Boolean, ColumnElement, Connection, Row, Select, bindparam, delete, func, or_, select, update
+
+from gateway.contracts.errors import MemoryFull
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.memories import Fact, Origin, Remembered
+from gateway.contracts.messages import CleanText
+from gateway.contracts.vectors import Embedding, Vector, cosine, unit
+from gateway.limits import (
+    FACT_COSINE_NEAR,
+    FACT_TERMS_MAX,
+    FACTS_MAX,
+    RECALL_CANDIDATES_MAX,
+    RECALL_TERMS_MAX,
+)
+from gateway.store.fusion import fused
+from gateway.store.likeness import normalised, say_the_same
+from gateway.store.rows import Values, from_vector, to_fact, to_vector
+from gateway.store.search import Search
+from gateway.store.tables import facts, lanes
+from gateway.store.terms import fact_terms, query_terms, ranked
+
+_IS_OWNERS: Final = facts.c.owner == bindparam("owner")
+_IS_READABLE: Final[ColumnElement[bool]] = or_(
+    bindparam("is_private", type_=Boolean),
+    facts.c.is_shared,
+    facts.c.place.in_(bindparam("places", expanding=True)),
+)
+_READABLE: Final = select(facts).where(_IS_OWNERS, _IS_READABLE)
+_NEWEST_FIRST: Final = (facts.c.told_at_ms.desc(), facts.c.id.desc())
+_NEWEST: Final = _READABLE.order_by(*_NEWEST_FIRST).limit(bindparam("page_limit"))
+_WITH_A_TERM: Final = Search(facts, _NEWEST)
+_OF_MODEL: Final = facts.c.vector_model == bindparam("model")
+_VECTORS: Final[Select[Any]] = (
+    select(facts.c.id, facts.c.vector)
+    .where(_IS_OWNERS, _IS_READABLE, _OF_MODEL)
+    .order_by(*_NEWEST_FIRST)
+    .limit(FACTS_MAX)
+)
+_SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids", expanding=True)))
+
+
+def _asking(key: SessionKey) -> dict[str, Any]:
+    """Whose facts may be read where `key` speaks."""
+    places = ["/".join(key.place[:parts]) for parts in range(1, len(key.place) + 1)]
+    return {"owner": str(key.owner), "is_private": key.is_private, "places": places}
+
+
+# --- finding
+
+
+def recall(
+    connection: Connection, key: SessionKey, query: str, *, limit: int, near: Embedding | None = None
+) -> list[Fact]:
+    """The best matches by words and by meaning; the newest facts if the question is empty."""
+    if not query.strip():
+        found = connection.execute(_NEWEST, _asking(key) | {"page_limit": max(limit, 0)})
+        return [to_fact(row) for row in found]
+    return matching(connection, key, query_terms(query, count_max=RECALL_TERMS_MAX), limit=limit, near=near)
+
+
+def matching(
+    connection: Connection, key: SessionKey, terms: Sequence[str], *, limit: int, near: Embedding | None
+) -> list[Fact]:
+    """The best of those that share a term or a meaning; of two that say the same words, the better one."""
+    by_words = _by_words(connection, key, terms)
+    known = {fact.id: fact for fact in by_words}
+    by_meaning = _by_meaning(connection, key, near) if near is not None else []
+    missing = [id_ for id_ in by_meaning if id_ not in known]
+    if missing:
+        more = connection.execute(_SOME, _asking(key) | {"ids": missing})
+        known |= {row.id: to_fact(row) for row in more}
+    best: dict[str, Fact] = {}
+    for id_ in fused([fact.id for fact in by_words], by_meaning):
+        if id_ in known:
+            best.setdefault(normalised(known[id_].text), known[id_])
+    return list(best.values())[: max(limit, 0)]
+
+
+def _by_words(connection: Connection, key: SessionKey, terms: Sequence[str]) -> list[Fact]:
+    if not terms:
+        return []
+    parameters = _asking(key) | {"page_limit": RECALL_CANDIDATES_MAX}
+    rows = _WITH_A_TERM.run(connection, str(key.owner), terms, parameters)
+    return ranked(terms, [(to_fact(row), row.terms.split(" ")) for row in rows], limit=RECALL_CANDIDATES_MAX)
+
+
+def _by_meaning(connection: Connection, key: SessionKey, near: Embedding) -> list[int]:
+    rows = connection.execute(_VECTORS, _asking(key) | {"model": near.model}).all()
+    scores = [(cosine(near.vector, to_vector(row.vector)), row.id) for row in rows]
+    return [id_ for score, id_ in sorted(scores, reverse=True) if score >= FACT_COSINE_NEAR]
+
+
+# --- keeping
+
+_LOCK_OWNER: Final = (
+    select(lanes.c.key).where(lanes.c.owner == bindparam("owner")).order_by(lanes.c.key).with_for_update()
+)
+_OF_PLACE: Final = (
+    select(facts).where(_IS_OWNERS, facts.c.place == bindparam("place")).order_by(*_NEWEST_FIRST).limit(FACTS_MAX)
+)
+_SIZE: Final = select(func.count(), func.coalesce(func.max(facts.c.number), 0)).where(_IS_OWNERS)
+_FIRST_TO_GO: Final = (
+    select(facts)
+    .where(_IS_OWNERS, facts.c.origin == Origin.GATHERED.value)
+    .order_by(facts.c.told_at_ms, facts.c.id)
+    .limit(1)
+)
+_ADD: Final = facts.insert().returning(facts)
+_REWRITE: Final = (
+    update(facts)
+    .where(facts.c.id == bindparam("fact_id"))
+    .values(
+        text=bindparam("new_text"),
+        terms=bindparam("new_terms"),
+        origin=bindparam("new_origin"),
+        vector=bindparam("new_vector"),
+        vector_model=bindparam("new_model"),
+        told_at_ms=bindparam("now_ms"),
+    )
+    .returning(facts)
+)
+_DROP: Final = delete(facts).where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
+
+
+def remember(
+    connection: Connection,
+    key: SessionKey,
+    text: CleanText,
+    *,
+    now_ms: int,
+    origin: Origin,
+    embedding: Embedding | None,
+) -> Remembered:
+    """Add a fact, or put its wording in the place of the one that says the same. Raises `MemoryFull`.
+
+    Only facts of the same place are merged: a wording from a direct message must not come into a group with
+    the row of another. What somebody told is never reworded by a model.
+    """
+    owner = str(key.owner)
+    connection.execute(_LOCK_OWNER, {"owner": owner}).all()  # SQLite writes one at a time anyway
+    place = "/".join(key.place)
+    twin = _twin(connection, owner, place, text, embedding)
+    if twin is not None:
+        return Remembered(_reword(connection, twin, text, origin, embedding, now_ms=now_ms))
+    count, last_number = connection.execute(_SIZE, {"owner": owner}).one()
+    dropped = _make_room(connection, owner) if count >= FACTS_MAX else None
+    row = _content(text, origin, embedding) | {
+        "owner": owner,
+        "number": last_number + 1,
+        "place": place,
+        "is_shared": False,
+        "created_at_ms": now_ms,
+        "told_at_ms": now_ms,
+    }
+    return Remembered(to_fact(connection.execute(_ADD, row).one()), dropped)
+
+
+def _twin(
+    connection: Connection, owner: str, place: str, text: CleanText, embedding: Embedding | None
+) -> Row[Any] | None:
+    for row in connection.execute(_OF_PLACE, {"owner": owner, "place": place}).all():
+        is_comparable = embedding is not None and row.vector_model == embedding.model
+        vectors = (embedding.vector, to_vector(row.vector)) if embedding is not None and is_comparable else None
+        if say_the_same(text, row.text, vectors):
+            return row
+    return None
+
+
+def _reword(
+    connection: Connection,
+    twin: Row[Any],
+    text: CleanText,
+    origin: Origin,
+    embedding: Embedding | None,
+    *,
+    now_ms: int,
+) -> Fact:
+    if origin is Origin.GATHERED and twin.origin == Origin.TOLD.value:
+        return to_fact(twin)
+    content = _content(text, origin, embedding)
+    new = {
+        "fact_id": twin.id,
+        "new_text": content["text"],
+        "new_terms": content["terms"],
+        "new_origin": content["origin"],
+        "new_vector": content["vector"],
+        "new_model": content["vector_model"],
+        "now_ms": now_ms,
+    }
+    return to_fact(connection.execute(_REWRITE, new).one())
+
+
+def _make_room(connection: Connection, owner: str) -> Fact:
+    """What a model gathered goes first, the oldest of it; what somebody told stays until he says otherwise."""
+    oldest = connection.execute(_FIRST_TO_GO, {"owner": owner}).one_or_none()
+    if oldest is None:
+        raise MemoryFull(f"{owner} has {FACTS_MAX} facts already")
+    connection.execute(_DROP, {"owner": owner, "fact_id": oldest.id})
+    return to_fact(oldest)
+
+
+def _content(text: CleanText, origin: Origin, embedding: Embedding | None) -> Values:
+    return {
+        "text": text,
+        "terms": " ".join(fact_terms(text, count_max=FACT_TERMS_MAX)),
+        "origin": origin.value,
+        "vector": None if embedding is None else from_vector(unit(embedding.vector)),
+        "vector_model": "" if embedding is None else embedding.model,
+    }
+
+
+# --- forgetting and sharing
+
+_FORGET: Final = (
+    delete(facts)
+    .where(_IS_OWNERS, _IS_READABLE, facts.c.number.in_(bindparam("numbers", expanding=True)))
+    .returning(facts)
+)
+_FORGET_ALL: Final = delete(facts).where(_IS_OWNERS, _IS_READABLE)
+_SHARE: Final = (
+    update(facts)
+    .where(_IS_OWNERS, _IS_READABLE, facts.c.number == bindparam("wanted"))
+    .values(is_shared=bindparam("shall_be_shared"))
+    .returning(facts)
+)
+
+
+def forget(connection: Connection, key: SessionKey, numbers: Sequence[int]) -> list[Fact]:
+    """Delete facts by their number; those that there were."""
+    rows = connection.execute(_FORGET, _asking(key) | {"numbers": list(numbers)}).all()
+    return sorted((to_fact(row) for row in rows), key=lambda fact: fact.number)
+
+
+def forget_all(connection: Connection, key: SessionKey) -> int:
+    """Delete what may be read where `key` speaks; how many facts there were."""
+    return connection.execute(_FORGET_ALL, _asking(key)).rowcount
+
+
+def share(connection: Connection, key: SessionKey, number: int, *, is_shared: bool) -> Fact | None:
+    """Let a fact be read everywhere, or not any more."""
+    wanted = _asking(key) | {"wanted": number, "shall_be_shared": is_shared}
+    row = connection.execute(_SHARE, wanted).one_or_none()
+    return None if row is None else to_fact(row)
+
+
+# --- vectors
+
+_HAS_VECTORS: Final = select(_READABLE.where(_OF_MODEL).exists())
+_WITHOUT_VECTOR: Final = (
+    select(facts).where(_IS_OWNERS, ~_OF_MODEL).order_by(*_NEWEST_FIRST).limit(bindparam("page_limit"))
+)
+_PUT_VECTOR: Final = (
+    update(facts)
+    .where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
+    .values(vector=bindparam("new_vector"), vector_model=bindparam("new_model"))
+)
+
+
+def has_vectors(connection: Connection, key: SessionKey, model: str) -> bool:
+    """Whether a search by meaning could find anything."""
+    return bool(connection.execute(_HAS_VECTORS, _asking(key) | {"model": model}).scalar_one())
+
+
+def without_vector(connection: Connection, key: SessionKey, model: str, *, limit: int) -> list[Fact]:
+    """Facts of the owner that `model` has not seen, newest first."""
+    wanted = {"owner": str(key.owner), "model": model, "page_limit": max(limit, 0)}
+    return [to_fact(row) for row in connection.execute(_WITHOUT_VECTOR, wanted)]
+
+
+def put_vectors(connection: Connection, key: SessionKey, model: str, vectors: Mapping[int, Vector]) -> None:
+    """Keep what `model` made of facts; one that changed meanwhile gets its vector the next time it is said."""
+    rows = [
+        {"owner": str(key.owner), "fact_id": id_, "new_vector": from_vector(unit(vector)), "new_model": model}
+        for id_, vector in vectors.items()
+    ]
+    if rows:
+        connection.execute(_PUT_VECTOR, rows)
