@@ -67,7 +67,10 @@ async def test_metrics_count_what_was_spent_today(spent: SqlStore, bus: RedisBus
 
 
 def test_a_model_that_read_nothing_has_no_hit_ratio() -> None:
-    sums = {(UsagePurpose.TURN, "m"): UsageSum(1), (UsagePurpose.TURN, "n"): UsageSum(1, 80, cached_tokens=20)}
+    sums = {
+        (UsagePurpose.TURN, "m"): UsageSum(1),
+        (UsagePurpose.TURN, "n"): UsageSum(1, prompt_tokens=80, cached_tokens=20),
+    }
     *_, ratio = usage_families(sums, clean=Scrubber().scrub)
     assert [(sample.labels["model"], sample.value) for sample in ratio.samples] == [("n", 0.25)]
 
