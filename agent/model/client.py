@@ -79,11 +79,13 @@ class RequestedCall:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """What the provider counted (or, where it counts nothing, our estimate)."""
+    """What the provider counted (or, where it counts nothing, our estimate). Of `prompt`, `cached` were read from
+    its cache and `written` into it; both have prices of their own."""
 
     prompt: int
     completion: int
     cached: int = 0
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,15 @@ ModelEvent = TextDelta | StreamRestarted | ModelAnswer
 class ModelFacts:
     """What is known of a model without asking it. Zero means unknown.
 
-    `provider` names whose servers read what the model is asked.
+    `provider` names whose servers read what the model is asked. Most of them cache what prompts have in common by
+    themselves; one that `is_told_to_cache` does it where the request says so.
     """
 
     provider: str = ""
     context_window: int = 0
     output_max: int = 0
     is_reasoning: bool = False
+    is_told_to_cache: bool = False
     prices_usd: Mapping[str, float] = field(default_factory=dict)
 
 
