@@ -24,8 +24,9 @@ from gateway.contracts.entries import Role
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 
-_NOW: Final = re.compile(r"<now>\n[^<]{0,300}\n</now>")
-"""The time of day in a preamble (agent.context). What depends on it is not kept at all."""
+_NOW: Final = re.compile(r"<(now|tone)>\n[^<]{0,300}\n</\1>")
+"""The time of day and the tone in a preamble (agent.context), the newest one and those of the history. What depends
+on the one is not kept at all, and the other is told by the words themselves."""
 
 _MEMORY: Final = re.compile(r"<memory>\n.*?\n</memory>", re.DOTALL)
 _RECALLED: Final = re.compile(r"- \d{4}-\d\d-\d\d, (?:the user|you|a tool): (.*)")
@@ -162,7 +163,7 @@ def _is_guarded(word: str, *, is_first: bool) -> bool:
 
 def _message_text(message: PromptMessage) -> str:
     calls = [[call.id, call.name, call.arguments] for call in message.tool_calls]
-    return json.dumps([message.role.value, message.text, calls, message.tool_call_id])
+    return json.dumps([message.role.value, _NOW.sub("", message.text), calls, message.tool_call_id])
 
 
 def _tool_text(tool: ToolSpec) -> str:

@@ -13,6 +13,8 @@ from agent.model.client import ModelFacts
 from gateway.contracts.errors import ConfigError
 
 _PRICES: Final = "model_prices_and_context_window_backup.json"
+_CACHES_WHEN_TOLD: Final = "claude"
+"""Most models cache what prompts have in common by themselves; these where they are told to, whoever serves them."""
 _PROVIDERS: Final = "provider_endpoints_support_backup.json"
 
 
@@ -59,9 +61,11 @@ class ModelCatalog:
             context_window=_whole(row.get("max_input_tokens") or row.get("max_tokens")),
             output_max=_whole(row.get("max_output_tokens")),
             is_reasoning=bool(row.get("supports_reasoning")),
+            is_told_to_cache=bool(row.get("supports_prompt_caching")) and _CACHES_WHEN_TOLD in model,
             prices_usd={
                 "prompt": _money(row.get("input_cost_per_token")),
                 "completion": _money(row.get("output_cost_per_token")),
+                "written": _money(row.get("cache_creation_input_token_cost", row.get("input_cost_per_token"))),
                 "cached": _money(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
             },
         )

@@ -82,11 +82,13 @@ class RequestedCall:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """What the provider counted (or, where it counts nothing, our estimate)."""
+    """What the provider counted (or, where it counts nothing, our estimate). Of `prompt`, `cached` were read from
+    its cache and `written` into it; both have prices of their own."""
 
     prompt: int
     completion: int
     cached: int = 0
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +110,15 @@ ModelEvent = TextDelta | StreamRestarted | ModelAnswer
 class ModelFacts:
     """What is known of a model without asking it. Zero means unknown.
 
-    `provider` names whose servers read what the model is asked.
+    `provider` names whose servers read what the model is asked. Most of them cache what prompts have in common by
+    themselves; one that `is_told_to_cache` does it where the request says so.
     """
 
     provider: str = ""
     context_window: int = 0
     output_max: int = 0
     is_reasoning: bool = False
+    is_told_to_cache: bool = False
     prices_usd: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -154,9 +158,10 @@ def request_chars(system: str, messages: Sequence[PromptMessage]) -> int:
 
 def price_usd(tokens: TokenCount, prices_usd: Mapping[str, float]) -> float:
     """What a call cost by the list, for providers that name no price. Zero where no list is known."""
-    fresh = max(tokens.prompt - tokens.cached, 0)
+    fresh = max(tokens.prompt - tokens.cached - tokens.written, 0)
     return (
         fresh * prices_usd.get("prompt", 0.0)
+        + tokens.written * prices_usd.get("written", 0.0)
         + tokens.cached * prices_usd.get("cached", 0.0)
         + tokens.completion * prices_usd.get("completion", 0.0)
     )

@@ -29,11 +29,14 @@ from agent.model.client import (
 )
 from agent.model.embedding import EmbeddingAnswer, EmbeddingRequest
 from agent.tokens import estimate_tokens
-from gateway.contracts.entries import Role
+from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelTooSlow, ModelUnavailable
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+_CACHE_UP_TO: Final = ({"location": "message", "role": "system"}, {"location": "message", "index": -1})
+"""Where a provider that has to be told shall cache: up to the system prompt, which many prompts share, and up to the
+newest message, which the next prompt will hold, too. Only a turn has a next one."""
 _SPENT_WORDS: Final = ("insufficient_quota", "exceeded your current quota", "credit balance", "billing")
 _TOO_LONG_WORDS: Final = (
     "context length",
@@ -69,7 +72,9 @@ class LitellmClient:
         gathered = _Gathered()
         try:
             async with asyncio.timeout(request.timeout_s):
-                chunks = await litellm.acompletion(**_arguments(request), **self._endpoint)
+                chunks = await litellm.acompletion(
+                    **_arguments(request, self._catalog.facts(request.model)), **self._endpoint
+                )
                 async for chunk in chunks:
                     if text := gathered.add(chunk):
                         yield TextDelta(text)
@@ -155,7 +160,7 @@ def _import_litellm() -> Any:
     return litellm
 
 
-def _arguments(request: ModelRequest) -> dict[str, Any]:
+def _arguments(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "model": request.model,
         "messages": [
@@ -174,6 +179,8 @@ def _arguments(request: ModelRequest) -> dict[str, Any]:
         arguments["max_tokens"] = request.completion_tokens_max
     if request.temperature is not None:
         arguments["temperature"] = request.temperature
+    if request.purpose is UsagePurpose.TURN and facts.is_told_to_cache:
+        arguments["cache_control_injection_points"] = _CACHE_UP_TO
     return arguments
 
 
@@ -251,6 +258,7 @@ def _token_count(usage: Any) -> TokenCount:
         prompt=usage.prompt_tokens or 0,
         completion=usage.completion_tokens or 0,
         cached=getattr(details, "cached_tokens", 0) or 0,
+        written=getattr(usage, "cache_creation_input_tokens", 0) or 0,
     )
 
 

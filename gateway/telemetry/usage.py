@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.spending import UsageSum
@@ -40,15 +40,28 @@ TABLE: Final = (
     _Row("trivet_model_cost_usd", "What models cost, in US dollars.", lambda found: found.cost_usd),
 )
 
+HIT_RATIO: Final = "trivet_model_cache_hit_ratio"
+"""A sudden fall means that prompts do not begin any more as the ones before them did."""
+
 
 def usage_families(sums: Sums, *, clean: Callable[[str], str]) -> Iterator[Metric]:
-    """The counters. `clean` makes a model's name fit to be shown; all but the busiest are one label together."""
+    """The counters, and how well prompt caches work. `clean` makes a model's name fit to be shown; all but the
+    busiest are one label together."""
     shown = _bounded(sums, clean)
     for row in TABLE:
         family = CounterMetricFamily(row.name, row.meaning, labels=_LABELS)
         for (purpose, model), found in sorted(shown.items()):
             family.add_metric([purpose.value, model], row.of(found))
         yield family
+    yield _hit_ratio(shown)
+
+
+def _hit_ratio(sums: Sums) -> Metric:
+    ratio = GaugeMetricFamily(HIT_RATIO, "Share of today's tokens in that a prompt cache had, 0 to 1.", labels=_LABELS)
+    for (purpose, model), found in sorted(sums.items()):
+        if found.prompt_tokens:
+            ratio.add_metric([purpose.value, model], found.cached_tokens / found.prompt_tokens)
+    return ratio
 
 
 def _bounded(sums: Sums, clean: Callable[[str], str]) -> Sums:

@@ -63,6 +63,16 @@ async def test_metrics_count_what_was_spent_today(spent: SqlStore, bus: RedisBus
     assert 'trivet_model_prompt_tokens_total{model="openai/m",purpose="turn"} 200.0' in text
     assert 'trivet_model_cached_tokens_total{model="openai/m",purpose="title"} 50.0' in text
     assert 'trivet_model_cost_usd_total{model="openai/m",purpose="turn"} 0.5' in text
+    assert 'trivet_model_cache_hit_ratio{model="openai/m",purpose="turn"} 0.5' in text
+
+
+def test_a_model_that_read_nothing_has_no_hit_ratio() -> None:
+    sums = {
+        (UsagePurpose.TURN, "m"): UsageSum(1),
+        (UsagePurpose.TURN, "n"): UsageSum(1, prompt_tokens=80, cached_tokens=20),
+    }
+    *_, ratio = usage_families(sums, clean=Scrubber().scrub)
+    assert [(sample.labels["model"], sample.value) for sample in ratio.samples] == [("n", 0.25)]
 
 
 def test_labels_are_few_and_hold_no_secret() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,10 +10,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.limits import IDENTITY_FILE_CHARS_MAX
+from agent.model.client import RequestedCall
 from agent.profiles import DEFAULT, PROFILES
+from agent.tools.skills import LOAD_SKILL
+from agent.tools.tool import ToolResult
 from gateway.contracts.entries import GrantRole, Todo, TodoState
 from gateway.contracts.messages import CleanText
 from tests.parts.prompting import Writer
+from tests.parts.tooling import context
 
 
 @pytest.fixture
@@ -155,6 +160,33 @@ class TestSkills:
         prompt = writer.prompt(role=GrantRole.BLOCKED)
         assert "load_skill" not in prompt
         assert "Be kind." in prompt
+
+
+async def load(writer: Writer, name: str, key: str = "telegram:1") -> ToolResult:
+    call = RequestedCall("c1", LOAD_SKILL, json.dumps({"name": name}))
+    (result,) = await writer.tools.run_round(context(key), [call])
+    return result
+
+
+class TestLoading:
+    async def test_a_skill_is_read_whole_under_any_spelling_of_its_name(self, writer: Writer) -> None:
+        writer.file("workspace/skills/tea.md", skill("Tea", "Boil water."))
+        result = await load(writer, " Tea ")
+        assert (result.text, result.is_error) == ("Boil water.", False)
+        assert LOAD_SKILL in writer.tools.protected_names
+
+    async def test_of_an_unknown_one_the_nearest_is_named(self, writer: Writer) -> None:
+        result = await load(writer, "web-reserch")
+        assert result.is_error
+        assert "did you mean web-research?" in result.text
+        assert "find-a-bug, meeting-notes, web-research" in (await load(writer, "qq")).text
+
+    async def test_nobody_loads_the_skill_of_another(self, writer: Writer) -> None:
+        writer.file("users/telegram:1/skills/tea.md", skill("Tea for Anna", "Boil water."))
+        assert (await load(writer, "tea", "telegram:1/-100")).text == "Boil water."
+        theirs = await load(writer, "tea", "telegram:2")
+        assert theirs.is_error
+        assert "Boil" not in theirs.text
 
 
 class TestTheRest:

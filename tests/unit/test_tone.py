@@ -1,0 +1,94 @@
+"""How messages sound: a table in several languages, and what holds for any text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context import preamble
+from agent.tone import TONE_HINTS, Tone, tone_of
+
+WORDS = st.sampled_from(["hell", "error", "broken", "plan", "idea", "wtf", "Fehler", "ошибка", "merde"])
+
+
+@pytest.mark.parametrize(
+    ("said", "tone"),
+    [
+        ("WTF, it crashed again with an error", Tone.FRUSTRATED_ERROR),
+        ("Argh! Still not working", Tone.FRUSTRATED_ERROR),
+        ("verdammt, schon wieder ein Fehler", Tone.FRUSTRATED_ERROR),
+        ("merde, ça ne marche pas", Tone.FRUSTRATED_ERROR),
+        ("блин, опять не работает", Tone.FRUSTRATED_ERROR),
+        ("joder, no funciona", Tone.FRUSTRATED_ERROR),
+        ("烦死了，又报错了", Tone.FRUSTRATED_ERROR),
+        ("what the hell is this", Tone.FRUSTRATED),
+        ("This is so frustrating.", Tone.FRUSTRATED),
+        ("I’m sick of it", Tone.FRUSTRATED),
+        ("das nervt", Tone.FRUSTRATED),
+        ("イライラする", Tone.FRUSTRATED),
+        ("I get a TypeError in line 3", Tone.ERROR),
+        ("java.lang.NullPointerException", Tone.ERROR),
+        ("the build fails", Tone.ERROR),
+        ("it doesn’t work", Tone.ERROR),
+        ("exit code 137", Tone.ERROR),
+        ("es geht nicht", Tone.ERROR),
+        ("une erreur s'affiche", Tone.ERROR),
+        ("エラーが出る", Tone.ERROR),
+        ("오류가 나요", Tone.ERROR),
+        ("an idea: the build fails, what if we plan anew", Tone.ERROR),
+        ("Let's brainstorm names", Tone.BRAINSTORMING),
+        ("a plan for Rome", Tone.BRAINSTORMING),
+        ("WHAT IF we moved?", Tone.BRAINSTORMING),
+        ("hast du Ideen?", Tone.BRAINSTORMING),
+        ("нужны идеи", Tone.BRAINSTORMING),
+        ("给我几个点子", Tone.BRAINSTORMING),
+        ("what time is it in Rome?", Tone.NONE),
+        ("", Tone.NONE),
+    ],
+)
+def test_the_first_tone_that_fits_is_the_tone(said: str, tone: Tone) -> None:
+    assert tone_of(said) is tone
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("hello", "shell", "Michelle", "hell's", "he'll come", "planet", "airplane", "plans", "explanation"),
+        *("terror", "mirror", "error-free", "debugger", "unbroken", "ideal", "ideology", "Planke", "damnation"),
+        *("a crashpad", "failsafe", "exit code 0", "exceptional", "xError_y", "Hölle", "идеал"),
+    ],
+)
+def test_a_word_inside_of_another_is_no_sign(said: str) -> None:
+    assert tone_of(said) is Tone.NONE
+
+
+@given(WORDS, st.sampled_from(["zq", "xw", "qj", "ж"]), st.sampled_from(["zq", "jx", "'zq", "-zq", "ъж"]))
+def test_only_whole_words_count(word: str, before: str, behind: str) -> None:
+    """Whatever is glued to a word, on either side, makes another word of it; so do a hyphen and an apostrophe."""
+    assert tone_of(f"... {word}, ...") is not Tone.NONE
+    assert tone_of(f"{before}{word}") is Tone.NONE
+    assert tone_of(f"{word}{behind}") is Tone.NONE
+
+
+@given(
+    WORDS,
+    st.sampled_from(["", " ", "\n", "!", "?", "(", "…", "—", "\t"]),
+    st.sampled_from(["", " ", ".", "!!", ")", "\n"]),
+)
+def test_what_stands_around_a_word_and_its_case_change_nothing(word: str, before: str, behind: str) -> None:
+    plain = tone_of(word)
+    assert tone_of(before + word + behind) is plain
+    assert tone_of(before + word.upper() + behind) is plain
+    assert tone_of(f"so {word} it") is plain
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_one_tone_and_a_preamble_says_it(said: str) -> None:
+    """Frustration and errors are heard before ideas; no tone, no hint."""
+    tone = tone_of(said)
+    told = preamble(1_800_000_000_000, tone=tone)
+    assert told.endswith("<now>\nFriday 2027-01-15 08:00 UTC\n</now>")
+    assert ("<tone>" in told) == (tone is not Tone.NONE)
+    assert tone is Tone.NONE or TONE_HINTS[tone] in told
+    assert tone_of(f"{said}\nwtf error") is Tone.FRUSTRATED_ERROR
