@@ -12,8 +12,7 @@ from functools import partial
 import uvloop
 
 from agent.aside import run_aside
-from agent.assembly import assembled
-from agent.control import ControlLane
+from agent.assembly import assembled, control_lane
 from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
@@ -22,6 +21,7 @@ from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient, RetryingEmbeddings
 from agent.models import check_models
+from agent.porter import Porter
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
@@ -80,6 +80,7 @@ async def _serve(
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+                group.create_task(Porter(bus.lanes, store).run()),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
             await worker.run(stopping)
@@ -94,7 +95,7 @@ async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber,
         stack.push_async_callback(store.close)
         bus = await _open_bus(settings)
         stack.push_async_callback(bus.close)
-        await ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()
+        await control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
 
 
 async def _open_bus(settings: Settings) -> RedisBus:

@@ -165,7 +165,7 @@ class Answering:
 
     def _title(self, run: Run, batch: Batch, session: Session) -> None:
         if not batch.is_command:
-            title = self._titler.title(session, batch.messages[0].text, permit=run.permit)
+            title = self._titler.title(session, turn_id=batch.turn_id, permit=run.permit)
             run.beside(self._background.start(title))
 
     async def _put_off(self, run: Run) -> None:

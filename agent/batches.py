@@ -7,12 +7,13 @@ from hashlib import blake2b
 
 from agent.commands.parsing import parse_command
 from gateway.contracts.messages import InboundMessage
+from gateway.contracts.schedules import is_firing
 
 
 def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
-    """The messages one turn may take: a command alone, else all up to the next command or other place."""
+    """The messages one turn may take: a command or a firing alone, else all up to the next of these or other place."""
     first = messages[0]
-    if parse_command(first.text) is not None:
+    if _is_alone(first):
         return (first,)
     return (first, *those_that_join(first, messages[1:]))
 
@@ -27,7 +28,12 @@ def those_that_join(first: InboundMessage, behind: Sequence[InboundMessage]) -> 
 
 def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
     is_same_place = (message.address.channel, message.address.lane) == (first.address.channel, first.address.lane)
-    return is_same_place and parse_command(message.text) is None
+    return is_same_place and not _is_alone(message) and not _is_alone(first)
+
+
+def _is_alone(message: InboundMessage) -> bool:
+    """A command is no conversation, and in a turn that a schedule began nobody is present."""
+    return parse_command(message.text) is not None or is_firing(message)
 
 
 def turn_id_of(message: InboundMessage) -> str:

@@ -1,4 +1,4 @@
-"""The control lane: /stop, /status and /where are answered here, however busy the worker is.
+"""The control lane: /stop, /status, /where and the answers to questions are taken here, however busy the worker is.
 
 The stop itself happened on the bus, in the step that took the command. What is left is to say so, and not a
 moment before it is true: the acknowledgement leaves when the stopped turn has ended. A worker that does not
@@ -12,12 +12,14 @@ from typing import Final
 
 import structlog
 
+from agent.deciding import Deciding
 from agent.insisting import insist
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
+from agent.questions import QUESTION_PREFIX
 from agent.sentences import status_text, stopped_sentence, where_text
 from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
+from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber, Store
 
 _log = structlog.get_logger(__name__)
@@ -32,12 +34,20 @@ class ControlLane:
     """Answers control commands, each in a task of its own: one that waits for its turn to end holds up no other."""
 
     def __init__(
-        self, worker_id: str, bus: LaneBus, lanes: LaneDepth, store: Store, scrubber: Scrubber, clock: Clock
+        self,
+        worker_id: str,
+        bus: LaneBus,
+        lanes: LaneDepth,
+        store: Store,
+        deciding: Deciding,
+        scrubber: Scrubber,
+        clock: Clock,
     ) -> None:
         self._id = worker_id
         self._bus = bus
         self._lanes = lanes
         self._store = store
+        self._deciding = deciding
         self._scrubber = scrubber
         self._clock = clock
         self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
@@ -67,17 +77,23 @@ class ControlLane:
         message = request.message
         if request.stopped_fence:
             await self._end_turn(message.key, request.stopped_fence)
-        reply = Reply(
+        reply = self._reply(message, await insist(lambda: self._text(request)))
+        if request.is_press:
+            await insist(lambda: self._bus.finish_press(receipt, message, reply))
+            return
+        await insist(lambda: self._store.put_outbox([reply]))
+        await insist(lambda: self._bus.finish_control(receipt, reply))
+
+    def _reply(self, message: InboundMessage, text: str) -> Reply:
+        return Reply(
             id=_TURN_ID + message.id,
             turn_id=_TURN_ID + message.id,
             key=message.key,
             address=message.address,
-            text=self._scrubber.scrub(await insist(lambda: self._text(request))),
+            text=self._scrubber.scrub(text),
             kind=ReplyKind.NOTICE,
             created_at_ms=self._clock.now_ms(),
         )
-        await insist(lambda: self._store.put_outbox([reply]))
-        await insist(lambda: self._bus.finish_control(receipt, reply))
 
     async def _end_turn(self, key: SessionKey, fence: int) -> None:
         """Return when the stopped turn can do nothing any more. What it had answered before the stop reached
@@ -103,6 +119,16 @@ class ControlLane:
                 return status_text(await self._store.current_session(key), waiting=waiting, is_running=is_running)
             case ControlKind.WHERE:
                 return await self._whereabouts(key)
+            case ControlKind.APPROVE | ControlKind.DENY:
+                return await self._decide(request)
+
+    async def _decide(self, request: ControlRequest) -> str:
+        """What everybody sees of it is on its way before the one who decided is told."""
+        decided = await self._deciding.decide(request)
+        if decided.amendment is not None:
+            await self._store.put_outbox([decided.amendment])
+            await self._bus.republish([decided.amendment])
+        return decided.word
 
     async def _whereabouts(self, key: SessionKey) -> str:
         waiting, is_running = await self._lanes.lane_depth(key)
@@ -110,7 +136,7 @@ class ControlLane:
         replies = [
             reply
             for reply in await self._store.recent_deliveries(key, limit=_REPLIES_READ)
-            if not reply.turn_id.startswith(_TURN_ID)
+            if not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX))
         ]
         running_for_s = None if began_ms is None else (self._clock.now_ms() - began_ms) / 1000
         return where_text(replies[:_REPLIES_SHOWN], waiting=waiting, is_running=is_running, running_for_s=running_for_s)

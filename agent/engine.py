@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.model.client import PromptMessage
+from agent.tools.enclosures import Enclosures
 from agent.tools.tool import ToolContext
+from gateway.contracts.answers import Question
 from gateway.contracts.entries import Entry, Usage
 from gateway.contracts.messages import CleanText, InboundMessage
 
@@ -21,6 +23,8 @@ class StepsTaken:
     """What a turn leaves behind; filled as it goes, so that a failure keeps what was done.
 
     `said` is what the user said in this turn, once the transcript holds it; of a command nothing is held.
+    `is_plain`: one message that is text and nothing else. `asked` is what the answer may be kept under;
+    `finish_reason` is the model's, of its last words.
     """
 
     said: CleanText | None = None
@@ -29,6 +33,10 @@ class StepsTaken:
     prompt_tokens: int = 0
     answer: CleanText | None = None
     joined: list[InboundMessage] = field(default_factory=list)
+    enclosures: Enclosures = field(default_factory=Enclosures)
+    is_plain: bool = False
+    asked: Question | None = None
+    finish_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def _fact_in(line: str) -> str:
     """One line, "" if it is none of ours, or no fact of a sensible size: half a fact may say the opposite."""
     try:
         written: Any = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     text = written.get("fact") if isinstance(written, dict) else None
     if not isinstance(text, str):

@@ -7,9 +7,11 @@ from typing import Final
 # --- a turn
 TURN_TIMEOUT_S: Final = 600.0
 ROUND_TIMEOUT_S: Final = 180.0
+WRAP_UP_ROUNDS: Final = 3  # after its last round of tools another engine's loop is told so; then it is cut off
 BEGIN_PATIENCE_S: Final = 3.0  # a store that is away longer may be away from this process only: others may have it
 COMMIT_PATIENCE_S: Final = 30.0  # an answer is worth waiting out a failover; a process cut off for good must let go
 CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that ignores it holds nobody up
+LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 ACTIVITY_EVERY_S: Final = 3.0  # Telegram's typing indicator lives five seconds
 ACTIVITY_FOR_S: Final = 6.0
 
@@ -21,13 +23,6 @@ CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each 
 MODEL_BACKOFF_S: Final = (0.5, 2.0)  # before the second and the third try, the last
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
-
-# --- embeddings
-EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
-EMBEDDING_TRIES_MAX: Final = 2  # likewise
-EMBEDDING_PAUSE_S: Final = 0.5  # between the two
-EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
-EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
 # --- memory
 MEMORY_FACTS_MAX: Final = 5
@@ -46,6 +41,7 @@ GATHERED_FACT_CHARS_MAX: Final = 300  # a sentence
 GATHERED_REPLY_CHARS_MAX: Final = 400  # of an answer, so that a "yes" can be understood
 BOUNDARIES_AT_ONCE: Final = 20  # gone through in a row; the rest waits for the next occasion
 BOUNDARY_CLAIM_S: Final = 600.0  # four calls with all their retries
+EXPORT_PLAIN_BYTES_MAX: Final = 1_000_000  # what is larger is packed
 FACTS_LISTED_MAX: Final = 50  # by /memory: a message or two
 
 # --- cost-aware routing, in letters of an alphabet
@@ -56,12 +52,33 @@ ROUTING_LONG_CHARS: Final = 2_000  # above it the high tier
 ROUTING_LINES_MAX: Final = 10  # more lines are material to work on: not the low tier
 ROUTING_TOOL_CALLS_MAX: Final = 10  # a session with more is hard work
 ROUTING_MESSAGES_MAX: Final = 30  # and so is one with more of these
+# --- daily limits
+RESERVED_COMPLETION_TOKENS_MAX: Final = 4_096  # set aside for an answer whose length nobody bounds: few are longer
+RESERVATION_GRACE_S: Final = 15.0  # a call that ran out of time is settled by then; clocks of machines differ
+WARNED_PERCENT: Final = 90  # of a daily limit: then its user is told
+
+# --- embeddings
+EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
+EMBEDDING_TRIES_MAX: Final = 2  # likewise
+EMBEDDING_PAUSE_S: Final = 0.5  # before the second
+EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
+EMBEDDING_TEXTS_MAX: Final = 64  # of one call
+
+# --- the answer cache
+CACHE_LIKENESS_MIN: Final = 0.95  # cosine of two questions that mean the same
+CACHE_CANDIDATES_MAX: Final = 50  # compared by meaning for one question: some 10 ms of arithmetic
+CACHE_OWNER_ANSWERS_MAX: Final = 200  # nobody asks more within their lifetime of an hour
+CACHE_ANSWERS_MAX: Final = 10_000  # of all together: 400 MB at the very worst, 10 MB as answers are
+CACHED_QUESTION_CHARS_MAX: Final = 2_000  # longer ones are material, and never said twice
+CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
 
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
+TITLE_OUTPUT_CHARS_MAX: Final = 8_000  # of an answer that is looked at: a provider may ignore the next two
 TITLE_TOKENS_MAX: Final = 32
 TITLE_REASONING_TOKENS_MAX: Final = 512
-TITLE_TIMEOUT_S: Final = 15.0
+TITLE_TIMEOUT_S: Final = 15.0  # retries included
+TITLE_CLAIM_S: Final = 20.0  # after which a worker that claimed a title and never came back counts as dead
 TITLE_TRIES_MAX: Final = 3
 TITLE_GRAPHEMES_MAX: Final = 60
 TITLE_TEMPERATURE: Final = 0.3
@@ -98,8 +115,6 @@ SHELF_CHARS_MAX: Final = 16_000_000  # some 32 MB of memory at the very worst
 HANDLE_CHARS: Final = 10  # 49 bits: not to be guessed, short enough for a model to copy
 FRAME_CHARS: Final = 8  # of the mark around foreign text: whoever wrote the text cannot know it
 NOTE_CHARS_MAX: Final = 200  # of each failure in a note of self-correction
-QUESTION_CHARS_MAX: Final = 1_000  # of a call's arguments in a question to a person
-APPROVAL_TTL_S: Final = 15 * 60.0
 TOOL_ARGUMENTS_CHARS_MAX: Final = 64_000
 TODO_ITEMS_MAX: Final = 50
 FACT_CHARS_MAX: Final = 2_000
@@ -111,6 +126,12 @@ SKILL_CHARS_MAX: Final = 20_000
 SKILL_DESCRIPTION_CHARS_MAX: Final = 200  # each stands in every prompt
 SKILLS_MAX: Final = 100  # of one layer, for the same reason
 
+# --- asking a person
+QUESTION_CHARS_MAX: Final = 1_200  # with the words that answer it, one message on every platform
+ARGUMENTS_SHOWN_CHARS_MAX: Final = 800  # of a call that somebody is asked about
+QUESTION_CODE_CHARS: Final = 8  # what a button carries (Telegram takes 64 bytes), and what a person can type
+ANSWER_LOOK_EVERY_S: Final = 0.2  # nobody notices, and a hundred open questions ask the bus 500 times a second
+
 # --- files of a workspace
 FILE_BYTES_MAX: Final = 2 * 1024 * 1024  # what the file tools read or write; the journal keeps such files whole
 FILE_PATH_CHARS_MAX: Final = 1_024
@@ -121,8 +142,18 @@ WALKED_FILES_MAX: Final = 20_000  # looked at by one search or tree
 SEARCH_HITS_MAX: Final = 200
 SEARCH_LINE_CHARS_MAX: Final = 300  # of a line that is shown as a hit
 SEARCH_BYTES_MAX: Final = 64 * 1024 * 1024  # read by one search: about a second
+WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousand of them are half a terabyte
+WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+
+# --- files that are sent
+SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
+SENT_FILE_BYTES_MAX: Final = 10_000_000  # Discord takes 10 MiB of a bot, Telegram 50 MB, Slack more
+SENT_BYTES_MAX: Final = 25_000_000  # with one answer: in memory until the turn is committed
+SENT_TEXT_BYTES_MAX: Final = 3_000_000  # the scrubber has time for some 5 MB on a quiet machine
+FILE_NAME_CHARS_MAX: Final = 100
+FILE_CAPTION_CHARS_MAX: Final = 480  # Telegram takes 1,024 UTF-16 units, a mark of repetition in front included
 
 # --- the sandbox
 SANDBOX_TIMEOUT_S: Final = 60.0  # as any tool
@@ -136,6 +167,7 @@ SANDBOX_THREADS_MAX: Final = 512  # the kernel's own bound; it counts threads an
 SANDBOX_DESCRIPTORS_MAX: Final = 256
 SANDBOX_TMP_BYTES: Final = 128 * 1024 * 1024  # of /tmp, which is memory
 SANDBOX_WATCH_EVERY_S: Final = 0.1
+SANDBOX_QUOTA_EVERY_S: Final = 1.0  # a disk takes a few hundred megabytes in between
 SANDBOX_PROBE_S: Final = 10.0
 SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
 CODE_CHARS_MAX: Final = 32_000
@@ -151,6 +183,23 @@ WEB_CONVERSION_S: Final = 15.0  # an honest page of that size takes a third
 WEB_CONVERSIONS_MAX: Final = 2  # pages turned into Markdown at once: they have the processors that turns need
 SEARCH_RESULTS_MAX: Final = 10
 
+# --- the browser
+BROWSER_CONTEXTS_MAX: Final = 6  # conversations with a page of theirs in one process: some 100 MB each
+BROWSER_IDLE_S: Final = 600.0  # after which a conversation's page and cookies are forgotten
+BROWSER_CALL_S: Final = 60.0  # as any tool; the first one starts Chromium
+BROWSER_PAGE_S: Final = 20.0  # for a page to load
+BROWSER_STEP_S: Final = 5.0  # for a click or a word to have an effect
+BROWSER_SETTLE_S: Final = 0.5  # between a click and the first sign of another page
+BROWSER_TRIES_MAX: Final = 3  # to leave for another page
+BROWSER_START_S: Final = 20.0
+BROWSER_TEXT_CHARS_MAX: Final = 60_000  # of what stands on a page
+BROWSER_ELEMENTS_MAX: Final = 150  # that can be clicked or filled in
+BROWSER_LABEL_CHARS_MAX: Final = 80
+BROWSER_CONNECTIONS_MAX: Final = 64  # to servers, over all pages
+BROWSER_CONNECTION_S: Final = 120.0  # of one of them
+BROWSER_BYTES_MAX: Final = 16 * 1024 * 1024  # in each direction of one of them
+BROWSER_HEAD_BYTES_MAX: Final = 64 * 1024
+
 # --- MCP servers
 MCP_START_S: Final = 60.0  # `uvx` and its like download on their first start
 MCP_CALL_S: Final = 60.0  # as any tool
@@ -159,3 +208,22 @@ MCP_TOOL_NAME_CHARS_MAX: Final = 64  # what providers take
 MCP_DESCRIPTION_CHARS_MAX: Final = 1_024
 MCP_SCHEMA_CHARS_MAX: Final = 16_000
 MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most
+
+# --- plans
+PLAN_ROUNDS_MAX: Final = 8  # of the planner's tools (agent.md section 11)
+PLAN_TIMEOUT_S: Final = 300.0  # of a planner, the time in which somebody thinks about the plan not counted
+PLAN_STEPS_MAX: Final = 20  # more is a project, and nobody reads it before approving
+PLAN_TASK_CHARS_MAX: Final = 4_000
+
+# --- schedules
+SCHEDULES_MAX: Final = 50  # active ones of one owner; more is a calendar, which this is not
+SCHEDULE_TEXT_CHARS_MAX: Final = 2_000  # of a reminder or a prompt
+SCHEDULE_PHRASE_CHARS_MAX: Final = 400  # in which a time is looked for when it does not come first
+SCHEDULE_AHEAD_DAYS_MAX: Final = 5 * 366  # what is further away is a mistake
+SCHEDULE_GAP_S: Final = 60  # between two firings of one schedule: a queue is no stopwatch
+SCHEDULE_GUEST_GAP_S: Final = 300  # a guest's schedule costs its owner nothing, and the operator a turn each time
+FIRING_HELD_S: Final = 10.0  # a claim and an enqueue take milliseconds; then another process fires it
+FIRING_POLL_S: Final = 10.0  # for what other processes have added, or died over
+FIRING_PUT_OFF_S: Final = 30.0  # while a lane or the queue is full
+FIRINGS_PARALLEL_MAX: Final = 50  # claimed at a time: all of them are enqueued well before another may claim them
+LATE_S: Final = 120.0  # a reminder that comes later than that says when it was due

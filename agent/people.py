@@ -16,11 +16,19 @@ _RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole
 
 class People:
     """Looks up roles. An admin by configuration is one whatever the grants say; a user without a grant, whom
-    `access.default` let in, is a guest."""
+    `access.default` let in (`is_open`), is a guest."""
 
-    def __init__(self, access: AccessBus, admins: Iterable[SessionKey]) -> None:
+    def __init__(self, access: AccessBus, admins: Iterable[SessionKey], *, is_open: bool = True) -> None:
         self._access = access
         self._admins = frozenset(admins)
+        self._is_open = is_open
+
+    async def is_admitted(self, user: SessionKey) -> bool:
+        """Whether intake would let this user's words in now."""
+        if user in self._admins or self._is_open:
+            return await self.role_of(user) is not GrantRole.BLOCKED
+        word = await insist(lambda: self._access.role_of(user))
+        return word in set(GrantRole) and word != GrantRole.BLOCKED
 
     async def role_of(self, user: SessionKey) -> GrantRole:
         """The role of one user (an owner key); a word that nobody knows is no role (fail closed)."""

@@ -45,14 +45,23 @@ class Steps:
     """The loop, for any model and any tools: the engine of every model that litellm reaches."""
 
     def __init__(
-        self, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock, *, rounds_max: int
+        self,
+        client: ModelClient,
+        tools: ToolRegistry,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        rounds_max: int,
+        purpose: UsagePurpose = UsagePurpose.TURN,
     ) -> None:
-        """After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up."""
+        """After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up. `purpose` is what its
+        calls are charged as."""
         self._client = client
         self._tools = tools
         self._scrubber = scrubber
         self._clock = clock
         self._rounds_max = rounds_max
+        self._purpose = purpose
 
     async def run(
         self,
@@ -100,12 +109,13 @@ class Steps:
         """One round's answer, kept. A prompt that the provider finds too long is condensed and sent once more."""
         request = ModelRequest(
             model,
-            UsagePurpose.TURN,
+            self._purpose,
             context.key,
             system,
             tuple(messages),
             tools=tools,
             timeout_s=ROUND_TIMEOUT_S,
+            turn_id=context.turn_id,
             permit=context.permit,
         )
         try:
@@ -123,10 +133,9 @@ class Steps:
         self, taken: StepsTaken, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken
     ) -> None:
         now_ms = self._clock.now_ms()
-        taken.usage.append(
-            usage_of(spoken.answer, context.key, UsagePurpose.TURN, now_ms=now_ms, turn_id=context.turn_id)
-        )
+        taken.usage.append(usage_of(spoken.answer, context.key, self._purpose, now_ms=now_ms, turn_id=context.turn_id))
         taken.prompt_tokens = spoken.answer.tokens.prompt
+        taken.finish_reason = spoken.answer.finish_reason
         taken.entries.append(
             Entry(
                 Role.ASSISTANT,

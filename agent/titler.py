@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import structlog
 
 from agent.ledger import usage_of
 from agent.limits import (
+    TITLE_CLAIM_S,
     TITLE_REASONING_TOKENS_MAX,
     TITLE_TEMPERATURE,
     TITLE_TIMEOUT_S,
@@ -34,17 +37,36 @@ class Titler:
         self._scrubber = scrubber
         self._clock = clock
 
-    async def title(self, session: Session, first_text: CleanText, *, permit: Permit) -> None:
-        """Title `session` if it still has none. Two workers never pay for the same title."""
-        if session.title != UNTITLED or not first_text.strip():
+    async def title(self, session: Session, *, turn_id: str, permit: Permit) -> None:
+        """Title `session` beside that turn, if it still has no title. Two workers never pay for the same title."""
+        if session.title != UNTITLED or session.title_tries >= TITLE_TRIES_MAX:
             return
         try:
-            if await self._store.claim_title(session.id, tries_max=TITLE_TRIES_MAX):
-                await self._make(session, first_text, permit)
-        except (ModelError, StoreError) as error:
+            first_text = await self._store.first_said(session.id)
+            if first_text and await self._claim(session):
+                await self._try(session, first_text, turn_id, permit)
+                await self._store.release_title(session.id)
+        except StoreError as error:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
 
-    async def _make(self, session: Session, first_text: CleanText, permit: Permit) -> None:
+    async def _claim(self, session: Session) -> bool:
+        return await self._store.claim_title(
+            session.id, tries_max=TITLE_TRIES_MAX, held_ms=int(TITLE_CLAIM_S * 1000), now_ms=self._clock.now_ms()
+        )
+
+    async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> None:
+        try:
+            title = await self._make(session, first_text, turn_id, permit)
+        except (ModelError, TimeoutError) as error:
+            _log.warning("title.failed", session_id=session.id, reason=f"{type(error).__name__}: {error}")
+            return
+        if title:
+            await self._store.set_title_if_untitled(session.id, title)
+        else:
+            _log.warning("title.failed", session_id=session.id, reason="nothing was left of the model's answer")
+
+    async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
+        """What the model calls it, empty if that is no title. Raises the `ModelError` tree and `TimeoutError`."""
         model = self._models.utility(session)
         is_reasoning = self._models.facts(model).is_reasoning
         request = ModelRequest(
@@ -56,11 +78,11 @@ class Titler:
             completion_tokens_max=TITLE_REASONING_TOKENS_MAX if is_reasoning else TITLE_TOKENS_MAX,
             temperature=TITLE_TEMPERATURE,
             timeout_s=TITLE_TIMEOUT_S,
+            turn_id=turn_id,
             permit=permit,
         )
-        answer = await ask(self._client, request)
+        async with asyncio.timeout(TITLE_TIMEOUT_S):
+            answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self._clock.now_ms())
         await self._store.record_usage([usage], session_id=session.id)
-        title = sanitize_title(self._scrubber.scrub(answer.text))
-        if title:
-            await self._store.set_title_if_untitled(session.id, self._scrubber.scrub(title))
+        return sanitize_title(answer.text, self._scrubber.scrub)

@@ -7,7 +7,6 @@ says so in one plain sentence with a reference; the log has the rest, the user's
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,9 +15,11 @@ import structlog
 from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable, Converse, Done
 from agent.context import preamble
+from agent.deadlines import Deadline
 from agent.engine import Engine, Hold, StepsTaken
 from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
+from agent.metering import Meter
 from agent.models import Models
 from agent.people import People, author_of
 from agent.profiles import profile_named
@@ -29,11 +30,13 @@ from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_no
 from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
+from agent.usage_sentences import spent_sentence
 from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
-from gateway.contracts.errors import ModelError
+from gateway.contracts.errors import BudgetSpent, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.schedules import is_firing
 from gateway.limits import REPLY_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
@@ -67,6 +70,7 @@ class TurnTaker:
         prompts: SystemPrompts,
         people: People,
         memory: Memory | None,
+        meter: Meter,
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
@@ -78,6 +82,7 @@ class TurnTaker:
         self._prompts = prompts
         self._people = people
         self._memory = memory
+        self._meter = meter
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
@@ -86,16 +91,19 @@ class TurnTaker:
         """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
         a commit of state FAILED. Cancellable at every await; `taken` then tells what had been done."""
         try:
-            async with asyncio.timeout(TURN_TIMEOUT_S):
+            async with Deadline(TURN_TIMEOUT_S):
                 done = await self._listen(batch, session, taken, hold)
                 if done is not None:
                     return self._obeyed(batch, session, done)
                 await self._converse(batch, session, taken, hold)
+        except BudgetSpent as error:
+            return self._refused(batch, session, taken, error)
         except (ModelError, TimeoutError) as error:
             return self._failed(batch, session, taken, error)
         if not (taken.answer or "").strip():
             return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
-        return self._commit(batch, session, TurnState.DONE, taken, self._answer(batch, taken))
+        reply = self._answer(batch, taken, await self._meter.little_left(batch.key.owner))
+        return self._commit(batch, session, TurnState.DONE, taken, reply)
 
     def stopped(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
         """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
@@ -108,10 +116,13 @@ class TurnTaker:
         """What a command says; None when the turn is a conversation, whose words the transcript holds by now."""
         if not batch.is_command:
             taken.said = joined(*(message.text for message in batch.messages), by="\n\n")
+            taken.is_plain = len(batch.messages) == 1 and not batch.messages[0].attachments
             return None
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)
-        match await self._commands.run(command, session, role, fence=batch.fence, permit=hold.permit):
+        match await self._commands.run(
+            command, session, role, fence=batch.fence, permit=hold.permit, turn_id=batch.turn_id
+        ):
             case Converse(said, is_stored):
                 if not is_stored:
                     await self._store_said(batch, replace(command, text=said))
@@ -130,7 +141,7 @@ class TurnTaker:
         )
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
-        context = await self._context(batch, session, hold)
+        context = await self._context(batch, session, taken, hold)
         todos = await self._store.todos(context.owner)
         system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
@@ -143,7 +154,7 @@ class TurnTaker:
             taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
     async def _begin_notes(self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> None:
-        """The first thing a turn leaves behind is what the model is told beside the request itself."""
+        """What the model is told beside the request itself: the first thing that the turn leaves behind."""
         said = taken.said or own_words("")
         memory = await self._memory.block(session, said, view) if self._memory is not None else None
         now_ms = self._clock.now_ms()
@@ -151,7 +162,7 @@ class TurnTaker:
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
 
-    async def _context(self, batch: Batch, session: Session, hold: Hold) -> ToolContext:
+    async def _context(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""
         newest = batch.messages[-1]
         return ToolContext(
@@ -161,25 +172,41 @@ class TurnTaker:
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
             asked_by=author_of(newest),
+            address=None if is_firing(newest) else newest.address,
+            fence=batch.fence,
             ceiling=profile_named(session.profile).ceiling,
             permit=hold.permit,
+            enclosures=taken.enclosures,
         )
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
-        nothing = StepsTaken()
-        reply = self._reply(batch, nothing, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
-        return self._commit(batch, session, TurnState.DONE, nothing, reply, effects=done.effects)
+        left = StepsTaken()
+        if done.noted is not None:
+            now_ms = self._clock.now_ms()
+            note = Entry(Role.USER, done.noted, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
+            left.entries.append(note)
+        for file in done.files:
+            left.enclosures.add(file)
+        reply = self._reply(batch, left, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        reply = replace(reply, files=left.enclosures.files)
+        return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
-    def _answer(self, batch: Batch, taken: StepsTaken) -> Reply:
+    def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
         removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]
-        note = removed_note(removed)
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
-        if note:
-            parts.append(self._scrubber.scrub(note))
-        return self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        parts += [self._scrubber.scrub(note) for note in (removed_note(removed), little_left) if note]
+        reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        return replace(reply, files=taken.enclosures.files)
+
+    def _refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
+        """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
+        _log.info("turn.refused", reason=str(error))
+        sentence = self._scrubber.scrub(spent_sentence(error, now_ms=self._clock.now_ms()))
+        reply = self._reply(batch, taken, sentence, ReplyKind.NOTICE)
+        return self._commit(batch, session, TurnState.FAILED, self._noted(batch, taken, sentence), reply)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)
@@ -229,6 +256,7 @@ class TurnTaker:
             entries=tuple(taken.entries),
             usage=tuple(taken.usage),
             outbox=(reply,) if reply else (),
+            contents=taken.enclosures.contents(reply.id) if reply and reply.files else (),
             effects=effects,
             error_reference=reference,
             finished_at_ms=self._clock.now_ms(),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -14,7 +14,7 @@ from agent.answering import Answering
 from agent.background import Background
 from agent.dead_letters import DeadLetters
 from agent.insisting import insist
-from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S
+from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
 from agent.runs import Beat, Run
 from agent.titler import Titler
 from agent.turn import TurnTaker
@@ -33,7 +33,6 @@ _log = structlog.get_logger(__name__)
 _SAFETY_WAIT_S: Final = 1.0  # a lost wake-up costs a second, not a message
 _BUS_RETRY_S: Final = 0.5
 _STORE_RETRY_S: Final = 0.5
-_LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 
 
 class Pulse(Protocol):
@@ -63,9 +62,10 @@ class Worker:
         is_steered: bool,
         grace_s: float = SHUTDOWN_GRACE_S,
         afterwards: Sequence[AfterTurn] = (),
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         """With `is_steered`, what a lane receives during a turn joins that turn between its rounds. `grace_s` is
-        what running turns get to finish when the process stops."""
+        what running turns get to finish when the process stops. `beside` runs for as long as the worker works."""
         self._id = worker_id
         self._bus = bus
         self._lanes = lanes
@@ -75,6 +75,7 @@ class Worker:
         self._concurrency = concurrency
         self._is_steered = is_steered
         self._grace_s = grace_s
+        self._beside = beside
         self._background = Background()
         self._dead_letters = DeadLetters(bus, store, scrubber, clock)
         self._answering = Answering(
@@ -106,8 +107,9 @@ class Worker:
             task.cancel()
 
     async def _work(self, stopping: asyncio.Event, beat: Beat) -> None:
+        keepers = (self._watch_cancels, self._show_activity, *self._beside)
         async with asyncio.TaskGroup() as group:
-            keeping = [group.create_task(keep()) for keep in (self._watch_cancels, self._show_activity)]
+            keeping = [group.create_task(keep()) for keep in keepers]
             await self._claim_until(stopping, beat)
             await self._finish()
             for task in keeping:
@@ -211,7 +213,7 @@ class Worker:
         if tasks := _end_runs(left):
             _log.info("worker.hands_over", runs=len(tasks))
             await asyncio.wait(tasks, timeout=CUT_GRACE_S)
-        await self._background.finish(timeout_s=_LAST_WORDS_S)
+        await self._background.finish(timeout_s=LAST_WORDS_S)
         try:
             await self._bus.drain(self._id, [run.claim for run in left])
         except BusError as error:

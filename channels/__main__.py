@@ -78,7 +78,9 @@ class Lines:
         self._settings = settings
         self._names = names
         self._stopping = stopping
-        self._rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places)
+        self._rooms = Rooms(
+            bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places, bus.questions
+        )
         self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
         self._rejections: list[str] = []
 

@@ -7,14 +7,14 @@ own `render` made. Nothing here knows a vendor; nothing outside an adapter sees 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from channels.normalized import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 CONNECTED = "connected"
@@ -41,8 +41,8 @@ class Outcome(StrEnum):
     IGNORED = "ignored"
 
 
-class Door(Protocol):
-    """Where an adapter hands in what it heard."""
+class MessageDoor(Protocol):
+    """Where an adapter hands in what people write."""
 
     async def accept(self, incoming: Incoming) -> Outcome:
         """Return only after the bus has the message, or the edit of one. Raises `BusUnavailable` (then do not
@@ -51,6 +51,20 @@ class Door(Protocol):
 
     async def retract(self, retraction: Retraction) -> Outcome:
         """A message was deleted: it is not answered, unless it is too late for that. Raises `BusUnavailable`."""
+        ...
+
+
+class Door(MessageDoor, Protocol):
+    """Where an adapter hands in all that it hears."""
+
+    async def press(self, press: Incoming) -> CleanText | None:
+        """A button under a message of ours was pressed; its words are those of the command that it says. Returns
+        after the bus has it: what the one who pressed is told, in private (empty: nothing), or None if that is yet
+        to be heard. Raises `BusUnavailable`."""
+        ...
+
+    async def told(self, press: Incoming) -> CleanText:
+        """What the one who pressed is told, empty for nothing. Within PRESS_ANSWER_S."""
         ...
 
 
@@ -158,9 +172,58 @@ class SupportsPlaceholders(Protocol):
         """Make a message of ours show the chunk, however often this is asked. False: the message is gone."""
         ...
 
-    async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
+    async def find_lost(
+        self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
+    ) -> str | None:
         """The one message of ours behind the message answered (and behind `after`, if given) that is not among
-        `known`. None: there is none, there are several, or nobody can say. Changes nothing."""
+        `known`, and that may be `chunk` or a placeholder for it. None: there is none, there are several, or nobody
+        can say. Changes nothing that `complete` would not change."""
+        ...
+
+
+@runtime_checkable
+class SupportsChoices(Protocol):
+    """A platform with buttons under messages, which can be changed afterwards."""
+
+    def offering(self, chunk: AnyChunk, choices: Sequence[Choice]) -> AnyChunk:
+        """The chunk with a button for each choice."""
+        ...
+
+    async def amend(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
+        """Make a message of ours show the chunk and nothing else, however often this is asked. False: it is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingFile:
+    """A file on its way out, with its bytes. `name` is fit for any platform; `caption` is plain text, "" for none."""
+
+    name: str
+    media_type: str
+    content: bytes = field(repr=False)
+    caption: str
+
+
+@runtime_checkable
+class SupportsFiles(Protocol):
+    """A platform that takes files: one becomes a chunk, and is sent, marked and looked up as any other."""
+
+    def file_chunk(self, file: OutgoingFile) -> AnyChunk:
+        """The file as one message of this platform. Whatever refuses it is `FormatRefused` or `AddressDead`, whoever
+        has to be told that it is missing."""
+        ...
+
+
+@runtime_checkable
+class SupportsUploads(Protocol):
+    """A platform where a file is put up first, which nobody sees, and shown by a call that names it."""
+
+    async def upload(self, address: ReplyAddress, chunk: AnyChunk) -> str:
+        """Put up the file of the chunk; the platform's name for it. May be repeated."""
+        ...
+
+    def uploaded(self, chunk: AnyChunk, upload_id: str) -> AnyChunk:
+        """The chunk that shows what was put up under this name."""
         ...
 
 

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from channels.adapter import AnyChunk, ChannelAdapter, SupportsMoves, SupportsPlaceholders
+from channels.adapter import ChannelAdapter, SupportsMoves, SupportsPlaceholders
 from channels.backoff import jittered
+from channels.contents import Borrower, Contents
 from channels.homes import Homes
 from channels.journey import YOUNG_S, GiveUp, Journey, next_move
 from channels.leases import Tenure
@@ -70,6 +71,7 @@ class Courier:
         self._answering = answering
         self._patience = Patience(adapter.name, scale=delay_scale)
         self._pacer = Pacer(bus, adapter, self._patience.wait)
+        self._borrower = Borrower(bus, self._patience)
         self._sender = Sender(adapter, places, self._pacer, self._patience, tenure, rules)
 
     def abandon_waits(self) -> None:
@@ -99,7 +101,7 @@ class Courier:
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
     async def _send_all(self, page: Page) -> tuple[DeliveryState, str]:
-        chunks = self._adapter.chunks(page.reply.text)
+        contents = Contents(self._adapter, page.reply, self._borrower)
         address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
         outlook = await self._patience.with_bus(
             lambda: self._places.outlook(self._adapter.account, self._grave(address))
@@ -107,7 +109,7 @@ class Courier:
         was_cut = page.record.state in _INTERRUPTED
         if outlook.dead_because and not was_cut:
             return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
-        page.record = replace(page.record, chunks=len(chunks))
+        page.record = replace(page.record, chunks=len(contents))
         journey = Journey(
             address,
             attempt=page.record.attempt,
@@ -117,9 +119,10 @@ class Courier:
         if not was_cut:  # else the state has to stay until the chunk in question is settled
             await self._sender.remember(page, address)
         left_at: list[str] = []
-        while page.record.next_chunk < len(chunks):
+        while page.record.next_chunk < len(contents):
+            journey = replace(journey, carries_file=contents.carries_file(page.record.next_chunk))
             try:
-                sent = await self._send_chunk(page, chunks[page.record.next_chunk], journey)
+                sent = await self._send_chunk(page, contents, journey)
             except Dropped:
                 left_at.append(str(page.record.next_chunk + 1))
                 page.arrived(())
@@ -136,20 +139,22 @@ class Courier:
         return DeliveryState.SENT, ""
 
     async def _send_chunk(
-        self, page: Page, chunk: AnyChunk, journey: Journey
+        self, page: Page, contents: Contents, journey: Journey
     ) -> tuple[tuple[str, ...], Journey] | GiveUp:
         since_ms = page.record.begun_at_ms if journey.is_unsure else self._clock.now_ms()
         leaving = self._leaving(page)
         while True:
             try:
-                ids = await self._sender.attempt(page, chunk, journey, since_ms=since_ms, leaving=leaving)
+                async with contents.chunk(page.record.next_chunk, journey) as chunk:
+                    ids = await self._sender.attempt(page, chunk, journey, since_ms=since_ms, leaving=leaving)
             except CredentialsRejected as error:
                 state = DeliveryState.UNKNOWN if journey.is_unsure else DeliveryState.RETRY
                 await page.note(state, reason=str(error), attempt=journey.attempt)
                 raise
             except DeliveryError as error:
                 move = next_move(error, journey, is_young=page.now_ms() - page.reply.created_at_ms < YOUNG_S * 1000)
-                await self._learn(error, journey.address)
+                if not (journey.carries_file and isinstance(error, AddressDead)):
+                    await self._learn(error, journey.address)
                 if isinstance(move, GiveUp):
                     return move
                 log.warning("%s: reply %s: %s", self._adapter.name, page.reply.id, error)

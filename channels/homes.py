@@ -14,6 +14,7 @@ from dataclasses import replace
 from channels.adapter import ChannelAdapter, Door, Outcome, SupportsMoves
 from channels.normalized import Incoming, Retraction
 from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import PendingReply, PlaceBus
 
 
@@ -63,6 +64,13 @@ class Doorstep:
     async def retract(self, retraction: Retraction) -> Outcome:
         """As the door does. Raises `BusUnavailable`."""
         return await self._door.retract(replace(retraction, place=await self._first_place(retraction.place)))
+
+    async def press(self, press: Incoming) -> CleanText | None:
+        """As the door does: a press belongs to a person, wherever it was made. Raises `BusUnavailable`."""
+        return await self._door.press(press)
+
+    async def told(self, press: Incoming) -> CleanText:
+        return await self._door.told(press)
 
     async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:
         if not place or not isinstance(self._adapter, SupportsMoves):

@@ -83,8 +83,12 @@ class Indicators:
             self._show(activity.address, activity.turn_id, activity.for_s)
 
     def answering(self, reply: Reply) -> None:
-        """The answer leaves now: whatever is shown for its turn would only outlive it."""
-        self._end(reply.address, reply.turn_id)
+        """The answer leaves now: whatever is shown for its turn would only outlive it. After a question the turn
+        waits for a person, until the question is amended."""
+        if reply.amends:
+            self._ended.pop(reply.turn_id, None)
+        else:
+            self._end(reply.address, reply.turn_id)
 
     def _show(self, address: ReplyAddress, turn_id: str, for_s: float) -> None:
         if self._typing is None or self._is_refused(address):

@@ -17,6 +17,7 @@ from channels.admission import AccessPolicy, Admittance, admit
 from channels.bounding import fit
 from channels.normalized import Addressing, FileReference, Incoming, Retraction
 from channels.recollection import Recollection
+from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import (
     Attachment,
@@ -28,15 +29,34 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
     clipped,
+    own_words,
 )
-from gateway.contracts.ports import AccessBus, Amendment, Clock, DeliveryBus, IntakeBus, Scrubber, Verdict
-from gateway.limits import AUTHOR_NAME_CHARS_MAX, PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S
+from gateway.contracts.ports import (
+    AccessBus,
+    Amendment,
+    Clock,
+    DeliveryBus,
+    IntakeBus,
+    PressBus,
+    Scrubber,
+    Verdict,
+)
+from gateway.limits import (
+    AUTHOR_NAME_CHARS_MAX,
+    PAIRING_CODE_CHARS,
+    PAIRING_PENDING_MAX,
+    PAIRING_TTL_S,
+    PRESS_ANSWER_S,
+)
 from gateway.scrub import removed_secrets
 
 log = logging.getLogger(__name__)
 
 NOTICE_EVERY_MS: Final = 60_000
 FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
+BY_BUTTON: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
+"""What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
+
 ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says that it is the last
 SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
 
@@ -52,6 +72,7 @@ class Intake:
         scrubber: Scrubber,
         clock: Clock,
         policy: AccessPolicy,
+        presses: PressBus,
         *,
         scope: SessionScope,
         settle_ms: int = 0,
@@ -66,6 +87,7 @@ class Intake:
         self._scrubber = scrubber
         self._clock = clock
         self._policy = policy
+        self._presses = presses
         self._scope = scope
         self._settle_ms = settle_ms
         self._interrupts = interrupts
@@ -102,6 +124,28 @@ class Intake:
         if key is None or await self._bus.withdraw(key, retraction.id) is Amendment.TOO_LATE:
             return Outcome.IGNORED
         return Outcome.AMENDED
+
+    async def press(self, press: Incoming) -> CleanText | None:
+        """Bring the press of a button to the control lane. What the one who pressed is told at once, None if the
+        agent decides that. Raises `BusUnavailable`."""
+        self._check_open()
+        owner = SessionKey(press.channel, press.user_id)
+        admittance = admit(owner, await self._access.role_of(owner), self._policy)
+        if admittance is not Admittance.ADMITTED:
+            return self._scrubber.scrub("" if admittance is Admittance.BLOCKED else notices.NOT_FOR_STRANGERS)
+        kind = press.command.control if press.command else None
+        if kind is None or kind not in BY_BUTTON:
+            return self._scrubber.scrub(notices.NOT_IN_USE)
+        request = ControlRequest(kind, self._message(press), is_press=True)
+        return None if await self._bus.request_control(request) else own_words("")
+
+    async def told(self, press: Incoming) -> CleanText:
+        """What the agent says to the one who pressed; empty for nothing, and when nobody says it in time."""
+        try:
+            reply = await self._presses.told(self._message(press), wait_s=PRESS_ANSWER_S)
+        except BusUnavailable:
+            return own_words("")
+        return own_words("") if reply is None else reply.text
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -30,7 +30,8 @@ class Journey:
     """How far one chunk came: where it goes, in which form, after how much trouble.
 
     `is_unsure`: an earlier attempt may have arrived. `is_careful`: sends of this account get lost now, so
-    the chunk goes out in a way that can be repeated, where the platform has one.
+    the chunk goes out in a way that can be repeated, where the platform has one. `carries_file`: what goes out is
+    a file; one that is refused is stood in for by a sentence.
     """
 
     address: ReplyAddress
@@ -38,12 +39,13 @@ class Journey:
     is_plain: bool = False
     is_unsure: bool = False
     is_careful: bool = False
+    carries_file: bool = False
     rate_limits: int = 0
     moves: int = 0
 
     def next_chunk(self) -> Journey:
         """The chunk arrived; the next one starts with the same address and the same caution."""
-        return replace(self, is_plain=False, is_unsure=False, rate_limits=0)
+        return replace(self, is_plain=False, is_unsure=False, carries_file=False, rate_limits=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ def next_move(error: DeliveryError, journey: Journey, *, is_young: bool = False)
         case AddressMoved():
             moved = replace(journey, address=error.address, moves=journey.moves + 1)
             return GiveUp("the chat keeps moving") if moved.moves > MOVES_MAX else _at_once(moved)
+        case FormatRefused() | AddressDead() if journey.carries_file:
+            # Its text has just been taken here. If the place is dead by now, the sentence will meet that.
+            return _at_once(replace(journey, carries_file=False))
         case FormatRefused():
             if journey.is_plain:
                 return GiveUp(f"refused even as plain text: {error}")

@@ -25,7 +25,16 @@ from channels.sender import SendRules
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, OperatorBus, PlaceBus, Scrubber
+from gateway.contracts.ports import (
+    AccessBus,
+    Clock,
+    DeliveryBus,
+    IntakeBus,
+    OperatorBus,
+    PlaceBus,
+    PressBus,
+    Scrubber,
+)
 from gateway.limits import CHANNEL_REPORT_TTL_S
 
 log = logging.getLogger(__name__)
@@ -47,6 +56,7 @@ class Rooms:
     scrubber: Scrubber
     clock: Clock
     places: PlaceBus
+    presses: PressBus
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,7 @@ class Line:
             rooms.scrubber,
             rooms.clock,
             rules.access,
+            rooms.presses,
             scope=rules.scope,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,

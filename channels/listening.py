@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from channels.adapter import Door, Outcome, QueueFull
+from channels.adapter import MessageDoor, Outcome, QueueFull
 from channels.backoff import Backoff
 from channels.behind import Behind, room_of
 from channels.marks import Marks
@@ -88,7 +88,7 @@ class _Waiting(Generic[RawT]):
 class Listener(Generic[RawT]):
     """The messages of one account: those of a room one at a time, in the order they were said."""
 
-    def __init__(self, name: str, door: Door, marks: Marks, source: Source[RawT]) -> None:
+    def __init__(self, name: str, door: MessageDoor, marks: Marks, source: Source[RawT]) -> None:
         self._name = name
         self._door = door
         self._marks = marks

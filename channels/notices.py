@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.limits import LANE_MESSAGES_MAX, PAIRING_TTL_S
 
 LANE_FULL: Final = (
@@ -20,7 +21,19 @@ STRANGER_IN_GROUP: Final = (
 TOO_MANY_STRANGERS: Final = (
     "I do not know you yet, and too many people are waiting to be let in. Please try again later."
 )
+NOT_IN_USE: Final = "This button is no longer in use."
+NOT_FOR_STRANGERS: Final = "I do not know you yet, so you cannot answer this."
+NOT_NOW: Final = "I cannot take this now. Please press again in a moment."
 CLOSED: Final = "I only talk to people whom an admin has let in."
+
+
+_FILE_NOT_SENT: Final = own_words("This file belongs to my answer, but it could not be sent here:")
+_CODE: Final = own_words("`")
+
+
+def file_not_sent(name: CleanText) -> CleanText:
+    """What stands in for a file that the platform does not take."""
+    return joined(_FILE_NOT_SENT, joined(_CODE, name, _CODE), by=" ")
 
 
 def pairing(code: str) -> str:

@@ -39,6 +39,11 @@ class Page:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
+    async def amended(self) -> str:
+        """The platform's id of the message that this reply takes the place of; empty if nobody knows any."""
+        record = await self._patience.with_bus(lambda: self._bus.delivered(self.reply))
+        return record.platform_ids[-1] if record.platform_ids else ""
+
     def arrived(self, ids: tuple[str, ...]) -> None:
         """The next chunk is out; the note that follows, or the end, says so."""
         self._change(next_chunk=self.record.next_chunk + 1, platform_ids=self.record.platform_ids + ids, placeholder="")

@@ -1,5 +1,7 @@
 """One attempt at one chunk: find what an earlier attempt left, or send, in a way that can be repeated if need be.
 
+a file? ── where that is a step of its own: put up, its name in the ledger
+   ▼
 unsure? ── looked up, found ─────────────────────────────▶ done
    │    ── one lost message of ours ── edit it ──────────▶ done
    │    ── nobody can say ── mark | resend | drop
@@ -16,7 +18,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from channels.adapter import AnyChunk, ChannelAdapter, SupportsLookup, SupportsPlaceholders
+from channels.adapter import (
+    AnyChunk,
+    ChannelAdapter,
+    SupportsChoices,
+    SupportsLookup,
+    SupportsPlaceholders,
+    SupportsUploads,
+)
 from channels.journey import Journey
 from channels.leases import Tenure
 from channels.pacing import Pacer
@@ -71,6 +80,8 @@ class Sender:
         self._calls = asyncio.Semaphore(SENDS_MAX)
         self._editing = adapter if isinstance(adapter, SupportsPlaceholders) else None
         self._asking = adapter if isinstance(adapter, SupportsLookup) else None
+        self._amending = adapter if isinstance(adapter, SupportsChoices) else None
+        self._uploading = adapter if isinstance(adapter, SupportsUploads) else None
 
     async def attempt(
         self, page: Page, chunk: AnyChunk, journey: Journey, *, since_ms: int, leaving: Callable[[], None]
@@ -80,6 +91,10 @@ class Sender:
         `since_ms` is when the first attempt began; `leaving` is told just before something goes out.
         """
         await self._adapter.until_ready()
+        if page.reply.amends:
+            return await self._amend(page, chunk, journey, leaving)
+        if self._uploading is not None and journey.carries_file:
+            return await self._by_uploading(self._uploading, page, chunk, journey, since_ms, leaving)
         if self._editing is None:
             ids = await self._recovered(page, chunk, journey, since_ms) if journey.is_unsure else None
             return ids or await self._send(page, chunk, journey, leaving)
@@ -97,6 +112,20 @@ class Sender:
         await page.note(DeliveryState.PENDING)
         await self._patience.with_bus(lambda: self._places.note_sent(place, ids))
 
+    async def _amend(
+        self, page: Page, chunk: AnyChunk, journey: Journey, leaving: Callable[[], None]
+    ) -> tuple[str, ...]:
+        """What became of such an edit need not be known: it is repeated. What was never sent, or is gone, stays so."""
+        message_id = await page.amended()
+        amending = self._amending
+        if message_id and amending is not None:
+            await self._about_to_call(page, journey, placeholder="")
+            leaving()
+            await self._asked(
+                lambda: amending.amend(journey.address, chunk, message_id=message_id, plain=journey.is_plain)
+            )
+        return ()
+
     # --- where the platform can be asked
 
     async def _recovered(self, page: Page, chunk: AnyChunk, journey: Journey, since_ms: int) -> tuple[str, ...] | None:
@@ -111,6 +140,28 @@ class Sender:
         await self._decide(page)
         return None
 
+    # --- where a file is put up first
+
+    async def _by_uploading(
+        self,
+        uploading: SupportsUploads,
+        page: Page,
+        chunk: AnyChunk,
+        journey: Journey,
+        since_ms: int,
+        leaving: Callable[[], None],
+    ) -> tuple[str, ...]:
+        """Its name is in the ledger before it is shown, so a look-up asks for this file and for no other. One whose
+        fate nobody knows is put up anew: what is shown twice would be refused."""
+        if journey.is_unsure and page.record.placeholder:
+            earlier = uploading.uploaded(chunk, page.record.placeholder)
+            ids = await self._recovered(page, earlier, journey, since_ms)
+            if ids:
+                return ids
+        upload_id = await self._asked(lambda: uploading.upload(journey.address, chunk))
+        shown = uploading.uploaded(chunk, upload_id)
+        return await self._send(page, shown, journey, leaving, placeholder=upload_id)
+
     # --- where it lets us edit
 
     async def _by_editing(
@@ -118,7 +169,7 @@ class Sender:
     ) -> tuple[str, ...]:
         address = journey.address
         if journey.is_unsure and page.record.placeholder in ("", ON_ITS_WAY):
-            await self._find_lost(editing, page, address)
+            await self._find_lost(editing, page, chunk, address)
         if page.record.placeholder in ("", ON_ITS_WAY):
             if not self._is_careful(journey):
                 return await self._send(page, chunk, journey, leaving)
@@ -128,13 +179,15 @@ class Sender:
             await page.note(DeliveryState.SENDING, placeholder=message_id)
         return await self._complete(editing, page, chunk, journey)
 
-    async def _find_lost(self, editing: SupportsPlaceholders, page: Page, address: ReplyAddress) -> None:
+    async def _find_lost(
+        self, editing: SupportsPlaceholders, page: Page, chunk: AnyChunk, address: ReplyAddress
+    ) -> None:
         """Adopt what an earlier attempt left, or decide what follows when that cannot be known."""
         place = editing.place(address)
         noted = await self._patience.with_bus(lambda: self._places.sent_lately(place))
         earlier = page.record.platform_ids
         lost = await self._asked(
-            lambda: editing.find_lost(address, after=earlier[-1] if earlier else "", known=noted | {*earlier})
+            lambda: editing.find_lost(address, chunk, after=earlier[-1] if earlier else "", known=noted | {*earlier})
         )
         if lost is not None:
             await page.note(DeliveryState.SENDING, placeholder=lost)
@@ -170,10 +223,10 @@ class Sender:
     # --- both
 
     async def _send(
-        self, page: Page, chunk: AnyChunk, journey: Journey, leaving: Callable[[], None]
+        self, page: Page, chunk: AnyChunk, journey: Journey, leaving: Callable[[], None], *, placeholder: str = ""
     ) -> tuple[str, ...]:
         shown = self._shown(page, chunk)
-        await self._about_to_call(page, journey, placeholder="")
+        await self._about_to_call(page, journey, placeholder=placeholder)
         leaving()
         return await self._called(
             page, lambda: self._adapter.send(journey.address, shown, send_id=page.send_id, plain=journey.is_plain)

@@ -29,6 +29,7 @@ for command in (
     upkeep.doctor,
     upkeep.migrate,
     upkeep.pair,
+    upkeep.export,
     upkeep.scrub,
 ):
     app.command()(command)

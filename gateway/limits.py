@@ -55,6 +55,11 @@ DOUBT_TTL_S: Final = 600  # a network that lost one acknowledgement loses the ne
 SENT_IDS_TTL_S: Final = 24 * 3600  # longer than any reply waits for its next attempt
 SENT_IDS_MAX: Final = 200  # a place with more messages of ours since the one in question proves nothing
 RELAY_AFTER_S: Final = 10.0  # a row still `new` after this lost its publisher
+FILES_AT_ONCE: Final = 4  # of one channels process: their bytes are in its memory and in that of Redis
+FILE_WAIT_S: Final = 5.0  # for an agent process to hand a file over; a restart of one takes about two
+LENT_TTL_S: Final = 60  # who asked has it in a second, or is dead
+WANTED_TTL_S: Final = 600  # whoever still waits asks again much sooner
+WANTED_FILES_MAX: Final = 1_000
 CHANNEL_REPORT_TTL_S: Final = 15.0
 
 # --- store
@@ -90,6 +95,12 @@ FOREIGN_STATEMENT_CHARS_MAX: Final = 20_000
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message
 REPLY_CHARS_MAX: Final = 40_000  # ten messages of Telegram, twenty of Discord: more belongs in a file
 AUTHOR_NAME_CHARS_MAX: Final = 128
+
+# --- questions to people
+QUESTION_MARGIN_S: Final = 60.0  # a question is known this much longer than its turn waits for the answer
+PRESS_ANSWER_S: Final = 5.0  # Discord and Slack are acknowledged before; Telegram's client shows that it waits
+TOLD_TTL_S: Final = 60  # a channel that has not asked by then has died
+COMMAND_BYTES_MAX: Final = 64  # of a choice: what Telegram takes behind a button
 
 # --- access
 PAIRING_CODE_CHARS: Final = 8

@@ -9,21 +9,23 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from channels.adapter import AnyChunk, Budget, Door
+from channels.adapter import AnyChunk, Budget, Door, OutgoingFile
 from gateway.contracts.entries import Grant
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     Activity,
+    Choice,
     CleanText,
     ControlRequest,
     DeliveryRecord,
+    DeliveryState,
     Finding,
     InboundMessage,
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict
+from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict, WantedFile
 from gateway.scrub import Scrubber
 
 
@@ -67,6 +69,7 @@ class MemoryBus:
     verdict: Verdict = Verdict.ACCEPTED
     queued: list[InboundMessage] = field(default_factory=list)
     controls: list[ControlRequest] = field(default_factory=list)
+    words: dict[str, Reply] = field(default_factory=dict)
     settled_ms: list[int] = field(default_factory=list)
     interrupted: list[str] = field(default_factory=list)
     positions: dict[str, str] = field(default_factory=dict)
@@ -85,6 +88,8 @@ class MemoryBus:
     sent_ids: dict[str, list[str]] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
     ambiguous: int = 0
+    contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    away_for_files: int = 0
     holder: str | None = None
     announced: asyncio.Queue[Activity] = field(default_factory=asyncio.Queue)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -160,6 +165,15 @@ class MemoryBus:
             self.ledger.append(record)
         return entry_id not in self.taken_over
 
+    async def delivered(self, reply: Reply) -> DeliveryRecord:
+        self._check()
+        known = [record for record in self.ledger if record.reply_id == reply.amends]
+        return known[-1] if known else DeliveryRecord(reply.amends, DeliveryState.PENDING)
+
+    async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
+        self._check()
+        return self.words.get(press.id)
+
     def put_back(self, channel: str) -> None:
         return
 
@@ -175,6 +189,13 @@ class MemoryBus:
     async def publish_notice(self, reply: Reply) -> None:
         self._check()
         self.notices.setdefault(reply.id, reply)
+
+    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
+        self._check()
+        if self.away_for_files:
+            self.away_for_files -= 1
+            return None
+        return self.contents[wanted.reply_id, wanted.position]
 
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
         self._check()
@@ -289,6 +310,18 @@ class ScriptedAdapter:
 
 
 @dataclass
+class FilingAdapter(ScriptedAdapter):
+    """A platform that takes files, but those that it refuses first."""
+
+    refusals: list[Exception] = field(default_factory=list)
+
+    def file_chunk(self, file: OutgoingFile) -> AnyChunk:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        return f"{file.name}:{len(file.content)}"
+
+
+@dataclass
 class AskableAdapter(ScriptedAdapter):
     """A platform that can be asked what arrived."""
 
@@ -331,5 +364,31 @@ class EditableAdapter(ScriptedAdapter):
         self.shown[message_id] = str(chunk)
         return True
 
-    async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
+    async def find_lost(
+        self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
+    ) -> str | None:
         return None if self.lost in known else self.lost
+
+
+@dataclass
+class ButtonAdapter(ScriptedAdapter):
+    """A platform with buttons. `shown` is what stands in each message; an amendment takes the next of `refusals`."""
+
+    shown: dict[str, str] = field(default_factory=dict)
+    refusals: list[Exception] = field(default_factory=list)
+
+    async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        ids = await super().send(address, chunk, send_id=send_id, plain=plain)
+        self.shown[ids[0]] = str(chunk)
+        return ids
+
+    def offering(self, chunk: AnyChunk, choices: Sequence[Choice]) -> AnyChunk:
+        return f"{chunk} [{'|'.join(choice.label for choice in choices)}]"
+
+    async def amend(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        if message_id not in self.shown:
+            return False
+        self.shown[message_id] = str(chunk)
+        return True

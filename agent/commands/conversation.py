@@ -7,7 +7,7 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Done
 from agent.compactor import Compactor
 from agent.sentences import status_text, stopped_sentence
-from agent.titling import shorten
+from agent.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ports import LaneDepth, Scrubber, Store
 
@@ -29,7 +29,9 @@ def conversation_commands(
     async def title(asked: Asked) -> Done:
         if not asked.argument:
             return Done(f"This conversation is called **{asked.session.title}**.")
-        wanted = scrubber.scrub(shorten(" ".join(asked.argument.split())))
+        wanted = wanted_title(asked.argument, scrubber.scrub)
+        if not wanted:
+            return Done("A title needs at least one character that can be seen.")
         return Done(f"This conversation is now called **{wanted}**.", (SetTitle(wanted),))
 
     async def sessions(asked: Asked) -> Done:

@@ -17,8 +17,8 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact
 from gateway.contracts.ports import MemoryStore
 
-Forgotten = Callable[[SessionKey], Awaitable[None]]
-"""Told that facts of the owner of a key are gone: whatever was made of them has to go, too."""
+Forgotten = Callable[[SessionKey], Awaitable[object]]
+"""Told that facts of an owner are gone: whatever was made of them has to go, too."""
 
 _SHARING: Final = re.compile(r"(share|private)\s+(\d{1,9})", re.IGNORECASE | re.ASCII)
 _NUMBERS: Final = re.compile(r"\d{1,20}(?:[\s,]+\d{1,20})*", re.ASCII)
@@ -56,7 +56,7 @@ def memory_commands(
             numbers = [fact.number for fact in found]
         gone = await store.forget(key, [number for number in numbers if number < 2**31])
         for tell in forgotten if gone else ():
-            await tell(key)
+            await tell(key.owner)
         return Done(f"Forgotten:\n\n{_listed(gone, key)}" if gone else "There is no such fact. /memory lists them.")
 
     return (
@@ -85,7 +85,7 @@ async def _forget_all(
         )
     count = await store.forget_all(key)
     for tell in forgotten:
-        await tell(key)
+        await tell(key.owner)
     return Done(
         f"I have forgotten {count} facts and cannot look up earlier conversations any more. "
         "What this conversation holds is gone from my sight with /new."

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
+from agent.tools.enclosures import Enclosed
 from gateway.contracts.entries import Effect, GrantRole, Session
 from gateway.contracts.messages import CleanText, InboundMessage
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One command as its row gets it: what stands behind its name, where, by whom, under which fence."""
+    """One command as its row gets it: what stands behind its name, where, by whom, in which turn, under which fence."""
 
     argument: str
     message: InboundMessage
@@ -21,14 +22,18 @@ class Asked:
     role: GrantRole
     fence: int
     permit: Permit
+    turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command says and what it changes; the change is committed together with the answer."""
+    """What a command says, what it changes and which files go along; all of it is committed together. `noted` is what
+    the transcript keeps of it, for the model to know; of most commands it keeps nothing."""
 
     text: str
     effects: tuple[Effect, ...] = ()
+    noted: CleanText | None = None
+    files: tuple[Enclosed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +71,22 @@ class CommandTable:
             raise ValueError("two commands share a name")
 
     async def run(
-        self, message: InboundMessage, session: Session, role: GrantRole, *, fence: int, permit: Permit
+        self,
+        message: InboundMessage,
+        session: Session,
+        role: GrantRole,
+        *,
+        fence: int,
+        permit: Permit,
+        turn_id: str = "",
     ) -> Outcome:
         """Do the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
         command = parse_command(message.text)
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]
             return Done(f"I do not know /{name}. /help lists what I understand.")
-        return await self._rows[command.name].run(Asked(command.argument, message, session, role, fence, permit))
+        asked = Asked(command.argument, message, session, role, fence, permit, turn_id)
+        return await self._rows[command.name].run(asked)
 
     async def _help(self, _asked: Asked) -> Done:
         lines = (f"- /{row.name}: {row.about}" for row in self._rows.values() if row.about)

@@ -33,12 +33,14 @@ class ModelCatalog:
         table = json.loads((self._folder / _PROVIDERS).read_text("utf-8"))["providers"]
         return frozenset(table)
 
-    def check_name(self, model: str) -> None:
-        """Raises `ConfigError` for a model that neither the map nor a provider prefix makes callable."""
+    def check_name(self, model: str, *, setting: str = "") -> None:
+        """Raises `ConfigError`, which names the setting, for a model that neither the map nor a provider prefix
+        makes callable."""
         if model in self._models or self._prefix(model):
             return
+        place = f"{setting}: " if setting else ""
         raise ConfigError(
-            f"{model!r} is no model that litellm knows; write <provider>/<model>, "
+            f"{place}{model!r} is no model that litellm knows; write <provider>/<model>, "
             "for example openai/gpt-4o-mini or ollama/llama3.2, or demo/scripted"
         )
 

@@ -42,7 +42,8 @@ class ToolSpec:
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream and repeated tries
-    included; `backoff_s` are the pauses before each further try; `permit` is asked before each try."""
+    included; `backoff_s` are the pauses before each further try; `permit` is asked before each try. `turn_id` names
+    the turn it belongs to; empty: it belongs to none."""
 
     model: str
     purpose: UsagePurpose
@@ -53,6 +54,7 @@ class ModelRequest:
     completion_tokens_max: int | None = None
     temperature: float | None = None
     timeout_s: float = 180.0
+    turn_id: str = ""
     backoff_s: tuple[float, ...] = MODEL_BACKOFF_S
     permit: Permit = field(default=always, compare=False, repr=False)
 
@@ -147,4 +149,14 @@ def request_chars(system: str, messages: Sequence[PromptMessage]) -> int:
     return len(system) + sum(
         len(message.text) + sum(len(call.arguments) + len(call.name) for call in message.tool_calls)
         for message in messages
+    )
+
+
+def price_usd(tokens: TokenCount, prices_usd: Mapping[str, float]) -> float:
+    """What a call cost by the list, for providers that name no price. Zero where no list is known."""
+    fresh = max(tokens.prompt - tokens.cached, 0)
+    return (
+        fresh * prices_usd.get("prompt", 0.0)
+        + tokens.cached * prices_usd.get("cached", 0.0)
+        + tokens.completion * prices_usd.get("completion", 0.0)
     )

@@ -1,6 +1,6 @@
 """`demo/scripted`: the honest demo model. Offline and deterministic; every reply says what it is.
 
-It streams, uses markdown, makes titles and summaries, calls tools when told to, and fails when told
+It streams, uses markdown, makes titles, summaries and plans, calls tools when told to, and fails when told
 to, so that everything around a model can be tried without one. The first word of a message chooses:
 
     say TEXT · long N · markdown · history · slow SECONDS · fail [kind] · tool NAME {json}
@@ -236,6 +236,13 @@ def _todo(rest: str, _request: ModelRequest) -> _Script:
     return _call("todo_write", json.dumps({"todos": [task]}, ensure_ascii=False))
 
 
+def _plan(request: ModelRequest) -> _Script:
+    task, _ = _newest_request(request)
+    step = {"depends_on": [], "risks": [], "rollback": "Nothing needs to be undone.", "detail": SIGNATURE}
+    steps = [{"id": "S1", "title": "Look at it"} | step, {"id": "S2", "title": "Do it"} | step | {"depends_on": ["S1"]}]
+    return _Script(json.dumps({"goal": task[:200], "steps": steps}, ensure_ascii=False))
+
+
 def _call(name: str, arguments: str) -> _Script:
     return _Script(calls=(RequestedCall(id=f"call_{name}", name=name, arguments=arguments),))
 
@@ -257,4 +264,5 @@ _SCRIPTS: Final[Mapping[UsagePurpose, Callable[[ModelRequest], _Script]]] = {
     UsagePurpose.TITLE: _title,
     UsagePurpose.COMPACTION: _summary,
     UsagePurpose.MEMORY: _facts,
+    UsagePurpose.PLAN: _plan,
 }

@@ -18,11 +18,14 @@ class PromptLibrary:
     summary: CleanText
     wrap_up: CleanText
     gather: CleanText
+    heartbeat: CleanText
+    plan: CleanText
 
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    return PromptLibrary(*(_read(name) for name in ("system", "title", "summary", "wrap_up", "gather")))
+    names = ("system", "title", "summary", "wrap_up", "gather", "heartbeat", "plan")
+    return PromptLibrary(*map(_read, names))
 
 
 def profile_prompt(name: str) -> CleanText:

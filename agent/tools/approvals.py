@@ -1,4 +1,4 @@
-"""Asking a person before a tool runs. What is asked is here; the buttons are on the channel's side."""
+"""Asking a person before something is done. What is asked is here; how it reaches the person is in `asking`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from agent.tools.permissions import Risk
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
 
 
@@ -21,27 +20,34 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """May this call run? `asked_by` is who may answer, besides an admin; `arguments` are clean and clipped."""
+    """May this be done? Everything a person reads of it was composed by whoever asks.
+
+    `text` is short enough for one message (QUESTION_CHARS_MAX; the rest is cut); what is too long for that, such
+    as a plan, is the `preface`, which is sent before it. `asked_by` is who may answer, besides an admin. `fence`
+    is the fencing token of the turn that asks: when another run owns the lane nobody can answer any more. Without
+    an `address` there is nobody to ask.
+    """
 
     key: SessionKey
     turn_id: str
+    fence: int
     asked_by: SessionKey
-    call_id: str
-    tool: CleanText
-    risk: Risk
-    arguments: CleanText
+    address: ReplyAddress | None
+    text: CleanText
+    preface: CleanText | None = None
 
 
 class Approvals(Protocol):
     """A way to a person."""
 
     async def ask(self, question: Question) -> Verdict:
-        """Wait for an answer, at most as long as an approval lives. Cancelling withdraws the question."""
+        """Wait for an answer, at most as long as an approval lives; meanwhile the time limits of `agent.deadlines`
+        stand still. Cancelling withdraws the question."""
         ...
 
 
 class NobodyToAsk:
-    """`Approvals` where no person is present (schedules, `demo --headless`): asking is denying."""
+    """`Approvals` where no person is present: asking is denying."""
 
     async def ask(self, question: Question) -> Verdict:
         """Always DENIED."""

@@ -13,8 +13,10 @@ import structlog
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
-from agent.limits import QUESTION_CHARS_MAX, TOOLS_PARALLEL_MAX
+from agent.deadlines import Deadline
+from agent.limits import ARGUMENTS_SHOWN_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
+from agent.questions import tool_question
 from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
 from agent.tools.arguments import parse_arguments, written_out
 from agent.tools.correction import correction_note
@@ -23,7 +25,7 @@ from agent.tools.permissions import Permission, Permissions, Policy
 from agent.tools.shelf import Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.errors import ToolError
-from gateway.contracts.messages import CleanText, clipped
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
 
 _log = structlog.get_logger(__name__)
@@ -173,11 +175,10 @@ class ToolRegistry:
         question = Question(
             key=context.key,
             turn_id=context.turn_id,
+            fence=context.fence,
             asked_by=context.asked_by or context.owner,
-            call_id=call.id,
-            tool=self._scrubber.scrub(tool.spec.name),
-            risk=tool.risk,
-            arguments=clipped(self._scrubber.scrub(written_out(call.arguments)), QUESTION_CHARS_MAX),
+            address=context.address,
+            text=self._scrubber.scrub(_asking(tool, call)),
         )
         verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)
@@ -187,17 +188,23 @@ class ToolRegistry:
             raise ToolError(f"nobody approved {tool.spec.name} in time: do without it")
 
 
+def _asking(tool: Tool, call: RequestedCall) -> str:
+    return tool_question(
+        tool.spec.name, tool.risk.value, written_out(call.arguments), chars_max=ARGUMENTS_SHOWN_CHARS_MAX
+    )
+
+
 def _validator(schema: Mapping[str, Any]) -> Draft202012Validator:
     """With an empty registry: without one, a `$ref` in a stranger's schema would be fetched from wherever."""
     return Draft202012Validator(schema, registry=Registry())
 
 
 async def _run_in_time(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    deadline = asyncio.timeout(tool.timeout_s)
+    limit = Deadline(tool.timeout_s)
     try:
-        async with deadline:
+        async with limit:
             return await tool.run(context, arguments)
     except TimeoutError as error:
-        if not deadline.expired():
+        if not limit.has_passed:
             raise
         raise ToolError(f"{tool.spec.name} did not finish within {tool.timeout_s:g} s") from error

@@ -8,9 +8,10 @@ from typing import Any
 
 from agent.limits import TOOL_TIMEOUT_S
 from agent.model.client import Permit, ToolSpec, always
+from agent.tools.enclosures import Enclosures
 from agent.tools.permissions import EVERYTHING, Permissions, Place, Risk
 from gateway.contracts.entries import GrantRole
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
 
 
@@ -19,8 +20,10 @@ class ToolContext:
     """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call.
 
     `role` and `place` choose the permissions, and the defaults are those with the fewest; `asked_by` is the
-    person who asked, where that is not the owner (a shared place). `ceiling` narrows what the policy grants:
-    a sub-agent's is its parent's, intersected with its type's.
+    person who asked, where that is not the owner (a shared place), `address` where a question to that person goes
+    (None: nobody can be asked), `fence` the fencing token of the run. `ceiling` narrows what the policy grants: a
+    sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with the
+    turn's answer; None where no answer follows.
     """
 
     key: SessionKey
@@ -29,8 +32,11 @@ class ToolContext:
     role: GrantRole = GrantRole.GUEST
     place: Place = Place.GROUP
     asked_by: SessionKey | None = None
+    address: ReplyAddress | None = None
+    fence: int = 0
     ceiling: Permissions = EVERYTHING
     permit: Permit = field(default=always, compare=False, repr=False)
+    enclosures: Enclosures | None = field(default=None, compare=False, repr=False)
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:

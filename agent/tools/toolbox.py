@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from agent.tools.approvals import Approvals
+from agent.tools.browser.chromium import Chromium, NoBrowser, find_browser, open_chromium
+from agent.tools.browser.tools import browser_tools
 from agent.tools.database import database_tools
 from agent.tools.execution.commands import execution_tools
 from agent.tools.execution.sandbox import find_sandbox
 from agent.tools.files.reading import reading_tools
+from agent.tools.files.sending import sending_tool
 from agent.tools.files.workspace import Workspaces
 from agent.tools.files.writing import writing_tools
 from agent.tools.mcp.server import McpServer
@@ -20,10 +23,11 @@ from agent.tools.mcp.tools import McpTools
 from agent.tools.permissions import Permission, Place, Policy, PolicyLine
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import Tool
+from agent.tools.web.reaching import Reach
 from agent.tools.web.search import Brave, SearchEngine, Searxng, Tavily
 from agent.tools.web.session import WebSession
 from agent.tools.web.tools import web_tools
-from gateway.config.tools import McpSetting, PolicySetting, Tools, Web
+from gateway.config.tools import Browser, McpSetting, PolicySetting, Tools, Web
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber
@@ -54,12 +58,14 @@ async def open_toolbox(
             execution_tools(await find_sandbox(hidden=[data_dir, Path.home()]), workspaces),
             web_tools(web, engine),
             database_tools(databases),
+            browser_tools(await _browser(settings.browser, clock, stack), workspaces),
         ]
         registry = ToolRegistry(
             [
                 *own,
                 *reading_tools(workspaces),
                 *writing_tools(workspaces),
+                sending_tool(workspaces, scrubber),
                 *(tool for tools, _ in offered for tool in tools),
             ],
             scrubber,
@@ -75,6 +81,15 @@ async def open_toolbox(
         finally:
             keeping.cancel()
             await asyncio.wait([keeping])
+
+
+async def _browser(setting: Browser, clock: Clock, stack: AsyncExitStack) -> Chromium | NoBrowser:
+    path = find_browser(setting.mode)
+    if isinstance(path, NoBrowser):
+        return path
+    return await stack.enter_async_context(
+        open_chromium(path, Reach(), clock, is_sandboxed=setting.mode != "unsandboxed")
+    )
 
 
 def _engine(web: Web) -> SearchEngine | None:

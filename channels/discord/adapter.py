@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import discord
+from discord.ui import View
 
-from channels.adapter import MARK, AdapterParts, Budget, Door
+from channels.adapter import MARK, AdapterParts, Budget, Door, OutgoingFile
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
+from channels.discord.buttons import view_of
 from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
 from channels.discord.errors import delivery_error
 from channels.discord.lookup import find_message, nonce_of
-from channels.discord.render import DiscordChunk, render, under
+from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 
 class DiscordAdapter:
-    """One bot. `ChannelAdapter`, `SupportsLookup`, `SupportsTyping`."""
+    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`, `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -64,8 +68,14 @@ class DiscordAdapter:
     def chunks(self, text: CleanText) -> Sequence[DiscordChunk]:
         return render(text)
 
-    def marked(self, chunk: DiscordChunk) -> DiscordChunk:
+    def file_chunk(self, file: OutgoingFile) -> DiscordFile:
+        return file_part(file.name, file.content, file.caption)
+
+    def marked(self, chunk: DiscordPart) -> DiscordPart:
         return under(MARK, chunk)
+
+    def offering(self, chunk: DiscordChunk, choices: Sequence[Choice]) -> DiscordChunk:
+        return replace(chunk, choices=tuple(choices))
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
@@ -73,7 +83,7 @@ class DiscordAdapter:
             Budget("bot", limits.BOT_PER_S, limits.BOT_BURST),
         )
 
-    async def send(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+    async def send(self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
         target = parse_target(address.target)
         place = self._place(target)
         async with self._calling():
@@ -82,11 +92,28 @@ class DiscordAdapter:
                 nonce=nonce_of(send_id),
                 allowed_mentions=discord.AllowedMentions.none(),
                 reference=_quoted(target),
+                view=cast(View, view_of(chunk.choices)),
+                file=_attachment(chunk),
             )
             return (str(sent.id),)
 
+    async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
+        message = self._place(parse_target(address.target)).get_partial_message(int(message_id))
+        async with self._calling():
+            try:
+                await message.edit(
+                    content=chunk.plain if plain else chunk.content,
+                    view=view_of(chunk.choices),
+                    allowed_mentions=discord.AllowedMentions.none(),
+                )
+            except discord.NotFound as error:
+                if error.code != limits.UNKNOWN_MESSAGE:
+                    raise
+                return False
+        return True
+
     async def find_sent(
-        self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str, since_ms: int
+        self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         if self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
             return None  # sent again with its nonce, it is not shown again
@@ -141,6 +168,13 @@ def _quoted(target: DiscordTarget) -> discord.MessageReference:
     return discord.MessageReference(
         message_id=int(target.reply_to_message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
     )
+
+
+def _attachment(chunk: DiscordPart) -> discord.File:
+    """None, too, means no file to the SDK, though its overloads do not say so."""
+    if not isinstance(chunk, DiscordFile):
+        return cast(discord.File, None)
+    return discord.File(io.BytesIO(chunk.data), filename=chunk.name)
 
 
 def open_adapter(settings: Settings, parts: AdapterParts) -> DiscordAdapter:

@@ -45,13 +45,14 @@ async def _named_gateway(api_base: str) -> str:
 
 
 class GatewayClient(discord.Client):
-    """One session with the gateway. `heard` gets each event, `began` is told of each session that is not a
-    resume, before any message of it is heard."""
+    """One session with the gateway. `heard` gets each event, `pressed` each interaction, `began` is told of each
+    session that is not a resume, before any message of it is heard."""
 
     def __init__(
         self,
         *,
         heard: Callable[[Heard[DiscordEvent]], object],
+        pressed: Callable[[discord.Interaction], object],
         began: Callable[[], None],
         silence_s: float,
     ) -> None:
@@ -68,6 +69,7 @@ class GatewayClient(discord.Client):
             enable_debug_events=False,
         )
         self._heard = heard
+        self._pressed = pressed
         self._began = began
         self._lost_at_s: float | None = None
         self._guilds_known = asyncio.Event()
@@ -116,6 +118,9 @@ class GatewayClient(discord.Client):
     async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
         for message_id in sorted(payload.message_ids):
             self._heard(heard_deletion(payload.channel_id, message_id, is_direct=payload.guild_id is None))
+
+    async def on_interaction(self, interaction: discord.Interaction) -> None:
+        self._pressed(interaction)
 
     async def on_connect(self) -> None:
         """READY. The SDK calls itself ready only a second later, and has handed out messages by then."""

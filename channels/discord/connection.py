@@ -19,6 +19,7 @@ import discord
 from channels.adapter import CONNECTED, Door
 from channels.backoff import Backoff
 from channels.discord import limits
+from channels.discord.buttons import Presses
 from channels.discord.client import GatewayClient, point_at
 from channels.discord.errors import INTENT_MISSING, REJECTED
 from channels.discord.hearing import DiscordEvent, direct_place
@@ -27,6 +28,7 @@ from channels.discord.left_session import left_session, unheard_direct_words
 from channels.discord.normalize import DiscordIdentity
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
+from channels.errands import Errands
 from channels.leases import while_holding
 from channels.listening import LAST_WORD_S, Heard, Listener
 from channels.marks import Marks
@@ -94,6 +96,7 @@ class Connection:
         self._holder = holder
         self._patience = patience
         self._ended = ended
+        self._errands = Errands("discord")
         self._ready = asyncio.Event()
         self.client: GatewayClient | None = None
         self.user_id = ""
@@ -142,7 +145,9 @@ class Connection:
     async def _one_session(self, door: Door) -> None:
         """One client, from its login to its end."""
         events = _Events()
-        client = GatewayClient(heard=events.heard, began=events.began, silence_s=self._patience.silence_s)
+        client = GatewayClient(
+            heard=events.heard, pressed=events.pressed, began=events.began, silence_s=self._patience.silence_s
+        )
         async with client:
             await client.login(self._endpoint.token)
             if client.user is None:
@@ -153,6 +158,7 @@ class Connection:
             threads = Threads(self._positions, f"discord:{me.user_id}")
             source = DiscordSource(me, History(client, marks, self._clock), threads)
             listener = events.listener = Listener("discord", door, marks, source)
+            events.presses = Presses(me, door, self._errands)
             self.client = client
             self._ready.set()
             try:
@@ -163,6 +169,7 @@ class Connection:
                 self._ready.clear()
                 self.client = None
                 self._ended()
+                await self._errands.end()
 
     async def _marks(self, me: DiscordIdentity) -> Marks:
         """How far we came, with the direct chats that an earlier session heard of after we were gone."""
@@ -211,15 +218,20 @@ class Connection:
 
 
 class _Events:
-    """Passes the events of a client to its listener, which exists only after the login."""
+    """Passes the events of a client to its listener, which exists only after the login, like what takes presses."""
 
     def __init__(self) -> None:
         self.listener: Listener[DiscordEvent] | None = None
+        self.presses: Presses | None = None
         self._has_begun = False
 
     def heard(self, event: Heard[DiscordEvent]) -> None:
         if self.listener is not None:
             self.listener.hear(event)
+
+    def pressed(self, interaction: discord.Interaction) -> None:
+        if self.presses is not None:
+            self.presses.heard(interaction)
 
     def began(self) -> None:
         """A further session that is no resume: what was said in between is in the history only."""

@@ -11,6 +11,9 @@ BOT_BURST: Final = 500  # discord.py waits out what is too much; this only flatt
 
 TYPING_PERIOD_S: Final = 8.0  # the indicator lasts 10 seconds
 
+UNKNOWN_MESSAGE: Final = 10008  # the error code for a message that was deleted
+PRESS_TAKEN_WITHIN_S: Final = 2.0  # an interaction is to be acknowledged within three seconds
+
 NONCE_CHARS: Final = 24  # at most 25
 CALL_TIMEOUT_S: Final = 60.0  # discord.py retries inside a call, up to five times
 RATE_LIMIT_WAIT_MAX_S: Final = 60.0  # the least that discord.py accepts is 30; longer waits become ours

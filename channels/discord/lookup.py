@@ -10,7 +10,7 @@ import discord
 from channels.adapter import MARK
 from channels.discord import limits
 from channels.discord.address import DiscordTarget
-from channels.discord.render import DiscordChunk
+from channels.discord.render import DiscordFile, DiscordPart
 from channels.discord.snowflakes import snowflake_at
 from gateway.contracts.errors import Untraceable
 
@@ -24,7 +24,7 @@ def nonce_of(send_id: str) -> str:
 async def find_message(
     place: discord.PartialMessageable,
     target: DiscordTarget,
-    chunk: DiscordChunk,
+    chunk: DiscordPart,
     *,
     me: int,
     nonce: str,
@@ -48,12 +48,16 @@ async def find_message(
     return None
 
 
-def _is_the_same(message: discord.Message, target: DiscordTarget, chunk: DiscordChunk, nonce: str) -> bool:
-    """The nonce if the history shows it, else the same words as an answer to the same message."""
+def _is_the_same(message: discord.Message, target: DiscordTarget, chunk: DiscordPart, nonce: str) -> bool:
+    """The nonce if the history shows it, else the same words, and a file of the same size if there is one, as an
+    answer to the same message."""
     if message.nonce is not None:
         return str(message.nonce) == nonce
     answered = message.reference.message_id if message.reference else None
     if answered is not None and target.reply_to_message_id is not None and answered != int(target.reply_to_message_id):
+        return False
+    sizes = [attachment.size for attachment in message.attachments]
+    if sizes != ([len(chunk.data)] if isinstance(chunk, DiscordFile) else []):
         return False
     shown = message.content.removeprefix(MARK).strip()
     return shown in (chunk.content.strip(), chunk.plain.strip())

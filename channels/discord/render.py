@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from channels.chunking import split
 from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
@@ -18,7 +18,7 @@ from channels.layout import Line, Style, lay_out, linked_text, spans
 from channels.markdown import parse
 from channels.tables import fit_tables
 from channels.tree import Blocks, Fence, Mark, Run, plain_text
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 
 CONTENT_CHARS_MAX: Final = 1950  # of 2000 code points
 TABLE_WIDTH_MAX: Final = 60
@@ -36,10 +36,38 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 @dataclass(frozen=True, slots=True)
 class DiscordChunk:
-    """One message's `content`. `plain` is the same without formatting."""
+    """One message's `content`. `plain` is the same without formatting. `choices` are the buttons below it."""
 
     content: str
     plain: str
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordFile:
+    """One message with an attachment; `content` stands above it and is literal."""
+
+    name: str
+    data: bytes = field(repr=False)
+    content: str
+
+    @property
+    def plain(self) -> str:
+        """There is no formatting to leave out."""
+        return self.content
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Buttons stand under the text, which is another message."""
+        return ()
+
+
+DiscordPart: TypeAlias = DiscordChunk | DiscordFile
+
+
+def file_part(name: str, data: bytes, caption: str) -> DiscordFile:
+    """The message that shows a file with its caption."""
+    return DiscordFile(name, data, _literal(caption, is_line_start=True))
 
 
 def render(text: CleanText) -> tuple[DiscordChunk, ...]:
@@ -48,9 +76,11 @@ def render(text: CleanText) -> tuple[DiscordChunk, ...]:
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=CONTENT_CHARS_MAX))
 
 
-def under(line: str, chunk: DiscordChunk) -> DiscordChunk:
+def under(line: str, chunk: DiscordPart) -> DiscordPart:
     """The chunk below a line of its own."""
-    return DiscordChunk(f"{line}\n{chunk.content}", f"{line}\n{chunk.plain}")
+    if isinstance(chunk, DiscordFile):
+        return replace(chunk, content=f"{line}\n{chunk.content}".strip())
+    return replace(chunk, content=f"{line}\n{chunk.content}", plain=f"{line}\n{chunk.plain}")
 
 
 def _load(blocks: Blocks) -> float:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import MARK, AdapterParts, Budget, Door
+from channels.adapter import MARK, AdapterParts, Budget, Door, OutgoingFile
 from channels.slack import limits
 from channels.slack.address import parse_target
+from channels.slack.buttons import blocks_of
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
-from channels.slack.errors import delivery_error, lookup_error
-from channels.slack.lookup import METADATA_TYPE, client_msg_id, find_post
-from channels.slack.render import SlackChunk, render, under
+from channels.slack.errors import CANNOT_BE_CHANGED, api_word, delivery_error, file_error, lookup_error
+from channels.slack.files import put_up, share
+from channels.slack.lookup import METADATA_TYPE, carries, client_msg_id, find_post, shows_file
+from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsLookup`, `SupportsTyping`."""
+    """One app in one workspace. `ChannelAdapter`, `SupportsFiles`, `SupportsUploads`, `SupportsLookup`,
+    `SupportsChoices`, `SupportsTyping`."""
 
     name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
@@ -58,8 +63,17 @@ class SlackAdapter:
     def chunks(self, text: CleanText) -> Sequence[SlackChunk]:
         return render(text)
 
-    def marked(self, chunk: SlackChunk) -> SlackChunk:
+    def file_chunk(self, file: OutgoingFile) -> SlackFile:
+        return file_part(file.name, file.content, file.caption)
+
+    def uploaded(self, chunk: SlackFile, upload_id: str) -> SlackFile:
+        return replace(chunk, upload_id=upload_id)
+
+    def marked(self, chunk: SlackPart) -> SlackPart:
         return under(MARK, chunk)
+
+    def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
+        return replace(chunk, choices=tuple(choices))
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
@@ -67,13 +81,25 @@ class SlackAdapter:
             Budget("workspace", limits.WORKSPACE_PER_S, limits.WORKSPACE_BURST),
         )
 
-    async def send(self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+    async def upload(self, address: ReplyAddress, chunk: SlackFile) -> str:
+        try:
+            return await put_up(self._connected(), chunk)
+        except Exception as error:
+            raise file_error(error) from error
+
+    async def send(self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
         client, target = self._connected(), parse_target(address.target)
+        if isinstance(chunk, SlackFile):
+            try:
+                return await share(client, target, chunk)
+            except Exception as error:
+                raise file_error(error) from error
         try:
             posted = await client.chat_postMessage(
                 channel=target.channel,
                 thread_ts=target.thread_ts,
                 text=chunk.plain if plain else chunk.text,
+                blocks=blocks_of(chunk, plain=plain),
                 mrkdwn=not plain,
                 unfurl_links=False,
                 unfurl_media=False,
@@ -84,13 +110,33 @@ class SlackAdapter:
             raise delivery_error(error) from error
         return (str(posted["ts"]),)
 
+    async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
+        """Text without blocks takes the place of the blocks; the metadata stay."""
+        client, target = self._connected(), parse_target(address.target)
+        words = chunk.plain if plain else chunk.text
+        try:
+            await client.chat_update(
+                channel=target.channel, ts=message_id, text=words, blocks=blocks_of(chunk, plain=plain)
+            )
+        except Exception as error:
+            if isinstance(error, SlackApiError) and api_word(error) in CANNOT_BE_CHANGED:
+                return False
+            raise delivery_error(error) from error
+        return True
+
     async def find_sent(
-        self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str, since_ms: int
+        self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         client, target = self._connected(), parse_target(address.target)
         for pause_s in (limits.LOOKUP_SETTLES_S, 0):
             try:
-                found = await find_post(client, target.channel, target.thread_ts, send_id=send_id, since_ms=since_ms)
+                found = await find_post(
+                    client,
+                    target.channel,
+                    target.thread_ts,
+                    is_it=shows_file(chunk.upload_id) if isinstance(chunk, SlackFile) else carries(send_id),
+                    since_ms=since_ms,
+                )
             except Exception as error:
                 raise lookup_error(error) from error
             if found is not None:

@@ -20,12 +20,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.adapter import CONNECTED, Door
 from channels.backoff import Backoff
+from channels.errands import Errands
 from channels.leases import while_holding
 from channels.listening import Listener
 from channels.marks import Marks
 from channels.proxies import goes_direct
 from channels.raw import Raw
 from channels.slack import limits
+from channels.slack.buttons import Presses
 from channels.slack.errors import api_word, is_rejection, rejected
 from channels.slack.history import ORDER, History
 from channels.slack.normalize import SlackIdentity
@@ -90,6 +92,7 @@ class Connection:
         self._clock = clock
         self._holder = holder
         self._patience = patience
+        self._errands = Errands("slack")
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None
         self.account = ""
@@ -142,7 +145,8 @@ class Connection:
         source = SlackSource(me, History(client, marks, self._clock), Threads(self._positions, f"slack:{me.account}"))
         listener: Listener[Raw] = Listener("slack", door, marks, source)
         url = await self._socket_url(client)
-        hear, every_s = source.hearing(listener), self._patience.ping_every_s
+        hear = Presses(me, door, self._errands).before(source.hearing(listener))
+        every_s = self._patience.ping_every_s
         handler = socket_handler(client, self._endpoint.app_token, url, me, hear, every_s)
         greetings = _Greetings(listener)
         handler.client.message_listeners.append(greetings.heard)
@@ -157,6 +161,7 @@ class Connection:
             await first_to_end(listener.run(), self._watch(handler, greetings))
         finally:
             await handler.close_async()  # type: ignore[no-untyped-call]
+            await self._errands.end()
 
     async def _identify(self, client: AsyncWebClient) -> SlackIdentity:
         try:

@@ -32,12 +32,16 @@ _CREDENTIALS: Final = frozenset({
     "invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive", "missing_scope",
     "no_permission", "org_login_required", "not_allowed_token_type", "access_denied",
 })  # fmt: skip
+_SCOPE: Final = frozenset({"missing_scope", "no_permission", "not_allowed_token_type", "access_denied"})
 _SAFE: Final = frozenset({"service_unavailable", "request_timeout", "accesslimited", "team_added_to_org"})
 _UNSURE: Final = frozenset({
     "fatal_error", "internal_error", "duplicate_message_not_found", "duplicate_channel_not_found",
 })  # fmt: skip
 """Documented as "some aspect of the operation may have succeeded before the error was raised"; the last two say
 that an earlier post with the same client_msg_id exists and cannot be shown."""
+CANNOT_BE_CHANGED: Final = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
+"""Words of chat.update for a message that is gone, or none of ours."""
+
 _TOO_MANY: Final = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 _NEVER_LEFT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
@@ -51,6 +55,14 @@ def delivery_error(error: Exception) -> DeliveryError:
     if isinstance(error, _NEVER_LEFT):
         return SendFailed(f"no connection to Slack ({type(error).__name__})")
     return OutcomeUnknown(f"cut before Slack answered ({type(error).__name__})")
+
+
+def file_error(error: Exception) -> DeliveryError:
+    """The same for a file: an app that may not write files (installed before it asked for `files:write`) still
+    writes words."""
+    if isinstance(error, SlackApiError) and api_word(error) in _SCOPE:
+        return FormatRefused(f"Slack answers {api_word(error)!r}; give the app the scope files:write and reinstall it")
+    return error if isinstance(error, DeliveryError) else delivery_error(error)
 
 
 def lookup_error(error: Exception) -> DeliveryError:

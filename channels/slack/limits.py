@@ -9,9 +9,12 @@ CHANNEL_BURST: Final = 5
 WORKSPACE_PER_S: Final = 10.0  # "several hundred messages per minute" for a workspace
 WORKSPACE_BURST: Final = 500  # the number is not published: peaks are tried, and the 429 has the last word
 
+SECTION_CHARS_MAX: Final = 3_000  # of the text in one section block
+
 STATUS_PERIOD_S: Final = 60.0  # assistant.threads.setStatus fades after two minutes
 
 CALL_TIMEOUT_S: Final = 30.0
+UPLOAD_TIMEOUT_S: Final = 120.0  # ten megabytes over a poor line
 CONNECT_TIMEOUT_S: Final = 20.0
 PING_EVERY_S: Final = 5.0
 WATCH_EVERY_S: Final = 1.0

@@ -1,4 +1,5 @@
-"""Did a post of ours arrive? Every post carries the send id in its metadata, and Slack shows it again.
+"""Did a post of ours arrive? Every post carries the send id in its metadata, and Slack shows it again; a file is
+known by the name that Slack gave it when it was put up.
 
 Slack promises no key that would make a repeated post harmless. `client_msg_id` is sent along all the same;
 reports differ on whether it is heeded.
@@ -7,6 +8,7 @@ reports differ on whether it is heeded.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import Any, Final
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -24,9 +26,14 @@ def client_msg_id(send_id: str) -> str:
 
 
 async def find_post(
-    client: AsyncWebClient, channel_id: str, thread_ts: str | None, *, send_id: str, since_ms: int
+    client: AsyncWebClient,
+    channel_id: str,
+    thread_ts: str | None,
+    *,
+    is_it: Callable[[dict[str, Any]], bool],
+    since_ms: int,
 ) -> tuple[str, ...] | None:
-    """The `ts` of the post that carries `send_id`, None if the history shows none.
+    """The `ts` of the post in question, None if the history shows none.
 
     Raises `Untraceable` when the history goes on too long, else what the SDK raises.
     """
@@ -42,7 +49,7 @@ async def find_post(
                 channel=channel_id, oldest=oldest, cursor=cursor, limit=200, include_all_metadata=True
             )
         for message in page.get("messages") or ():
-            if _send_id(message) == send_id:
+            if is_it(message):
                 return (str(message["ts"]),)
         cursor = (page.get("response_metadata") or {}).get("next_cursor")
         if not cursor:
@@ -50,8 +57,17 @@ async def find_post(
     raise Untraceable("too much was said since")
 
 
-def _send_id(message: dict[str, Any]) -> str | None:
-    metadata = message.get("metadata") or {}
-    if metadata.get("event_type") != METADATA_TYPE:
-        return None
-    return str((metadata.get("event_payload") or {}).get("id"))
+def carries(send_id: str) -> Callable[[dict[str, Any]], bool]:
+    """The post with this send id."""
+
+    def is_it(message: dict[str, Any]) -> bool:
+        metadata = message.get("metadata") or {}
+        payload = metadata.get("event_payload") or {}
+        return metadata.get("event_type") == METADATA_TYPE and payload.get("id") == send_id
+
+    return is_it
+
+
+def shows_file(upload_id: str) -> Callable[[dict[str, Any]], bool]:
+    """The post that shows this file."""
+    return lambda message: any(file.get("id") == upload_id for file in message.get("files") or ())

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Final
+from typing import Final, TypeAlias
 
 from channels.chunking import split
 from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
@@ -24,7 +24,7 @@ from channels.layout import Line, Style, lay_out, linked_text, spans
 from channels.markdown import parse
 from channels.tables import fit_tables
 from channels.tree import Blocks, Fence, Mark, Run, plain_text
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 
 TEXT_CHARS_MAX: Final = 3900  # escaped; Slack splits silently a little above 4000
 TABLE_WIDTH_MAX: Final = 80
@@ -37,10 +37,30 @@ _QUOTE_SIGN: Final = re.compile(r"\s*>")
 
 @dataclass(frozen=True, slots=True)
 class SlackChunk:
-    """One message's `text`, to be sent with `mrkdwn` on. `plain` is for `mrkdwn` off; both are escaped."""
+    """One message's `text`, to be sent with `mrkdwn` on. `plain` is for `mrkdwn` off; both are escaped. `choices`
+    are the buttons below it."""
 
     text: str
     plain: str
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SlackFile:
+    """One file that is shared with a comment, which is escaped. `upload_id` is Slack's name for what was put up."""
+
+    name: str
+    content: bytes = field(repr=False)
+    comment: str
+    upload_id: str = ""
+
+
+SlackPart: TypeAlias = SlackChunk | SlackFile
+
+
+def file_part(name: str, content: bytes, caption: str) -> SlackFile:
+    """The message that shows a file with its caption."""
+    return SlackFile(name, content, _literal(caption, is_line_start=True))
 
 
 def render(text: CleanText) -> tuple[SlackChunk, ...]:
@@ -49,9 +69,11 @@ def render(text: CleanText) -> tuple[SlackChunk, ...]:
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_CHARS_MAX))
 
 
-def under(line: str, chunk: SlackChunk) -> SlackChunk:
+def under(line: str, chunk: SlackPart) -> SlackPart:
     """The chunk below a line of its own."""
-    return SlackChunk(f"{line}\n{chunk.text}", f"{line}\n{chunk.plain}")
+    if isinstance(chunk, SlackFile):
+        return replace(chunk, comment=f"{line}\n{chunk.comment}".strip())
+    return replace(chunk, text=f"{line}\n{chunk.text}", plain=f"{line}\n{chunk.plain}")
 
 
 def _load(blocks: Blocks) -> float:

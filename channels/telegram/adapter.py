@@ -11,34 +11,38 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, QueueFull
+from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, OutgoingFile, QueueFull
 from channels.backoff import Backoff
+from channels.errands import Errands
 from channels.leases import while_holding
 from channels.proxies import goes_direct
 from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
+from channels.telegram.answering import Presses
 from channels.telegram.errors import REJECTED, delivery_error, seconds
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
-from channels.telegram.render import TelegramChunk, render, under
+from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
 from channels.telegram.sending import TelegramSender
 from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
 
 class TelegramAdapter:
-    """One bot. `ChannelAdapter`, `SupportsPlaceholders`, `SupportsMoves`, `SupportsTyping`."""
+    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`, `SupportsMoves`,
+    `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -75,6 +79,7 @@ class TelegramAdapter:
         self._clock = clock
         self._holder = holder
         self._patience = patience
+        self._errands = Errands(self.name)
         self._ready = asyncio.Event()
         self.state = "connecting"
 
@@ -92,6 +97,7 @@ class TelegramAdapter:
                 ttl_s=self._patience.lease_ttl_s,
             )
         finally:
+            await self._errands.end()
             await self._polls.shutdown()
             await self._calls.shutdown()
 
@@ -101,8 +107,14 @@ class TelegramAdapter:
     def chunks(self, text: CleanText) -> Sequence[TelegramChunk]:
         return render(text)
 
-    def marked(self, chunk: TelegramChunk) -> TelegramChunk:
+    def file_chunk(self, file: OutgoingFile) -> TelegramFile:
+        return TelegramFile(file.name, file.content, file.caption)
+
+    def marked(self, chunk: TelegramPart) -> TelegramPart:
         return under(MARK, chunk)
+
+    def offering(self, chunk: TelegramChunk, choices: Sequence[Choice]) -> TelegramChunk:
+        return replace(chunk, choices=tuple(choices))
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         chat_id = parse_target(address.target).chat_id
@@ -111,9 +123,12 @@ class TelegramAdapter:
         bot = Budget("bot", limits.BOT_PER_S, limits.BOT_BURST)
         return (chat, group, bot) if chat_id < 0 else (chat, bot)
 
-    async def send(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+    async def send(self, address: ReplyAddress, chunk: TelegramPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        target = parse_target(address.target)
         with self._calling(address):
-            return (await self._sender.send(parse_target(address.target), chunk, plain=plain),)
+            if isinstance(chunk, TelegramFile):
+                return (await self._sender.send_file(target, chunk),)
+            return (await self._sender.send(target, chunk, plain=plain),)
 
     def place(self, address: ReplyAddress) -> str:
         return f"{self.account}:{parse_target(address.target).chat_id}"
@@ -122,17 +137,25 @@ class TelegramAdapter:
         with self._calling(address):
             return await self._sender.put_placeholder(parse_target(address.target))
 
-    async def complete(self, address: ReplyAddress, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
+    async def complete(self, address: ReplyAddress, chunk: TelegramPart, *, message_id: str, plain: bool) -> bool:
+        target = parse_target(address.target)
         with self._calling(address):
-            return await self._sender.complete(parse_target(address.target), chunk, message_id=message_id, plain=plain)
+            if isinstance(chunk, TelegramFile):
+                return await self._sender.complete_with_file(target, chunk, message_id=message_id)
+            return await self._sender.complete(target, chunk, message_id=message_id, plain=plain)
 
-    async def find_lost(self, address: ReplyAddress, *, after: str, known: frozenset[str]) -> str | None:
+    async def amend(self, address: ReplyAddress, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
+        return await self.complete(address, chunk, message_id=message_id, plain=plain)
+
+    async def find_lost(
+        self, address: ReplyAddress, chunk: TelegramChunk, *, after: str, known: frozenset[str]
+    ) -> str | None:
         target = parse_target(address.target)
         answered = target.answered_message_id or target.reply_to_message_id
         if answered is None:
             return None
         with self._calling(address):
-            return await self._sender.find_lost(target, after=max(answered, int(after or 0)), known=known)
+            return await self._sender.find_lost(target, chunk, after=max(answered, int(after or 0)), known=known)
 
     def chat_of(self, address: ReplyAddress) -> str:
         """Empty for a private chat, which never moves."""
@@ -207,7 +230,8 @@ class TelegramAdapter:
         self._ready.set()
         log.info("telegram: connected as @%s", user.username)
         me = TelegramIdentity(user.id, user.username or "")
-        return Poller(self._bot, me, self._positions, self._places, self._clock, silence_s=self._patience.silence_s)
+        presses, silence_s = Presses(self._bot, me, self._errands), self._patience.silence_s
+        return Poller(self._bot, me, presses, self._positions, self._places, self._clock, silence_s=silence_s)
 
     async def _remove_webhook(self) -> None:
         """A webhook that somebody once set would end every poll with 409."""

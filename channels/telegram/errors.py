@@ -53,6 +53,9 @@ _GONE: Final = (
 )
 """Descriptions of a 400 that say "not here, not any more"."""
 
+_TOO_LARGE: Final = "request entity too large"
+"""A 413, which python-telegram-bot knows as a network error."""
+
 _NEVER_LEFT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 """Transport errors that happen before the request is written."""
 
@@ -91,6 +94,8 @@ def _bad_request(error: BadRequest) -> DeliveryError:
 
 
 def _network_error(error: NetworkError) -> DeliveryError:
+    if _TOO_LARGE in error.message.lower():
+        return FormatRefused(error.message)
     cause = error.__cause__
     if isinstance(cause, _NEVER_LEFT):
         return SendFailed(f"no connection ({type(cause).__name__})")

@@ -22,11 +22,14 @@ CONFLICT_FIRST_S: Final = 5.0  # two pollers end each other's requests: quarrell
 CONFLICT_CAP_S: Final = 60.0
 
 SEND_READ_TIMEOUT_S: Final = 45.0  # a busy server finishes late; giving up early makes the outcome unknown
+UPLOAD_TIMEOUT_S: Final = 120.0  # ten megabytes over a poor line
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 64
 
 LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
 
-ALLOWED_UPDATES: Final = ("message", "edited_message")
+TOAST_CHARS_MAX: Final = 200  # of the answer to a callback query
+
+ALLOWED_UPDATES: Final = ("message", "edited_message", "callback_query")
 """Always sent: the server remembers the list of whoever asked last."""

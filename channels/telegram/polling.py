@@ -17,8 +17,10 @@ from telegram import Bot
 from channels.adapter import Door, QueueFull
 from channels.normalized import Ignored, Incoming, Migrated
 from channels.telegram import limits
+from channels.telegram.answering import Presses
 from channels.telegram.normalize import TelegramIdentity, normalize
 from channels.telegram.offsets import Offset
+from channels.telegram.presses import query_id_of
 from gateway.contracts.ports import Clock, IntakeBus, PlaceBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
@@ -42,10 +44,19 @@ class Poller:
     """The update stream of one bot."""
 
     def __init__(
-        self, bot: Bot, me: TelegramIdentity, positions: IntakeBus, places: PlaceBus, clock: Clock, *, silence_s: float
+        self,
+        bot: Bot,
+        me: TelegramIdentity,
+        presses: Presses,
+        positions: IntakeBus,
+        places: PlaceBus,
+        clock: Clock,
+        *,
+        silence_s: float,
     ) -> None:
         self._bot = bot
         self._me = me
+        self._presses = presses
         self._positions = positions
         self._places = places
         self._clock = clock
@@ -96,6 +107,9 @@ class Poller:
         return answer if isinstance(answer, list) else []
 
     async def _hand_in(self, update: Any, door: Door, refusals: _Refusals) -> None:
+        if query_id_of(update):
+            await self._presses.hand_in(update, door)
+            return
         try:
             incoming = normalize(update, self._me)
         except Exception:  # named boundary, adapter callback: one poisonous update must not hold up the others

@@ -7,8 +7,8 @@ contain nothing and lie in nothing; quotes do not nest; white space at either en
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from channels.chunking import split
 from channels.graphemes import utf16_units
@@ -16,7 +16,7 @@ from channels.layout import Line, Style, lay_out, linked_text
 from channels.markdown import parse
 from channels.tables import fit_tables
 from channels.tree import Blocks, Fence, Mark, Run, is_visible
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 
 TEXT_UNITS_MAX: Final = 4000  # of 4096: TDLib counts code points here and UTF-16 units there
 ENTITIES_MAX: Final = 95  # of 100, beyond which formatting is dropped without a word
@@ -48,11 +48,25 @@ class TelegramEntity:
 
 @dataclass(frozen=True, slots=True)
 class TelegramChunk:
-    """One sendMessage: `text` and `entities`, no parse mode. `plain` goes out without entities."""
+    """One sendMessage: `text` and `entities`, no parse mode. `plain` goes out without entities. `choices` are the
+    buttons below it."""
 
     text: str
     entities: tuple[TelegramEntity, ...]
     plain: str
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramFile:
+    """One sendDocument. A photo stays a document too, as it was made; the caption has no formatting."""
+
+    name: str
+    content: bytes = field(repr=False)
+    caption: str
+
+
+TelegramPart: TypeAlias = TelegramChunk | TelegramFile
 
 
 def render(text: CleanText) -> tuple[TelegramChunk, ...]:
@@ -61,11 +75,13 @@ def render(text: CleanText) -> tuple[TelegramChunk, ...]:
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_UNITS_MAX))
 
 
-def under(line: str, chunk: TelegramChunk) -> TelegramChunk:
+def under(line: str, chunk: TelegramPart) -> TelegramPart:
     """The chunk below a line of its own."""
+    if isinstance(chunk, TelegramFile):
+        return replace(chunk, caption=f"{line}\n{chunk.caption}".strip())
     units = utf16_units(line) + 1
     entities = tuple(replace(entity, offset=entity.offset + units) for entity in chunk.entities)
-    return TelegramChunk(f"{line}\n{chunk.text}", entities, f"{line}\n{chunk.plain}")
+    return replace(chunk, text=f"{line}\n{chunk.text}", entities=entities, plain=f"{line}\n{chunk.plain}")
 
 
 def _load(blocks: Blocks) -> float:

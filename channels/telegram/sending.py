@@ -7,15 +7,24 @@ we answered can be found out without changing anything, see `find_lost`.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from itertools import count, islice
 from typing import Final
 
-from telegram import Bot, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram import (
+    Bot,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    InputMediaDocument,
+    LinkPreviewOptions,
+    MessageEntity,
+    ReplyParameters,
+)
 from telegram.error import BadRequest, InvalidToken
 
 from channels.telegram import limits
 from channels.telegram.address import TelegramTarget
-from channels.telegram.render import TelegramChunk
+from channels.telegram.render import TelegramChunk, TelegramFile
 from gateway.limits import SENT_IDS_MAX
 
 PLACEHOLDER: Final = "…"
@@ -41,8 +50,26 @@ class TelegramSender:
             direct_messages_topic_id=target.direct_messages_topic_id,
             business_connection_id=target.business_connection_id,
             reply_parameters=_quoting(target),
+            reply_markup=_keyboard(chunk),
             link_preview_options=_NO_PREVIEW,
             read_timeout=limits.SEND_READ_TIMEOUT_S,
+        )
+        return str(sent.message_id)
+
+    async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
+        """A new message with a document; its id."""
+        sent = await self._bot.send_document(
+            target.chat_id,
+            file.content,
+            filename=file.name,
+            caption=file.caption or None,
+            disable_content_type_detection=True,
+            message_thread_id=target.message_thread_id,
+            direct_messages_topic_id=target.direct_messages_topic_id,
+            business_connection_id=target.business_connection_id,
+            reply_parameters=_quoting(target),
+            read_timeout=limits.SEND_READ_TIMEOUT_S,
+            write_timeout=limits.UPLOAD_TIMEOUT_S,
         )
         return str(sent.message_id)
 
@@ -51,34 +78,50 @@ class TelegramSender:
         return await self.send(target, TelegramChunk(PLACEHOLDER, (), PLACEHOLDER), plain=True)
 
     async def complete(self, target: TelegramTarget, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
-        """Make the message show the chunk. False: it is gone, or none of ours."""
-        try:
-            await self._bot.edit_message_text(
+        """Make the message show the chunk, and no buttons but its own. False: it is gone, or none of ours."""
+        return await _is_edited(
+            self._bot.edit_message_text(
                 chunk.plain if plain else chunk.text,
                 target.chat_id,
                 int(message_id),
                 entities=None if plain else _entities(chunk),
                 business_connection_id=target.business_connection_id,
+                reply_markup=_keyboard(chunk),
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
             )
-        except BadRequest as error:
-            said = error.message.lower()
-            if _NOT_MODIFIED in said:
-                return True
-            if any(sign in said for sign in _GONE):
-                return False
-            raise
-        return True
+        )
 
-    async def find_lost(self, target: TelegramTarget, *, after: int, known: frozenset[str]) -> str | None:
+    async def complete_with_file(self, target: TelegramTarget, file: TelegramFile, *, message_id: str) -> bool:
+        """Make the message show the document: since Bot API 7.11 one of text may become one. False as above."""
+        shown = InputMediaDocument(
+            file.content,
+            filename=file.name,
+            caption=file.caption or None,
+            disable_content_type_detection=True,
+        )
+        return await _is_edited(
+            self._bot.edit_message_media(
+                shown,
+                target.chat_id,
+                int(message_id),
+                business_connection_id=target.business_connection_id,
+                read_timeout=limits.SEND_READ_TIMEOUT_S,
+                write_timeout=limits.UPLOAD_TIMEOUT_S,
+            )
+        )
+
+    async def find_lost(
+        self, target: TelegramTarget, chunk: TelegramChunk, *, after: int, known: frozenset[str]
+    ) -> str | None:
         """The one message of ours among the next ids that is not `known`; None when that cannot be said.
 
-        `editMessageReplyMarkup` without a keyboard changes nothing in a message that has none, and the answers
-        differ: "message to edit not found" for an id that is not there, "message can't be edited" for somebody
-        else's message, "message is not modified" for ours. That order of checks was read in the sources of
-        TDLib and of the Bot API server; it was not tried on the real service. So only "not modified" is taken
-        for a proof, and anything unforeseen, a success included, ends the search without one.
+        `editMessageReplyMarkup` with the chunk's own keyboard (or without one) changes nothing in a message that
+        has the same, and the answers differ: "message to edit not found" for an id that is not there, "message
+        can't be edited" for somebody else's message, "message is not modified" for ours. That order of checks was
+        read in the sources of TDLib and of the Bot API server; it was not tried on the real service. So "not
+        modified" is taken for a proof, and so is a success where the chunk has buttons: it was a placeholder of
+        ours that has got them now. Anything unforeseen ends the search without one.
 
         Where a chat has topics the lost message may belong to another of them: no search.
         """
@@ -89,17 +132,17 @@ class TelegramSender:
         found: list[int] = []
         unknown = (number for number in count(after + 1) if str(number) not in known)
         for message_id in islice(unknown, limits.LOST_IDS_MAX):
-            is_ours = await self._is_ours(target.chat_id, message_id)
+            is_ours = await self._is_ours(target.chat_id, message_id, _keyboard(chunk))
             if is_ours:
                 found.append(message_id)
             if is_ours is None or len(found) > 1:
                 return None
         return str(found[0]) if found else None
 
-    async def _is_ours(self, chat_id: int, message_id: int) -> bool | None:
+    async def _is_ours(self, chat_id: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> bool | None:
         """True: there is a message of ours with this id. False: there is none. None: who knows."""
         try:
-            await self._bot.edit_message_reply_markup(chat_id, message_id)
+            await self._bot.edit_message_reply_markup(chat_id, message_id, reply_markup=keyboard)
         except BadRequest as error:
             said = error.message.lower()
             if _NOT_MODIFIED in said:
@@ -107,7 +150,7 @@ class TelegramSender:
             return False if any(sign in said for sign in _NOT_OURS) else None
         except InvalidToken:  # a server that does not know the method answers 404
             return None
-        return None
+        return True if keyboard else None
 
     async def _has_topics(self, target: TelegramTarget) -> bool:
         """True unless the chat surely is one single conversation."""
@@ -130,11 +173,34 @@ class TelegramSender:
         )
 
 
+async def _is_edited(edit: Awaitable[object]) -> bool:
+    """True once the message shows what it should; False: it is gone, or none of ours."""
+    try:
+        await edit
+    except BadRequest as error:
+        said = error.message.lower()
+        if _NOT_MODIFIED in said:
+            return True
+        if any(sign in said for sign in _GONE):
+            return False
+        raise
+    return True
+
+
 def _entities(chunk: TelegramChunk) -> list[MessageEntity]:
     return [
         MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
         for entity in chunk.entities
     ]
+
+
+def _keyboard(chunk: TelegramChunk) -> InlineKeyboardMarkup | None:
+    """A button for each choice, side by side; of no chunk that has none."""
+    if not chunk.choices:
+        return None
+    return InlineKeyboardMarkup(
+        [[InlineKeyboardButton(choice.label, callback_data=choice.command) for choice in chunk.choices]]
+    )
 
 
 def _quoting(target: TelegramTarget) -> ReplyParameters | None:

@@ -43,7 +43,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
     try:
         clock = SystemClock()
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)
-        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places)
+        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places, bus.questions)
         rules = Rules(AccessPolicy(StrangerRule.CLOSED, frozenset({KEY})), settings.session.scope)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)

@@ -44,6 +44,7 @@ async def _serve(loaded: Loaded) -> None:
                 store=store,
                 figures=bus.operator,
                 intake=bus.intake,
+                access=bus.access,
                 scrubber=scrubber,
                 clock=clock,
                 channels=settings.channels.enabled_names,

@@ -15,7 +15,9 @@ from starlette import status
 from gateway.admin.auth import AdminToken
 from gateway.admin.deliveries import deliveries
 from gateway.admin.operator_channel import compact_order
+from gateway.admin.people import people
 from gateway.admin.readiness import reasons
+from gateway.admin.usage import usage_routes
 from gateway.admin.views import (
     Accepted,
     CompactOrder,
@@ -28,8 +30,20 @@ from gateway.admin.views import (
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import BadSessionKey, BusError, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, IntakeBus, OperatorBus, QueueFigures, Scrubber, Store, Verdict
+from gateway.contracts.ports import (
+    AccessBus,
+    Clock,
+    IntakeBus,
+    OperatorBus,
+    QueueFigures,
+    Scrubber,
+    Span,
+    Store,
+    Verdict,
+)
+from gateway.contracts.spending import day_begins_ms, day_of
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
+from gateway.telemetry.usage import Sums, usage_families
 
 PAGE_MAX: Final = 500  # rows of one answer: a dashboard shows fewer, an export pages on
 PAGE_DEFAULT: Final = 50
@@ -45,6 +59,7 @@ class Parts:
     store: Store
     figures: OperatorBus
     intake: IntakeBus
+    access: AccessBus
     scrubber: Scrubber
     clock: Clock
     channels: Sequence[str]
@@ -67,7 +82,9 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
+    app.include_router(people(parts.store, parts.access), dependencies=[Depends(admin.require)])
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
+    app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])
     return app
 
@@ -99,7 +116,13 @@ def _metrics(parts: Parts) -> APIRouter:
     async def metrics() -> Response:
         """The figures of bus and database as Prometheus text."""
         figures, problem = await _figures(parts), await _database_problem(parts)
-        text = exposition(figures, channels=parts.channels, database_up=not problem, version=parts.version)
+        text = exposition(
+            figures,
+            channels=parts.channels,
+            database_up=not problem,
+            version=parts.version,
+            more=usage_families(await _spent_today(parts), clean=parts.scrubber.scrub),
+        )
         return Response(text, media_type=CONTENT_TYPE)
 
     return router
@@ -174,6 +197,14 @@ async def _figures(parts: Parts) -> QueueFigures | None:
         return await parts.figures.figures()
     except BusError:
         return None
+
+
+async def _spent_today(parts: Parts) -> Sums:
+    today = day_of(parts.clock.now_ms())
+    try:
+        return await parts.store.usage.by_model(Span(day_begins_ms(today), day_begins_ms(today + 1)))
+    except StoreError:
+        return {}
 
 
 async def _database_problem(parts: Parts) -> str:

@@ -96,6 +96,13 @@ class CompactOrder(BaseModel):
     focus: str = Field(default="", max_length=1000, description="What the summary should dwell on.")
 
 
+class Erased(BaseModel):
+    """What is gone."""
+
+    key: str = Field(description="Whose it was.")
+    rows: dict[str, int] = Field(description="How many rows, by the name of their table.")
+
+
 class Accepted(BaseModel):
     """The order waits in its lane."""
 

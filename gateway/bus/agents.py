@@ -11,13 +11,14 @@ from gateway.bus.keys import ShardKeys
 from gateway.bus.lanes import Lanes
 from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.leases import Leases
+from gateway.bus.lending import Lending
 from gateway.bus.line import Line
 from gateway.bus.outbound import Publisher
 from gateway.bus.pool import Pool
 from gateway.contracts.envelope import encode
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, ControlRequest, InboundMessage, Receipt, Reply
-from gateway.contracts.ports import Cancel, Claim, ClaimBatch
+from gateway.contracts.ports import Cancel, Claim, ClaimBatch, WantedFile
 
 
 class AgentBus:
@@ -31,6 +32,7 @@ class AgentBus:
         self._lanes = Lanes(line, pool, keys, scripts, self._holdings, turns_max=turns_max)
         self._control = ControlLane(line, pool, keys)
         self._publisher = Publisher(line, keys)
+        self._lending = Lending(pool, keys)
         self.leases = Leases(line, keys, scripts, self._holdings)
 
     async def register(self, worker: str, *, lease_ttl_s: float) -> None:
@@ -106,8 +108,17 @@ class AgentBus:
     async def finish_control(self, receipt: str, reply: Reply) -> None:
         await self._control.finish(receipt, reply)
 
+    async def finish_press(self, receipt: str, press: InboundMessage, answer: Reply) -> None:
+        await self._control.finish_press(receipt, press, answer)
+
     async def receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
         return await self._control.receipts(worker, count=count, wait_s=wait_s)
 
     async def finish_receipts(self, ids: Sequence[str]) -> None:
         await self._control.finish_receipts(ids)
+
+    async def wanted_file(self, *, wait_s: float) -> WantedFile | None:
+        return await self._lending.wanted(wait_s=wait_s)
+
+    async def lend_file(self, wanted: WantedFile, content: bytes) -> None:
+        await self._lending.lend(wanted, content)

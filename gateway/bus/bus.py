@@ -25,11 +25,20 @@ from gateway.bus.processes import ProcessName
 from gateway.bus.pulse import SpreadPulse
 from gateway.bus.server import Server
 from gateway.bus.shard import Shard, Terms, Ways
-from gateway.bus.spread_channels import SpreadDeliveries, SpreadIntake, SpreadPlaces
+from gateway.bus.spread_channels import SpreadDeliveries, SpreadIntake, SpreadPlaces, SpreadQuestions
 from gateway.bus.spread_lanes import SpreadLanes
 from gateway.bus.spread_operator import SpreadAccess, SpreadOperator
 from gateway.bus.way import OneServer
-from gateway.contracts.ports import AccessBus, Cancel, DeliveryBus, IntakeBus, LaneBus, OperatorBus, PlaceBus
+from gateway.contracts.ports import (
+    AccessBus,
+    Cancel,
+    DeliveryBus,
+    IntakeBus,
+    LaneBus,
+    OperatorBus,
+    PlaceBus,
+    QuestionBus,
+)
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
 Pulse: TypeAlias = Heartbeat | SpreadPulse
@@ -87,6 +96,7 @@ class RedisBus:
     lanes: LaneBus
     deliveries: DeliveryBus
     places: PlaceBus
+    questions: QuestionBus
     operator: OperatorBus
     pulses: PulseMaker
     closing: Sequence[Callable[[], Awaitable[None]]]
@@ -124,6 +134,7 @@ def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
         shard.lanes,
         shard.deliveries,
         shard.places,
+        shard.questions,
         shard.operator,
         pulse,
         closing=[shard.close],
@@ -182,6 +193,7 @@ def _of_many_shards(
         lanes,
         SpreadDeliveries(shards, pool, bells, outages),
         SpreadPlaces(shards),
+        SpreadQuestions(shards),
         SpreadOperator(shards),
         pulse,
         closing=[

@@ -13,9 +13,10 @@ from gateway.bus.line import Line
 from gateway.bus.outbound import reply_arguments
 from gateway.bus.pool import Pool
 from gateway.bus.scripts import script
+from gateway.bus.wire import bounded
 from gateway.contracts.envelope import decode
 from gateway.contracts.errors import BadEnvelope, BusUnavailable, NewerEnvelope
-from gateway.contracts.messages import ControlRequest, Receipt, Reply
+from gateway.contracts.messages import ControlRequest, InboundMessage, Receipt, Reply
 
 AGENT_GROUP: Final = "agents"
 CONTROL_BATCH: Final = 16
@@ -67,6 +68,16 @@ class ControlLane:
             script("finish_control"),
             (self._keys.control, self._keys.outbound(reply.address.channel), self._keys.outbound_channels),
             (AGENT_GROUP, receipt, channel, self._keys.published(""), identity, envelope),
+        )
+        for reader in self._commands.values():
+            reader.finished(receipt)
+
+    async def finish_press(self, receipt: str, press: InboundMessage, answer: Reply) -> None:
+        """Hand the answer to whoever waits for it at the channel and acknowledge the press, atomically."""
+        await self._line.run(
+            script("finish_press"),
+            (self._keys.control, self._keys.told(press.id)),
+            (AGENT_GROUP, receipt, bounded(answer)),
         )
         for reader in self._commands.values():
             reader.finished(receipt)

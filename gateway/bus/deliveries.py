@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gateway.bus import ledger, subscriptions
 from gateway.bus.groups import GroupReader, StreamEntry
 from gateway.bus.keys import ShardKeys
+from gateway.bus.lending import Lending
 from gateway.bus.line import Line
 from gateway.bus.outbound import CHANNEL_GROUP, Publisher
 from gateway.bus.pacing import Buckets, Holds
@@ -18,7 +19,7 @@ from gateway.bus.wire import bounded
 from gateway.contracts.envelope import decode, decode_reply
 from gateway.contracts.errors import BadEnvelope, NewerEnvelope
 from gateway.contracts.messages import Activity, DeliveryRecord, Receipt, Reply
-from gateway.contracts.ports import PendingReply
+from gateway.contracts.ports import PendingReply, WantedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Deliveries:
         self._holds = Holds(line, keys, process)
         self._buckets = Buckets(line, keys)
         self._publisher = Publisher(line, keys)
+        self._lending = Lending(pool, keys)
         self._channels: dict[str, _Channel] = {}
 
     async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
@@ -88,6 +90,10 @@ class Deliveries:
             known.reader.finished(entry_id)
         return bool(is_ours)
 
+    async def delivered(self, reply: Reply) -> DeliveryRecord:
+        """What the ledger says of the reply that `reply` amends."""
+        return ledger.from_fields(reply.amends, await self._line.call("HGETALL", self._keys.ledger(reply.amends)))
+
     def put_back(self, channel: str) -> None:
         """Whatever was handed out and is not finished is handed out again, to whoever asks next."""
         if channel in self._channels:
@@ -111,6 +117,9 @@ class Deliveries:
     async def publish_notice(self, reply: Reply) -> None:
         """A reply that no turn made; deduplicated by its id."""
         await self._publisher.publish([reply])
+
+    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
+        return await self._lending.borrow(wanted, wait_s=wait_s)
 
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
         return await self._holds.hold(name, holder, ttl_s=ttl_s)

@@ -126,6 +126,13 @@ class ShardKeys:
     def published(self, bucket: str) -> str:
         return self._named(f"ddo:{bucket}")
 
+    @property
+    def wanted(self) -> str:
+        return self._named("want")
+
+    def lent(self, file: str) -> str:
+        return self._named(f"lent:{file}")
+
     def ledger(self, reply_id: str) -> str:
         return self._named(f"dlv:{reply_id}")
 
@@ -158,6 +165,14 @@ class ShardKeys:
     @property
     def ambiguous(self) -> str:
         return self._named("ambiguous")
+
+    # --- questions to people
+
+    def question(self, code: str) -> str:
+        return self._named(f"ask:{code}")
+
+    def told(self, press_id: str) -> str:
+        return self._named(f"told:{press_id}")
 
     # --- what intake and the operator read
 
@@ -242,6 +257,8 @@ DECLARED: Final = (
     KeyKind("out:.+", "stream", _PERMANENT, "deliveries", "replies to send, group `channel`, emptied by finish"),
     KeyKind(r"ddo:\d+", "set", _EXPIRES, "deliveries", "digests of published reply ids"),
     KeyKind("dlv:.+", "hash", _EXPIRES, "deliveries", "ledger row of one reply, LEDGER_TTL_S"),
+    KeyKind("want", "list", _EXPIRES, "lending", "files that channels wait for, newest WANTED_FILES_MAX"),
+    KeyKind("lent:.+", "list", _EXPIRES, "lending", "the bytes of one file for whoever asked, LENT_TTL_S"),
     KeyKind("hold:.+", "string", _EXPIRES, "deliveries", "holder of a named lease"),
     KeyKind("tb:.+", "hash", _EXPIRES, "pacing", "tokens of a send bucket; absent when full"),
     KeyKind("dead:.+", "string", _EXPIRES, "places", "why a place takes nothing any more"),
@@ -251,6 +268,8 @@ DECLARED: Final = (
     KeyKind("moved:.+", "hash", _PERMANENT, "places", "the id a chat had first -> the id it has now"),
     KeyKind("was:.+", "hash", _PERMANENT, "places", "chat id -> the id it had first"),
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
+    KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
+    KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
     KeyKind("pair:code:.+", "string", _EXPIRES, "access", "the stranger a code was given to"),

@@ -27,6 +27,7 @@ from gateway.limits import (
     SENT_IDS_MAX,
     SENT_IDS_TTL_S,
     SETTLE_MAX_S,
+    TOLD_TTL_S,
 )
 
 _HOUR_MS: Final = 3_600_000
@@ -51,6 +52,7 @@ _NUMBERS: Final = {
     "SENT_IDS_TTL_MS": SENT_IDS_TTL_S * 1000,
     "RESTARTS_IN_FRONT_MAX": RESTARTS_IN_FRONT_MAX,
     "SETTLE_MAX_MS": int(SETTLE_MAX_S * 1000),
+    "TOLD_TTL_MS": TOLD_TTL_S * 1000,
 }
 _PRELUDE: Final = "prelude"
 _LANES_PRELUDE: Final = "prelude_lanes"

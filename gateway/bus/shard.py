@@ -16,6 +16,7 @@ from gateway.bus.line import Copies, Line
 from gateway.bus.places import Places
 from gateway.bus.pool import Pool
 from gateway.bus.processes import ProcessName
+from gateway.bus.questions import Questions
 from gateway.bus.way import Way
 
 
@@ -59,6 +60,7 @@ class Shard:
         self.access = Access(line, pool, keys)
         self.deliveries = Deliveries(line, pool, keys, terms.process)
         self.places = Places(line, keys)
+        self.questions = Questions(line, pool, keys)
         self.operator = Operator(line, keys, scripts)
 
     async def close(self) -> None:

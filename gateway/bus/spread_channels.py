@@ -16,7 +16,8 @@ from gateway.bus.shard import Shard
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, ControlRequest, DeliveryRecord, InboundMessage, Receipt, Reply
-from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply
+from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, WantedFile
+from gateway.contracts.questions import PutQuestion, Standing
 
 
 class SpreadIntake:
@@ -77,6 +78,9 @@ class SpreadDeliveries:
             raise BusError(f"the reply {record.reply_id!r} is not being delivered by this process")
         return await self._shards[shard].deliveries.record(channel, entry_id, record)
 
+    async def delivered(self, reply: Reply) -> DeliveryRecord:
+        return await self._rooms.of(reply.key).delivered(reply)
+
     def put_back(self, channel: str) -> None:
         for shard in self._shards:
             shard.deliveries.put_back(channel)
@@ -93,6 +97,9 @@ class SpreadDeliveries:
     async def publish_notice(self, reply: Reply) -> None:
         await self._rooms.of(reply.key).publish_notice(reply)
 
+    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
+        return await self._shards[0].deliveries.borrow_file(wanted, wait_s=wait_s)
+
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
         return await self._rooms.named(name).hold(name, holder, ttl_s=ttl_s)
 
@@ -104,6 +111,25 @@ class SpreadDeliveries:
 
     async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
         await self._rooms.named(bucket).pause_bucket(bucket, for_s=for_s)
+
+
+class SpreadQuestions:
+    """`gateway.contracts.ports.QuestionBus`: a question is in the shard of its code, a word to a person in his."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self._rooms = Placing([shard.questions for shard in shards])
+
+    async def put(self, question: PutQuestion, *, ttl_s: float) -> None:
+        await self._rooms.named(question.code).put(question, ttl_s=ttl_s)
+
+    async def standing(self, code: str) -> Standing | None:
+        return await self._rooms.named(code).standing(code)
+
+    async def settle(self, code: str, answer: ControlRequest | None) -> Standing | None:
+        return await self._rooms.named(code).settle(code, answer)
+
+    async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
+        return await self._rooms.of(press.key).told(press, wait_s=wait_s)
 
 
 class SpreadPlaces:

@@ -20,7 +20,7 @@ from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, ControlRequest, InboundMessage, Receipt, Reply
-from gateway.contracts.ports import Cancel, Claim, ClaimBatch
+from gateway.contracts.ports import Cancel, Claim, ClaimBatch, WantedFile
 
 _PAUSE_S: Final = 0.2
 
@@ -54,6 +54,12 @@ class SpreadLanes:
 
     async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
         return await self._rooms.of(claim.key).commit(claim, handled=handled, replies=replies)
+
+    async def wanted_file(self, *, wait_s: float) -> WantedFile | None:
+        return await self._shards[0].lanes.wanted_file(wait_s=wait_s)
+
+    async def lend_file(self, wanted: WantedFile, content: bytes) -> None:
+        await self._shards[0].lanes.lend_file(wanted, content)
 
     async def finish_dead(self, message: InboundMessage) -> None:
         await self._rooms.of(message.key).finish_dead(message)
@@ -128,6 +134,10 @@ class SpreadLanes:
     async def finish_control(self, receipt: str, reply: Reply) -> None:
         number, entry_id = self._rooms.signed(receipt)
         await self._shards[number].lanes.finish_control(entry_id, reply)
+
+    async def finish_press(self, receipt: str, press: InboundMessage, answer: Reply) -> None:
+        number, entry_id = self._rooms.signed(receipt)
+        await self._shards[number].lanes.finish_press(entry_id, press, answer)
 
     async def receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
         """Those of one shard at a time; the next call goes on with the others."""

@@ -1,10 +1,12 @@
-"""`trivet migrate|doctor|pair|scrub|demo`: what an operator runs once in a while."""
+"""`trivet migrate|doctor|pair|export|scrub|demo`: what an operator runs once in a while."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +15,7 @@ from gateway.cli.options import ConfigOption, become, loaded_and_warned
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, masked_url, process_environment
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import BusUnavailable, TrivetError
+from gateway.contracts.errors import BusUnavailable, ConfigError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_FAILED
 
@@ -56,6 +58,19 @@ def pair(
     typer.echo(f"{owner} is {role.value} now.")
 
 
+def export(
+    key: Annotated[str, typer.Argument(help="A session key of the person, such as telegram:123456789.")],
+    output: Annotated[Path | None, typer.Option(help="Where to write it. Without it: to standard output.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write everything that is kept of a person as one JSON document."""
+    document = asyncio.run(_exported(loaded_and_warned(config).settings, SessionKey.parse(key).owner))
+    if output is None:
+        sys.stdout.buffer.write(document + b"\n")
+    else:
+        _write_privately(output, document)
+
+
 def scrub(
     report: Annotated[bool, typer.Option("--report", help="Print how many secrets of each kind were found.")] = False,
 ) -> None:
@@ -80,6 +95,26 @@ def demo(
 ) -> None:
     """Try everything on emulated platforms: no account, no key, no network."""
     become("gateway.demo", *(("--headless",) if headless else ()))
+
+
+async def _exported(settings: Settings, owner: SessionKey) -> bytes:
+    from gateway.store import open_store  # noqa: PLC0415 - start-up
+
+    store = open_store(database_url(settings), SystemClock())
+    try:
+        await store.check_schema()
+        return await store.people.export(owner)
+    finally:
+        await store.close()
+
+
+def _write_privately(path: Path, document: bytes) -> None:
+    """Readable by nobody else from the start. Raises `ConfigError`."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(document)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}): name a new file with --output") from error
 
 
 async def _paired(settings: Settings, code: str, role: GrantRole) -> SessionKey:

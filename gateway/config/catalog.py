@@ -83,7 +83,7 @@ def to_toml(value: object) -> str:
     """A setting's value as TOML writes it. Secrets must be masked before."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
+    if isinstance(value, int | float):
         return str(value)
     if isinstance(value, tuple):
         return json.dumps([str(item) for item in value], ensure_ascii=False)

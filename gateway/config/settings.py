@@ -18,8 +18,11 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.cache import Cache
+from gateway.config.limits import Limits
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
+from gateway.config.schedules import Schedules
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
@@ -377,5 +380,8 @@ class Settings(Section):
     session: Session = Session()
     queue: Queue = Queue()
     tools: Tools = Tools()
+    limits: Limits = Limits()
+    cache: Cache = Cache()
     memory: Memory = Memory()
+    schedules: Schedules = Schedules()
     log: Log = Log()

@@ -107,6 +107,17 @@ class Web(Section):
         return "tools.web.key" if self.engine in ("brave", "tavily") and self.key is None else ""
 
 
+class Browser(Section):
+    """The browser tool."""
+
+    mode: Literal["auto", "unsandboxed", "off"] = Field(
+        default="auto",
+        description="auto: on where the extra `browser`, a Chromium and Chromium's own sandbox are to be had. "
+        "unsandboxed: also without that sandbox (as root, in most containers). off: never.",
+        json_schema_extra=expecting("one of auto, unsandboxed, off"),
+    )
+
+
 class Tools(Section):
     """What the agent may do besides talking."""
 
@@ -117,7 +128,13 @@ class Tools(Section):
         "allowed, an admin is asked about everything else, everybody else is denied it.",
         json_schema_extra=expecting('a list of lines such as ["allow shell for admin in dm"]'),
     )
+    approval_ttl_s: Annotated[int, Field(ge=1, le=24 * 3600)] = Field(
+        default=15 * 60,
+        description="How long a question to a person (a policy of ask) waits for its answer, in seconds; then it is "
+        "taken for a no.",
+    )
     web: Web = Web()
+    browser: Browser = Browser()
     mcp: Annotated[tuple[ServerText, ...], AfterValidator(_without_twins)] = Field(
         default=(),
         description="MCP servers: a name, =, and the command that starts one or the address of one.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -196,6 +196,15 @@ Effect = OpenSession | SetTitle | SetModel | SetProfile | ResumeSession | Undo
 
 
 @dataclass(frozen=True, slots=True)
+class FileContent:
+    """The bytes of one file of a reply of the same commit: `Reply.files[position]`."""
+
+    reply_id: str
+    position: int
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TurnCommit:
     """Everything one turn leaves behind, written in one transaction guarded by `fence`.
 
@@ -214,6 +223,7 @@ class TurnCommit:
     entries: tuple[Entry, ...] = ()
     usage: tuple[Usage, ...] = ()
     outbox: tuple[Reply, ...] = ()
+    contents: tuple[FileContent, ...] = ()
     effects: tuple[Effect, ...] = ()
     error_reference: str = ""
     finished_at_ms: int = 0

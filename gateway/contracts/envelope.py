@@ -2,13 +2,17 @@
 
 Golden files in `tests/golden/envelopes` pin it. A reader ignores fields it does not know, so that two
 versions can run side by side; it refuses a version it does not know, so that nothing is half understood. What
-a newer release wrote is `NewerEnvelope`, which nobody buries.
+a newer release wrote is `NewerEnvelope`, which nobody buries. A value is written in the oldest version that says
+all of it: only what an older release could not understand is kept from it.
+
+    1   everything that has been there from the start
+    2   replies with choices or files, replies that amend others; /approve and /deny, and presses of buttons
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from gateway.contracts.errors import BadEnvelope, BadSessionKey, NewerEnvelope
@@ -17,6 +21,7 @@ from gateway.contracts.messages import (
     Activity,
     Attachment,
     AttachmentKind,
+    Choice,
     CleanText,
     ControlKind,
     ControlRequest,
@@ -26,10 +31,15 @@ from gateway.contracts.messages import (
     Receipt,
     RemovedSecrets,
     Reply,
+    ReplyFile,
     ReplyKind,
 )
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""The newest version that this release reads."""
+
+_FIRST: Final = 1
+_SINCE_2: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 
 Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity
 _Fields: TypeAlias = Mapping[str, Any]
@@ -38,7 +48,7 @@ _Fields: TypeAlias = Mapping[str, Any]
 def encode(value: Wire) -> bytes:
     """UTF-8 JSON without spaces, keys in a fixed order."""
     name, fields = _ENCODERS[type(value)](value)
-    body = {"v": VERSION, "t": name, **fields}
+    body = {"v": _version(value), "t": name, **fields}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -49,7 +59,7 @@ def decode(data: bytes) -> Wire:
         version = body.get("v") if isinstance(body, dict) else None
         if type(version) is int and version > VERSION:
             raise NewerEnvelope(f"envelope of version {version}, this release reads {VERSION} ({len(data)} bytes)")
-        if version != VERSION or isinstance(version, bool):
+        if type(version) is not int or version < _FIRST:
             raise BadEnvelope(f"envelope of an unknown version ({len(data)} bytes)")
         return _DECODERS[body["t"]](body)
     except (ValueError, KeyError, TypeError, BadSessionKey) as error:
@@ -77,8 +87,21 @@ def inbound_prefix(message_id: str) -> bytes:
 
     The id comes first and JSON escapes its quotes, so nothing that a person writes can imitate it.
     """
-    head = {"v": VERSION, "t": "inbound", "id": message_id}
+    head = {"v": _FIRST, "t": "inbound", "id": message_id}
     return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
+
+
+def files_to_text(files: Sequence[ReplyFile]) -> str:
+    """The files of a reply as one JSON string, for a database column."""
+    return json.dumps([_file(file) for file in files], ensure_ascii=False, separators=(",", ":"))
+
+
+def files_from_text(text: str) -> tuple[ReplyFile, ...]:
+    """The inverse of `files_to_text`. Raises `BadEnvelope`."""
+    try:
+        return tuple(map(_to_file, json.loads(text)))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadEnvelope("malformed files of a reply") from error
 
 
 def address_to_text(address: ReplyAddress) -> str:
@@ -92,6 +115,20 @@ def address_from_text(text: str) -> ReplyAddress:
         return _to_address(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise BadEnvelope("malformed reply address") from error
+
+
+def _version(value: Wire) -> int:
+    match value:
+        case Reply() if value.files or _asks_or_amends(value):
+            return 2
+        case ControlRequest() if value.kind in _SINCE_2:
+            return 2
+        case _:
+            return _FIRST
+
+
+def _asks_or_amends(reply: Reply) -> bool:
+    return bool(reply.choices or reply.amends) or reply.kind is ReplyKind.QUESTION
 
 
 def _address(address: ReplyAddress) -> dict[str, Any]:
@@ -163,7 +200,31 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
     )
 
 
+def _file(file: ReplyFile) -> dict[str, Any]:
+    return {
+        "name": file.name,
+        "media_type": file.media_type,
+        "size_bytes": file.size_bytes,
+        "caption": file.caption,
+    }
+
+
+def _to_file(fields: _Fields) -> ReplyFile:
+    return ReplyFile(
+        name=_clean(fields, "name"),
+        media_type=_text(fields, "media_type"),
+        size_bytes=int(fields["size_bytes"]),
+        caption=_clean(fields, "caption"),
+    )
+
+
 def _reply(reply: Reply) -> dict[str, Any]:
+    since_2: dict[str, Any] = {}
+    if _asks_or_amends(reply):
+        since_2["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
+        since_2["amends"] = reply.amends
+    if reply.files:
+        since_2["files"] = [_file(file) for file in reply.files]
     return {
         "id": reply.id,
         "turn_id": reply.turn_id,
@@ -173,6 +234,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
         "kind": reply.kind.value,
         "created_at_ms": reply.created_at_ms,
         "title": reply.title,
+        **since_2,
     }
 
 
@@ -186,6 +248,9 @@ def _to_reply(fields: _Fields) -> Reply:
         kind=ReplyKind(fields["kind"]),
         created_at_ms=int(fields["created_at_ms"]),
         title=None if fields.get("title") is None else _clean(fields, "title"),
+        choices=tuple(Choice(_clean(item, "label"), _clean(item, "command")) for item in fields.get("choices", ())),
+        amends=str(fields.get("amends", "")),
+        files=tuple(map(_to_file, fields.get("files", ()))),
     )
 
 
@@ -196,6 +261,7 @@ def _control(request: ControlRequest) -> dict[str, Any]:
         "dropped": request.dropped,
         "was_running": request.was_running,
         "stopped_fence": request.stopped_fence,
+        **({"is_press": request.is_press} if _version(request) > _FIRST else {}),
     }
 
 
@@ -206,6 +272,7 @@ def _to_control(fields: _Fields) -> ControlRequest:
         dropped=int(fields["dropped"]),
         was_running=bool(fields["was_running"]),
         stopped_fence=int(fields.get("stopped_fence", 0)),
+        is_press=bool(fields.get("is_press", False)),
     )
 
 

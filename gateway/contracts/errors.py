@@ -17,7 +17,8 @@
     │   ├── ModelUnavailable        retryable: rate limit, overload, 5xx, connect and read errors
     │   ├── ModelTooSlow            no answer in the time it had: trying again would take as long
     │   ├── ModelRejected           authentication, quota, not found, invalid request
-    │   └── ContextTooLong          compact and try once more
+    │   ├── ContextTooLong          compact and try once more
+    │   └── BudgetSpent             today's allowance is spent: the call was not made
     ├── ToolError                   an error result for the model, never for the user
     └── DeliveryError
         ├── RateLimited             retryable after `retry_after_s`, the whole lane waits
@@ -38,6 +39,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from gateway.contracts.ids import ReplyAddress
+    from gateway.contracts.spending import Measure
 
 
 class TrivetError(Exception):
@@ -132,6 +134,16 @@ class ModelRejected(ModelError):
 
 class ContextTooLong(ModelError):
     """The provider says that the prompt does not fit."""
+
+
+class BudgetSpent(ModelError):
+    """A cap of the day is reached, so the model was not asked. `is_everybodys`: it is the pot that all share."""
+
+    def __init__(self, measure: Measure, *, reset_at_ms: int, is_everybodys: bool = False) -> None:
+        super().__init__(f"today's {measure.value} of {'all together' if is_everybodys else 'this user'} are spent")
+        self.measure = measure
+        self.reset_at_ms = reset_at_ms
+        self.is_everybodys = is_everybodys
 
 
 class ToolError(TrivetError):

@@ -102,13 +102,37 @@ class ReplyKind(StrEnum):
     ANSWER = "answer"
     NOTICE = "notice"
     ERROR = "error"
+    QUESTION = "question"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One button under a reply. A press of it says `command`, as if the person had written that (a control
+    command, at most 64 bytes: what Telegram takes)."""
+
+    label: CleanText
+    command: CleanText
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFile:
+    """A file that goes out behind a reply's text, by reference: the bytes are in SQL until the delivery has
+    ended, under the reply's id and the file's position in it. `name` is fit for any platform; `caption` is
+    plain text, "" for none."""
+
+    name: CleanText
+    media_type: str
+    size_bytes: int
+    caption: CleanText
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """One committed answer, as CommonMark, on its way to a channel.
 
-    `id` is the outbox id: the same for every repetition of the same answer.
+    `id` is the outbox id: the same for every repetition of the same answer. `choices` become buttons under its
+    last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
+    no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
     """
 
     id: str
@@ -119,6 +143,9 @@ class Reply:
     kind: ReplyKind
     created_at_ms: int
     title: CleanText | None = None
+    choices: tuple[Choice, ...] = ()
+    amends: str = ""
+    files: tuple[ReplyFile, ...] = ()
 
 
 class DeliveryState(StrEnum):
@@ -213,13 +240,16 @@ class ControlKind(StrEnum):
     STOP = "stop"
     STATUS = "status"
     WHERE = "where"
+    APPROVE = "approve"
+    DENY = "deny"
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
     """A command that never waits behind work. The other fields are what `stop` did.
 
-    `stopped_fence` is the fencing token of the turn that it cancelled, 0 when none ran.
+    `stopped_fence` is the fencing token of the turn that it cancelled, 0 when none ran. `is_press`: it was said
+    with a button, so the answer is for the one who pressed it alone.
     """
 
     kind: ControlKind
@@ -227,6 +257,7 @@ class ControlRequest:
     dropped: int = 0
     was_running: bool = False
     stopped_fence: int = 0
+    is_press: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ owner's keys are found through `lanes`; a fact about somebody else (who granted 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
@@ -25,6 +26,7 @@ from sqlalchemy import (
 )
 
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Clock
 from gateway.store.engine import Database
 from gateway.store.search_sqlite import TIDY
 from gateway.store.tables import consumed, entries, grants, lanes, metadata, sessions, turns
@@ -104,15 +106,22 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     return {name: count for name, count in sorted(erased.items()) if count}
 
 
+def written(connection: Connection, owner: SessionKey, *, now_ms: int) -> bytes:
+    """What is kept of an owner, as the JSON document that leaves the house."""
+    document = {"owner": str(owner), "exported_at_ms": now_ms, **belongings(connection, owner)}
+    return json.dumps(document, ensure_ascii=False, indent=1).encode()
+
+
 class SqlPeople:
     """`gateway.contracts.ports.PeopleStore`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
 
-    async def belongings(self, owner: SessionKey) -> Mapping[str, list[dict[str, Any]]]:
-        """What is kept of an owner, as JSON takes it."""
-        return await self._database.read(partial(belongings, owner=owner))
+    async def export(self, owner: SessionKey) -> bytes:
+        """All that is kept of an owner, as one JSON document."""
+        return await self._database.read(partial(written, owner=owner, now_ms=self._clock.now_ms()))
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:
         """Delete every trace of an owner; how many rows there were, by the name of their table."""

@@ -9,6 +9,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Executable, bindpa
 
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryState, Receipt, Reply, Whereabouts
+from gateway.store import files
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import from_receipt, from_reply, to_reply, to_whereabouts
 from gateway.store.tables import deliveries, outbox
@@ -124,3 +125,4 @@ def record_receipts(connection: Connection, receipts: Sequence[Receipt], *, now_
         connection.execute(_put_receipt(connection), rows)
         ends = [{"reply": row["reply_id"], "end": row["state"], "now_ms": row["updated_at_ms"]} for row in rows]
         connection.execute(_END, ends)
+        files.forget(connection, [row["reply_id"] for row in rows])

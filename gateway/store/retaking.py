@@ -18,9 +18,11 @@ _NEWEST_TURN: Final = (
     select(entries.c.turn_id).where(_IN_FORCE, _IS_SAID).order_by(entries.c.seq.desc()).limit(1).scalar_subquery()
 )
 _FIRST_SEQ: Final = select(func.min(entries.c.seq)).where(_IN_FORCE, _IS_SAID, entries.c.turn_id == _NEWEST_TURN)
-_SAID: Final = select(entries).where(_IN_FORCE, _IS_SAID, entries.c.seq >= bindparam("seq")).order_by(entries.c.seq)
+_SAID: Final = (
+    select(entries).where(_IN_FORCE, _IS_SAID, entries.c.seq >= bindparam("from_seq")).order_by(entries.c.seq)
+)
 _UNDO_ANSWERS: Final = (
-    update(entries).where(_IN_FORCE, ~_IS_SAID, entries.c.seq >= bindparam("seq")).values(is_undone=true())
+    update(entries).where(_IN_FORCE, ~_IS_SAID, entries.c.seq >= bindparam("from_seq")).values(is_undone=true())
 )
 
 
@@ -34,6 +36,6 @@ def retake(connection: Connection, session_id: str, *, fence: int, key: SessionK
     first_seq = connection.execute(_FIRST_SEQ, {"s": session_id}).scalar_one()
     if first_seq is None:
         return []
-    newest = {"s": session_id, "seq": first_seq}
+    newest = {"s": session_id, "from_seq": first_seq}
     connection.execute(_UNDO_ANSWERS, newest)
     return [to_entry(row) for row in connection.execute(_SAID, newest)]

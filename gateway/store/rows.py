@@ -22,10 +22,11 @@ from gateway.contracts.entries import (
     ToolCall,
     Usage,
 )
-from gateway.contracts.envelope import address_from_text, address_to_text
+from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact, Origin
-from gateway.contracts.messages import CleanText, DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
+from gateway.contracts.messages import Choice, CleanText, DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
+from gateway.contracts.schedules import Schedule, ScheduleKind, ScheduleState
 from gateway.contracts.vectors import Vector
 
 Values = dict[str, Any]
@@ -136,6 +137,9 @@ def from_reply(reply: Reply, *, position: int, state: str) -> Values:
         "text": reply.text,
         "kind": reply.kind.value,
         "title": reply.title,
+        "choices": _json([[choice.label, choice.command] for choice in reply.choices]) if reply.choices else None,
+        "amends": reply.amends,
+        "files": files_to_text(reply.files) if reply.files else None,
         "state": state,
         "created_at_ms": reply.created_at_ms,
         "updated_at_ms": reply.created_at_ms,
@@ -153,6 +157,11 @@ def to_reply(row: Row[Any]) -> Reply:
         kind=ReplyKind(row.kind),
         created_at_ms=row.created_at_ms,
         title=None if row.title is None else CleanText(row.title),
+        choices=tuple(
+            Choice(CleanText(label), CleanText(command)) for label, command in json.loads(row.choices or "[]")
+        ),
+        amends=row.amends,
+        files=files_from_text(row.files) if row.files else (),
     )
 
 
@@ -234,3 +243,47 @@ def to_vector(kept: bytes) -> Vector:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def from_schedule(schedule: Schedule, *, number: int) -> Values:
+    """A new row of `schedules`."""
+    return {
+        "id": schedule.id,
+        "owner": str(schedule.owner),
+        "number": number,
+        "key": str(schedule.key),
+        "address": address_to_text(schedule.address),
+        "author_id": schedule.author_id,
+        "author_name": schedule.author_name,
+        "is_private": schedule.is_private,
+        "kind": schedule.kind.value,
+        "text": schedule.text,
+        "recurrence": schedule.recurrence,
+        "zone": schedule.zone,
+        "state": schedule.state.value,
+        "next_due_ms": schedule.next_due_ms,
+        "held_until_ms": 0,
+        "firings": 0,
+        "fired_at_ms": 0,
+        "created_at_ms": schedule.created_at_ms,
+    }
+
+
+def to_schedule(row: Row[Any]) -> Schedule:
+    """A row of `schedules`."""
+    return Schedule(
+        id=row.id,
+        key=SessionKey.parse(row.key),
+        address=address_from_text(row.address),
+        author_id=row.author_id,
+        author_name=CleanText(row.author_name),
+        is_private=row.is_private,
+        kind=ScheduleKind(row.kind),
+        text=CleanText(row.text),
+        recurrence=row.recurrence,
+        zone=row.zone,
+        next_due_ms=row.next_due_ms,
+        created_at_ms=row.created_at_ms,
+        number=row.number,
+        state=ScheduleState(row.state),
+    )

@@ -126,6 +126,7 @@ def open_next(connection: Connection, key: SessionKey, *, new_id: str, now_ms: i
             "title": UNTITLED,
             "status": SessionStatus.ACTIVE.value,
             "title_tries": 0,
+            "title_claimed_until_ms": 0,
             "model": "",
             "profile": "",
             "prompt_tokens": 0,
@@ -186,9 +187,11 @@ _COUNT_TRY: Final = (
         sessions.c.id == bindparam("s"),
         sessions.c.title == UNTITLED,
         sessions.c.title_tries < bindparam("tries_max"),
+        sessions.c.title_claimed_until_ms <= bindparam("now_ms"),
     )
-    .values(title_tries=sessions.c.title_tries + 1)
+    .values(title_tries=sessions.c.title_tries + 1, title_claimed_until_ms=bindparam("until_ms"))
 )
+_RELEASE_TITLE: Final = update(sessions).where(sessions.c.id == bindparam("s")).values(title_claimed_until_ms=0)
 _GROW: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"), sessions.c.key == bindparam("k"))
@@ -312,9 +315,15 @@ def write_usage(connection: Connection, calls: Sequence[Usage], *, session_id: s
         connection.execute(_RECORD_USAGE, rows)
 
 
-def claim_title(connection: Connection, session_id: str, *, tries_max: int) -> bool:
-    """Count one try of the titler, if there is anything left to try."""
-    return connection.execute(_COUNT_TRY, {"s": session_id, "tries_max": tries_max}).rowcount == 1
+def claim_title(connection: Connection, session_id: str, *, tries_max: int, held_ms: int, now_ms: int) -> bool:
+    """Count one try of the titler, if there is anything left to try and nobody is at it."""
+    claim = {"s": session_id, "tries_max": tries_max, "now_ms": now_ms, "until_ms": now_ms + held_ms}
+    return connection.execute(_COUNT_TRY, claim).rowcount == 1
+
+
+def release_title(connection: Connection, session_id: str) -> None:
+    """Nobody is at it any more."""
+    connection.execute(_RELEASE_TITLE, {"s": session_id})
 
 
 def title_if_untitled(connection: Connection, session_id: str, title: CleanText) -> bool:

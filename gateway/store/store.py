@@ -24,6 +24,7 @@ from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
 from gateway.store import (
     endings,
+    files,
     grants,
     outbox,
     retaking,
@@ -35,9 +36,13 @@ from gateway.store import (
     turns,
     undoing,
 )
+from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
 from gateway.store.engine import Database, open_database
 from gateway.store.memories import SqlMemories
+from gateway.store.schedules import SqlSchedules
+from gateway.store.spending import SqlSpending
+from gateway.store.usage import SqlUsage
 
 
 def open_store(url: str, clock: Clock | None = None, *, busy_timeout_s: float = SQLITE_BUSY_TIMEOUT_S) -> SqlStore:
@@ -55,8 +60,12 @@ class SqlStore:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self.spending = SqlSpending(database)
+        self.usage = SqlUsage(database)
+        self.answers = SqlAnswers(database)
         self.memories = SqlMemories(database, clock)
-        self.people = SqlPeople(database)
+        self.people = SqlPeople(database, clock)
+        self.schedules = SqlSchedules(database)
 
     # --- turns
 
@@ -165,9 +174,19 @@ class SqlStore:
             partial(sessions.charge, calls=usage, session_id=session_id, now_ms=self._clock.now_ms())
         )
 
-    async def claim_title(self, session_id: str, *, tries_max: int) -> bool:
-        """Count one try if the title is still the sentinel; False when it is not or the tries are spent."""
-        return await self._database.write(partial(sessions.claim_title, session_id=session_id, tries_max=tries_max))
+    async def first_said(self, session_id: str) -> CleanText | None:
+        """The first words of a person."""
+        return await self._database.read(partial(transcript.first_said, session_id=session_id))
+
+    async def claim_title(self, session_id: str, *, tries_max: int, held_ms: int, now_ms: int) -> bool:
+        """Count one try of the titler, if there is anything left to try and nobody is at it."""
+        return await self._database.write(
+            partial(sessions.claim_title, session_id=session_id, tries_max=tries_max, held_ms=held_ms, now_ms=now_ms)
+        )
+
+    async def release_title(self, session_id: str) -> None:
+        """The try is over."""
+        await self._database.write(partial(sessions.release_title, session_id=session_id))
 
     async def set_title_if_untitled(self, session_id: str, title: CleanText) -> bool:
         """Set the title unless the user was faster."""
@@ -218,6 +237,10 @@ class SqlStore:
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn; known ids are skipped."""
         await self._database.write(partial(outbox.put, replies=replies))
+
+    async def file_content(self, key: SessionKey, reply_id: str, position: int) -> bytes | None:
+        """The bytes of a file of a reply of this key; None once its delivery has ended."""
+        return await self._database.read(partial(files.content, key=key, reply_id=reply_id, position=position))
 
     # --- users
 

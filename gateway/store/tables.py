@@ -2,8 +2,11 @@
 
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
-                         1 ── n usage             grants, todos, facts: what belongs to a user
+                         1 ── n usage             grants, todos, facts, schedules: what belongs to a user
+                                                  spending, reservations, counted_turns: what a day costs
+                                                  answers: the answer cache
                          1 ── n boundaries, passages: what memory makes of sessions
+                                                  reply_files: bytes on their way out
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
@@ -100,6 +103,9 @@ sessions: Final = Table(
     _column("title", AnyText, doc="`New Chat` until the titler or the user names it"),
     _column("status", Text, doc="a SessionStatus"),
     _column("title_tries", Integer, doc="calls of the titler paid so far"),
+    _column(
+        "title_claimed_until_ms", BigInteger, doc="until when a worker that titles it is left alone", server_default="0"
+    ),
     _column("parent_session_id", Text, doc="the session a sub-agent works for", nullable=True),
     _column("last_seq", Integer, doc="the highest `entries.seq` given out"),
     _column("message_count", Integer, doc="entries of kind message"),
@@ -185,6 +191,7 @@ usage: Final = Table(
     _column("turn_id", Text, doc="the turn; empty outside of one"),
     _column("created_at_ms", BigInteger, doc="when the call ended"),
     Index("ix_usage_owner_day", "owner", "created_at_ms"),
+    Index("ix_usage_day", "created_at_ms"),
 )
 """Every model call, whatever it was for."""
 
@@ -199,6 +206,9 @@ outbox: Final = Table(
     _column("text", AnyText, doc="the answer, CommonMark"),
     _column("kind", Text, doc="a ReplyKind"),
     _column("title", AnyText, doc="the session's title, if it is news to the channel", nullable=True),
+    _column("choices", AnyText, doc="JSON [[label, command], …]; null for none", nullable=True),
+    _column("amends", Text, doc="the reply whose place it takes; empty for a message of its own", server_default=""),
+    _column("files", AnyText, doc="JSON list of the files behind the text; null for none", nullable=True),
     _column("state", Text, doc="`new`, or the DeliveryState of its receipt"),
     _column("created_at_ms", BigInteger, doc="when the answer was made"),
     _column("updated_at_ms", BigInteger, doc="when `state` last changed, or the relay last looked at it"),
@@ -211,6 +221,16 @@ Index(
     sqlite_where=text("state = 'new'"),
     postgresql_where=text("state = 'new'"),
 )
+
+reply_files: Final = Table(
+    "reply_files",
+    metadata,
+    _column("reply_id", Text, doc="the reply it goes out with", primary_key=True),
+    _column("position", Integer, doc="its place in `outbox.files`", primary_key=True),
+    _column("key", Text, doc="the lane; nobody else ever reads it"),
+    _column("content", LargeBinary, doc="the bytes"),
+)
+"""The bytes of files on their way; gone once the receipt of their reply is written."""
 
 deliveries: Final = Table(
     "deliveries",
@@ -298,4 +318,103 @@ Index(
     boundaries.c.created_at_ms,
     sqlite_where=text("done_at_ms IS NULL"),
     postgresql_where=text("done_at_ms IS NULL"),
+)
+
+spending: Final = Table(
+    "spending",
+    metadata,
+    _column("owner", Text, doc="whose day; empty for the pot that all share", primary_key=True),
+    _column("day", Integer, doc="the UTC day, counted from 1970", primary_key=True),
+    _column("tokens", BigInteger, doc="tokens settled"),
+    _column("nano_usd", BigInteger, doc="nanodollars settled"),
+    _column("turns", Integer, doc="turns that were allowed to call a model"),
+    _column("warned", Text, doc="the Measures whose owner was told that little is left, separated by spaces"),
+)
+"""What each day's model calls cost, where caps are in force. Yesterday's rows go when an owner begins a new day."""
+
+reservations: Final = Table(
+    "reservations",
+    metadata,
+    _column("id", Text, doc="a ULID", primary_key=True),
+    _column("owner", Text, doc="who is charged"),
+    _column("day", Integer, doc="the UTC day that is charged"),
+    _column("tokens", BigInteger, doc="tokens set aside"),
+    _column("nano_usd", BigInteger, doc="nanodollars set aside"),
+    _column("expires_at_ms", BigInteger, doc="from then on it counts no more: its worker died"),
+    Index("ix_reservations_owner_day", "owner", "day"),
+    Index("ix_reservations_day", "day"),
+)
+"""Model calls under way, and what they may cost at most."""
+
+counted_turns: Final = Table(
+    "counted_turns",
+    metadata,
+    _column("turn_id", Text, doc="a turn that counts against a cap", primary_key=True),
+    _column("owner", Text, doc="whose turn"),
+    _column("day", Integer, doc="the UTC day it was counted on"),
+    Index("ix_counted_turns_owner_day", "owner", "day"),
+)
+"""Each turn is counted once, however many workers run it."""
+
+answers: Final = Table(
+    "answers",
+    metadata,
+    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    _column("owner", Text, doc="whose answer"),
+    _column("key", Text, doc="the lane it was given in; nobody else ever finds it"),
+    _column("circumstances", Text, doc="digest of all it depends on besides the question"),
+    _column("asked", Text, doc="digest of the question"),
+    _column("guard", Text, doc="digest of its numbers, negations and names"),
+    _column("words", Text, doc="digest of its words in any order"),
+    _column("text", AnyText, doc="the answer"),
+    _column("recalled", Text, doc="digest of what the model was reminded of, besides the question and the answer"),
+    _column("vector", LargeBinary, doc="what an embedding model made of the question, as in `facts`", nullable=True),
+    _column("vector_model", Text, doc="that model; empty for none"),
+    _column("created_at_ms", BigInteger, doc="when it was given first"),
+    _column("used_at_ms", BigInteger, doc="when it was given last", index=True),
+    _column("expires_at_ms", BigInteger, doc="from then on it is not given any more", index=True),
+    UniqueConstraint("key", "circumstances", "asked"),
+    Index("ix_answers_owner_used", "owner", "used_at_ms"),
+)
+"""Answers to be given again, if `cache.enabled` says so."""
+
+calendars: Final = Table(
+    "calendars",
+    metadata,
+    _column("owner", Text, doc="the user", primary_key=True),
+    _column("zone", Text, doc="the name of the time zone; empty: never said"),
+    _column("last_number", Integer, doc="the highest `schedules.number` given out"),
+)
+"""One row per owner of schedules: the lock under which they are counted."""
+
+schedules: Final = Table(
+    "schedules",
+    metadata,
+    _column("id", Text, doc="named after what asked for it, so that a repetition adds nothing", primary_key=True),
+    _column("owner", Text, doc="whose schedule; nobody else sees it"),
+    _column("number", Integer, doc="what its owner calls it; never used twice"),
+    _column("key", Text, doc="the lane its firings go to"),
+    _column("address", AnyText, doc="where it was asked for, as JSON"),
+    _column("author_id", Text, doc="who asked, in the platform's words"),
+    _column("author_name", AnyText, doc="how that person was called"),
+    _column("is_private", Boolean, doc="asked for in a direct message"),
+    _column("kind", Text, doc="a ScheduleKind"),
+    _column("text", AnyText, doc="the reminder, or the prompt of the task"),
+    _column("recurrence", Text, doc="the text form of the rule; empty: once"),
+    _column("zone", Text, doc="the time zone whose wall clock the rule reads"),
+    _column("state", Text, doc="a ScheduleState"),
+    _column("next_due_ms", BigInteger, doc="when it is due; of one that is over, when it was due last"),
+    _column("held_until_ms", BigInteger, doc="until then its firing is one worker's, or put off; 0 for nobody's"),
+    _column("firings", Integer, doc="how often it has fired"),
+    _column("fired_at_ms", BigInteger, doc="when it last fired; 0 for never"),
+    _column("created_at_ms", BigInteger, doc="when it was asked for"),
+    UniqueConstraint("owner", "number"),
+)
+"""Reminders and tasks with a time."""
+
+Index(
+    "ix_schedules_due",
+    schedules.c.next_due_ms,
+    sqlite_where=text("state = 'active'"),
+    postgresql_where=text("state = 'active'"),
 )

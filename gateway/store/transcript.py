@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import Connection, and_, bindparam, select, update
+from sqlalchemy import Connection, and_, bindparam, func, select, update
 
-from gateway.contracts.entries import Entry, EntryKind, NewestView
+from gateway.contracts.entries import Entry, EntryKind, NewestView, Role
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
 from gateway.limits import VIEW_PAGE_ENTRIES
 from gateway.store import boundaries
 from gateway.store.rows import from_entry, to_entry
@@ -43,6 +44,18 @@ _PAGE: Final = (
     .order_by(entries.c.seq)
     .limit(bindparam("page_limit"))
 )
+_FIRST_SAID: Final = (
+    select(entries.c.text)
+    .where(
+        _OF_SESSION,
+        ~entries.c.is_undone,
+        entries.c.role == Role.USER.value,
+        entries.c.kind == EntryKind.MESSAGE.value,
+        func.trim(entries.c.text) != "",
+    )
+    .order_by(entries.c.seq)
+    .limit(1)
+)
 _INSERT: Final = entries.insert()
 _GUARD: Final = (
     update(lanes).where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f")).values(fence=lanes.c.fence)
@@ -74,6 +87,12 @@ def page(connection: Connection, session_id: str, *, after_seq: int, limit: int)
     """Everything, in order, from behind `after_seq`."""
     rows = connection.execute(_PAGE, {"s": session_id, "after_seq": after_seq, "page_limit": max(limit, 0)})
     return [to_entry(row) for row in rows]
+
+
+def first_said(connection: Connection, session_id: str) -> CleanText | None:
+    """The first words of a person that still stand; a message may be nothing but a picture."""
+    text: str | None = connection.execute(_FIRST_SAID, {"s": session_id}).scalar_one_or_none()
+    return None if text is None else CleanText(text)
 
 
 def append(connection: Connection, session_id: str, new: Sequence[Entry]) -> None:

@@ -85,10 +85,17 @@ TABLE: Final = (
 )
 
 
-def exposition(figures: QueueFigures | None, *, channels: Iterable[str], database_up: bool, version: str) -> bytes:
+def exposition(
+    figures: QueueFigures | None,
+    *,
+    channels: Iterable[str],
+    database_up: bool,
+    version: str,
+    more: Iterable[Metric] = (),
+) -> bytes:
     """Prometheus text. `figures` is None when the bus does not answer; `channels` are those configured."""
     registry = CollectorRegistry()
-    registry.register(_Snapshot((*_of_trivet(database_up, version), *_of_bus(figures, channels))))
+    registry.register(_Snapshot((*_of_trivet(database_up, version), *_of_bus(figures, channels), *more)))
     return generate_latest(registry)
 
 

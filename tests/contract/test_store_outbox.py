@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlalchemy import select
 
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText, DeliveryState, ReplyKind
+from gateway.contracts.messages import Choice, CleanText, DeliveryState, ReplyKind
 from gateway.store import SqlStore, open_store
 from gateway.store.tables import deliveries, outbox
 from tests.contract.store_samples import ANN, BOB, ended, reply, rows, unsent
@@ -20,6 +20,14 @@ async def test_a_reply_comes_back_as_it_was_committed(store: SqlStore) -> None:
     said = replace(reply(BOB, "**hé** 中\n", id_="r1"), address=address, kind=ReplyKind.ERROR, title=CleanText("Тема"))
     await store.put_outbox([said])
     assert await unsent(store) == [said]
+
+
+async def test_a_question_comes_back_with_its_choices_and_an_amendment_with_what_it_amends(store: SqlStore) -> None:
+    choices = tuple(Choice(CleanText(label), CleanText(f"/{label} K7")) for label in ("approve", "deny"))
+    asked = replace(reply(ANN, "may I?", id_="r1"), kind=ReplyKind.QUESTION, choices=choices)
+    amendment = replace(reply(ANN, "yes", id_="r2"), amends="r1")
+    await store.put_outbox([asked, amendment])
+    assert await unsent(store) == [asked, amendment]
 
 
 async def test_the_relay_sees_old_replies_only_oldest_first_and_few_at_a_time(

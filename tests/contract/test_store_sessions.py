@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gateway.contracts.entries import OpenSession, SessionStatus, SetTitle, UsagePurpose
+from gateway.contracts.entries import OpenSession, Session, SessionStatus, SetProfile, SetTitle, UsagePurpose
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.messages import CleanText
 from gateway.store import SqlStore
@@ -59,25 +59,61 @@ async def test_the_titler_names_an_untitled_session_once(store: SqlStore) -> Non
     assert named.title == "Greetings"
 
 
+async def claimed(store: SqlStore, session: Session, *, now_ms: int = 1_000) -> bool:
+    return await store.claim_title(session.id, tries_max=3, held_ms=20_000, now_ms=now_ms)
+
+
 async def test_the_users_title_always_wins(store: SqlStore) -> None:
     session = await talk(store, ANN, "hello", number=1)
-    assert await store.claim_title(session.id, tries_max=3)
+    assert await claimed(store, session)
     await store.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
     assert not await store.set_title_if_untitled(session.id, CleanText("Model's"))
-    assert not await store.claim_title(session.id, tries_max=3)
+    await store.release_title(session.id)
+    assert not await claimed(store, session)
     await store.apply(ANN, [SetTitle(CleanText("Mine, too"))], now_ms=5_001)
     named = await store.session(session.id)
     assert named is not None
     assert (named.title, named.title_tries) == ("Mine, too", 1)
 
 
-async def test_of_many_workers_only_as_many_as_there_are_tries_pay_for_a_title(store: SqlStore) -> None:
+async def test_of_many_workers_at_once_one_pays_for_a_title(store: SqlStore) -> None:
     session = await talk(store, ANN, "hello", number=1)
-    won = await asyncio.gather(*(store.claim_title(session.id, tries_max=3) for _ in range(10)))
-    assert sum(won) == 3
+    won = await asyncio.gather(*(claimed(store, session) for _ in range(10)))
+    assert sum(won) == 1
     counted = await store.session(session.id)
     assert counted is not None
-    assert counted.title_tries == 3
+    assert counted.title_tries == 1
+
+
+async def test_a_title_is_tried_again_once_the_try_is_over_or_its_worker_counts_as_dead(store: SqlStore) -> None:
+    """And three times at most."""
+    session = await talk(store, ANN, "hello", number=1)
+    assert await claimed(store, session)
+    assert not await claimed(store, session, now_ms=20_999)
+    assert await claimed(store, session, now_ms=21_000)
+    await store.release_title(session.id)
+    assert await claimed(store, session, now_ms=21_001)
+    await store.release_title(session.id)
+    assert not await claimed(store, session, now_ms=900_000)
+
+
+async def test_the_first_words_of_a_session_are_those_of_a_person_that_still_stand(store: SqlStore) -> None:
+    assert await store.first_said("nowhere") is None
+    session = await talk(store, ANN, " ", number=1)
+    assert await store.first_said(session.id) is None
+    await talk(store, ANN, "plan a trip", number=2)
+    await talk(store, BOB, "something else", number=3)
+    await talk(store, ANN, "to Rome", number=4)
+    assert await store.first_said(session.id) == "plan a trip"
+
+
+async def test_a_profile_is_chosen_for_the_current_session_only(store: SqlStore) -> None:
+    session = await talk(store, ANN, "hello", number=1)
+    await talk(store, BOB, "hello", number=2)
+    changed = await store.apply(ANN, [SetProfile("writer")], now_ms=5_000)
+    assert (changed.id, changed.profile) == (session.id, "writer")
+    assert (await store.apply(BOB, [], now_ms=5_000)).profile == ""
+    assert (await store.apply(ANN, [OpenSession()], now_ms=5_001)).profile == ""
 
 
 # --- sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -172,3 +173,15 @@ def test_doctor_shows_a_row_for_everything_and_fails_when_something_is_wrong(tri
     assert {("warning", "agent.model"), ("wrong", "telegram"), ("wrong", "http.port")} <= rows
     assert "quiet" not in ended.stdout + ended.stderr
     assert not (trivet.folder / "data").exists()
+
+
+def test_an_operator_exports_what_is_kept_of_a_person(trivet: Trivet) -> None:
+    """To standard output, or into a new file that nobody else may read; never over a file that is there."""
+    assert trivet.run("migrate").returncode == 0
+    assert json.loads(trivet.run("export", "telegram:1/-100").stdout)["owner"] == "telegram:1"
+    assert trivet.run("export", "telegram:1", "--output", "me.json").returncode == 0
+    file = trivet.folder / "me.json"
+    assert json.loads(file.read_text())["sessions"] == []
+    assert file.stat().st_mode & 0o077 == 0
+    assert "cannot be written" in trivet.refusal("export", "telegram:1", "--output", "me.json", code=2)
+    assert "not a session key" in trivet.refusal("export", "nonsense", code=1)

@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from agent.assembly import assembled
-from agent.control import ControlLane
+from agent.assembly import assembled, control_lane
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.porter import Porter
 from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings
+from gateway.config import AccessDefault, QueueMode, Settings
+from gateway.config.cache import Cache
+from gateway.config.limits import Limits
 from gateway.config.memory import Memory
+from gateway.config.routing import Routing
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
@@ -32,11 +35,13 @@ from gateway.contracts.messages import (
     InboundMessage,
     Receipt,
     Reply,
+    ReplyKind,
 )
 from gateway.contracts.ports import Admission, Amendment, Scrubber
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
+from tests.parts.meanings import MODEL
 
 ANSWER_WITHIN_S = 20.0
 _numbers = count(1)
@@ -98,6 +103,26 @@ class AgentProcess:
         """Send /stop, /status or /where past the queue."""
         return await self.bus.intake.request_control(ControlRequest(kind, message(f"/{kind.value}", key)))
 
+    async def say_to_control(self, text: str, key: str = "telegram:1") -> bool:
+        """Say a control command with something behind it."""
+        kind = ControlKind(text.split()[0].removeprefix("/"))
+        return await self.bus.intake.request_control(ControlRequest(kind, message(text, key)))
+
+    async def press(self, command: str, key: str = "telegram:1", *, message_id: str = "") -> CleanText | None:
+        """Press the button that says `command`; what the one who pressed is told."""
+        kind = ControlKind(command.split()[0].removeprefix("/"))
+        said = message(command, key, message_id=message_id)
+        await self.bus.intake.request_control(ControlRequest(kind, said, is_press=True))
+        told = await self.bus.questions.told(said, wait_s=5)
+        return None if told is None else told.text
+
+    async def question(self, number: int = 1, channel: str = "telegram") -> Reply:
+        """The question that is asked as the `number`th."""
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            while len(asked := [reply for reply in self.replies if reply.kind is ReplyKind.QUESTION]) < number:
+                await self._deliver(channel)
+        return asked[number - 1]
+
     async def reap(self) -> None:
         """Let the bus forget the worker, as it would after a long pause; the next beat tells it."""
         await self.bus.lanes.drain(self.worker_id, ())
@@ -137,15 +162,19 @@ async def running_agent(
     *,
     model: str = "demo/scripted",
     context_window: int = 0,
-    rounds_max: int = 25,
     concurrency: int = 64,
     is_steered: bool = False,
     grace_s: float = SHUTDOWN_GRACE_S,
     scrubber: Scrubber | None = None,
     admins: tuple[SessionKey, ...] = (),
     tools: Tools | None = None,
+    limits: Limits | None = None,
+    cache: Cache | None = None,
     memory: Memory | None = None,
     embeddings: EmbeddingModel | None = None,
+    models: tuple[str, ...] = (),
+    tool_rounds_max: int = 25,
+    routing: Routing | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -156,13 +185,18 @@ async def running_agent(
         agent=Agent(
             model=model,
             utility_model=model,
+            models=models,
+            embedding_model=MODEL if embeddings else "",
+            tool_rounds_max=tool_rounds_max,
             context_window=context_window or None,
-            tool_rounds_max=rounds_max,
             concurrency=concurrency,
         ),
+        routing=routing or Routing(),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
-        access=Access(admins=admins),
+        access=Access(admins=admins, default=AccessDefault.OPEN),
         tools=tools or Tools(),
+        limits=limits or Limits(),
+        cache=cache or Cache(),
         memory=memory or Memory(),
     )
     worker_id = f"test:{clock.code(8)}"
@@ -182,7 +216,10 @@ async def running_agent(
             tweak(process)
         beside = [
             asyncio.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
-            asyncio.create_task(ControlLane(worker_id, bus.lanes, bus.operator, store, scrubber, clock).run()),
+            asyncio.create_task(Porter(bus.lanes, store).run()),
+            asyncio.create_task(
+                control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
+            ),
         ]
         working = asyncio.create_task(worker.run(process.stopping))
         try:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.messages import Activity, CleanText, InboundMessage, Reply, ReplyKind
+from gateway.contracts.messages import Activity, CleanText, InboundMessage, Reply, ReplyFile, ReplyKind
 from gateway.contracts.ports import Claim, QueueFigures
 from tests.parts.waiting import PATIENCE_S, POLL_S
 
@@ -17,7 +17,8 @@ LEASE_S = 60.0
 
 
 class EchoAgent:
-    """Answers each batch with what `answer` makes of it. `heard` is everything it was asked, in order."""
+    """Answers each batch with what `answer` makes of it. `heard` is everything it was asked, in order; `files` go
+    with every answer."""
 
     def __init__(self, bus: RedisBus, answer: Callable[[str], str] | None = None) -> None:
         self._bus = bus
@@ -26,6 +27,7 @@ class EchoAgent:
         self._thinking: asyncio.Event | None = None
         self.answer = answer or (lambda text: f"echo: {text}")
         self.heard: list[InboundMessage] = []
+        self.files: tuple[tuple[ReplyFile, bytes], ...] = ()
 
     def think_until(self, done: asyncio.Event) -> None:
         """From now on a turn lasts until `done`, and says so to the channel."""
@@ -35,14 +37,24 @@ class EchoAgent:
     async def at_work(self) -> AsyncIterator[EchoAgent]:
         """Claims and answers inside the context."""
         await self._bus.lanes.register(self.worker, lease_ttl_s=LEASE_S)
-        working = asyncio.create_task(self._work())
+        tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._lend())]
         try:
             yield self
         finally:
-            if working.done():
-                working.result()
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            for task in tasks:
+                if task.done():
+                    task.result()
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _lend(self) -> None:
+        while True:
+            try:
+                wanted = await self._bus.lanes.wanted_file(wait_s=5.0)
+                if wanted is not None:
+                    await self._bus.lanes.lend_file(wanted, self.files[wanted.position][1] if self.files else b"")
+            except BusUnavailable:
+                await asyncio.sleep(0.1)
 
     async def _work(self) -> None:
         while True:
@@ -73,6 +85,7 @@ class EchoAgent:
             text=CleanText(self.answer(message.text)),
             kind=ReplyKind.ANSWER,
             created_at_ms=self._clock.now_ms(),
+            files=tuple(file for file, _ in self.files),
         )
 
 

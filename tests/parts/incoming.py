@@ -5,7 +5,7 @@ from __future__ import annotations
 from channels.adapter import Outcome
 from channels.normalized import Addressing, FileReference, Incoming, Retraction, find_command
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import AttachmentKind
+from gateway.contracts.messages import AttachmentKind, CleanText
 
 
 def private_message(text: str = "hello", author_name: str = "Ann", file_name: str = "") -> Incoming:
@@ -36,3 +36,9 @@ class NobodyHome:
 
     async def retract(self, retraction: Retraction) -> Outcome:
         raise AssertionError(retraction)
+
+    async def press(self, press: Incoming) -> CleanText | None:
+        raise AssertionError(press)
+
+    async def told(self, press: Incoming) -> CleanText:
+        raise AssertionError(press)

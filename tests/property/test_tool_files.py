@@ -78,7 +78,8 @@ def _everything_outside(folder: Path) -> dict[str, bytes]:
         if Path(root) == folder / "home":
             folders.remove("files")
         for name in files:
-            found[str(Path(root, name))] = Path(root, name).read_bytes()
+            place = Path(root, name)
+            found[str(place)] = str(place.readlink()).encode() if place.is_symlink() else place.read_bytes()
     return found
 
 

@@ -197,7 +197,7 @@ async def test_a_turn_of_many_rounds_is_condensed_between_them(
     """Past fifty messages the first rounds become a summary; the last twenty messages and the request stay. The
     transcript keeps every round, and the summary lives no longer than the turn."""
     model = Caller(rounds=60, window=100_000)
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, rounds_max=0) as agent:
+    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, tool_rounds_max=0) as agent:
         assert await agent.ask("please do it sixty times") == "done"
         kept = await entries(agent)
         session = await agent.store.current_session(SessionKey.parse(ANNA))

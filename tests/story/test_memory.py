@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from agent.commands.belongings import belongings_commands
+from agent.commands.table import Asked, Done
+from agent.model.client import always
 from gateway.bus.bus import RedisBus
 from gateway.config.memory import Memory
-from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.entries import GrantRole, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.store.store import SqlStore
-from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
 
@@ -180,18 +184,90 @@ async def test_an_injected_fact_stays_with_who_injected_it(agent: AgentProcess, 
     assert "admin" not in await agent.ask("/memory", BEN)
 
 
-async def test_memory_can_be_switched_off(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_memory_can_be_switched_off(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
     """Nothing is kept, found or gathered; what there is can still be seen and forgotten."""
     key = SessionKey.parse(ANNA)
-    async with running_agent(bus, store, mind := Mind(), tmp_path, memory=Memory()) as agent:
+    async with running_agent(bus, sqlite_store, mind := Mind(), tmp_path, memory=Memory()) as agent:
         await agent.ask("remember I like tea", ANNA)
     off = Memory(enabled=False, auto_consolidate=True)
-    async with running_agent(bus, store, mind, tmp_path / "off", memory=off) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path / "off", memory=off) as agent:
         await agent.ask("tea is what I like", ANNA)
         assert "<memory>" not in told(mind)
         assert "no tool" in (await agent.ask("remember I like milk", ANNA)).lower()
         await agent.ask("/new", ANNA)
         assert "tea" in await agent.ask("/memory", ANNA)
         assert "tea" in await agent.ask("/forget tea", ANNA)
-    assert await store.memories.recall(key, "", limit=5) == []
+    assert await sqlite_store.memories.recall(key, "", limit=5) == []
     assert all(made.purpose is not UsagePurpose.MEMORY for made in mind.made)
+
+
+# --- /export
+
+
+async def test_a_person_gets_everything_that_is_kept_of_him(agent: AgentProcess) -> None:
+    """As a file behind the answer, in a direct message only: it holds what was said there, too."""
+    await agent.ask("my canary sings", ANNA)
+    await agent.ask("the canary of the group", ANNA_IN_GROUP)
+    await agent.ask("the canary of ben", BEN)
+    assert "direct message" in await agent.ask("/export", ANNA_IN_GROUP)
+    assert "everything" in await agent.ask("/export", ANNA)
+    (file,) = agent.replies[-1].files
+    assert (file.name, file.media_type) == ("trivet-export.json", "application/json")
+
+
+async def test_an_export_holds_all_places_of_one_person_and_nobody_else(agent: AgentProcess) -> None:
+    await agent.ask("remember I like tea", ANNA)
+    await agent.ask("the canary of the group", ANNA_IN_GROUP)
+    await agent.ask("the canary of ben", BEN)
+    (row,) = belongings_commands(agent.store.people)
+    session = await agent.store.current_session(SessionKey.parse(ANNA))
+    assert session is not None
+    asked = Asked("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always)
+    done = await row.run(asked)
+    assert isinstance(done, Done)
+    document = json.loads(done.files[0].content)
+    said = [entry["text"] for entry in document["entries"] if entry["role"] == "user"]
+    assert {"remember I like tea", "the canary of the group"} <= set(said)
+    assert [fact["text"] for fact in document["facts"]] == ["I like tea"]
+    assert "ben" not in done.files[0].content.decode()
+
+
+# --- nothing between the chairs
+
+
+async def test_every_message_is_in_the_prompt_or_in_a_summary(
+    bus: RedisBus, sqlite_store: SqlStore, mind: Mind, tmp_path: Path
+) -> None:
+    """However long a conversation becomes: no message is ever in neither. (Messages 11 to 100 once were.)"""
+    async with running_agent(bus, sqlite_store, mind, tmp_path, context_window=6_000) as agent:
+        for number in range(1, 101):
+            await agent.ask(f"message-{number:03}. " + "words and more words " * 12, ANNA)
+        summarised = [made for made in mind.made if made.purpose is UsagePurpose.COMPACTION]
+        assert len(summarised) > 1
+        seen = "\n".join(message.text for made in (*summarised, mind.asked[-1]) for message in made.messages)
+        assert [number for number in range(1, 101) if f"message-{number:03}." not in seen] == []
+
+
+async def test_a_process_that_died_over_a_session_leaves_it_to_the_next(
+    bus: RedisBus, sqlite_store: SqlStore, mind: Mind, tmp_path: Path
+) -> None:
+    """What waits stands in SQL from the commit of /new on: whoever starts next goes through it."""
+    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=Memory(enabled=False)) as agent:
+        await agent.ask("my sister lives in Oslo", ANNA)
+        await agent.ask("/new", ANNA)
+    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=Memory(auto_consolidate=True)) as agent:
+        await until_gathered(agent, mind, 1)
+        await agent.ask("which town was it with my sister", BEN)
+        await agent.ask("which town was it with my sister", ANNA)
+        assert "my sister lives in Oslo" in told(mind)
+    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=Memory(auto_consolidate=True)) as agent:
+        await agent.ask("hello", ANNA)
+        assert len([made for made in mind.made if made.purpose is UsagePurpose.MEMORY]) == 1
+
+
+async def test_a_full_memory_is_said(agent: AgentProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.store.facts.FACTS_MAX", 2)
+    for fact in ("I like tea", "My dog is Rex"):
+        await agent.ask(f"remember {fact}", ANNA)
+    assert "memory of this user is full" in await agent.ask("remember The car is red", ANNA)
+    assert "nothing to remember" in await agent.ask('tool remember {"fact": "   "}', ANNA)

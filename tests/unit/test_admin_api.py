@@ -18,7 +18,18 @@ from gateway.admin.auth import AdminToken
 from gateway.admin.operator_channel import take_replies
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Entry, OpenSession, Role, Session, TurnCommit, TurnState, Usage, UsagePurpose
+from gateway.contracts.entries import (
+    Entry,
+    Grant,
+    GrantRole,
+    OpenSession,
+    Role,
+    Session,
+    TurnCommit,
+    TurnState,
+    Usage,
+    UsagePurpose,
+)
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
@@ -39,6 +50,7 @@ def app_of(store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("tele
         store=store,
         figures=bus.operator,
         intake=bus.intake,
+        access=bus.access,
         scrubber=SCRUBBER,
         clock=CLOCK,
         channels=channels,
@@ -97,7 +109,9 @@ def basic(password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"me:{password}".encode()).decode()}
 
 
-@pytest.mark.parametrize("path", ["/api/sessions", "/api/sessions/x", "/api/sessions/x/messages", "/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/api/sessions", "/api/sessions/x", "/api/sessions/x/messages", "/api/usage", "/metrics"]
+)
 @pytest.mark.parametrize(
     "headers",
     [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, basic(TOKEN), {"Authorization": "Bearer"}],
@@ -390,3 +404,31 @@ async def bury(bus: RedisBus, poison: InboundMessage) -> None:
         batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=1)
         for claim in batch.claims:
             await bus.lanes.retry_later(claim, delay_s=0.0, error="boom")
+
+
+# --- everything of one person
+
+
+async def test_a_users_belongings_are_exported_and_erased(
+    admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus
+) -> None:
+    """From every place; a role that was granted goes with the rest, and intake knows at once."""
+    bob = SessionKey("telegram", "2")
+    for number, key in enumerate((ADA, SessionKey("telegram", "1", ("-100",)), bob), 1):
+        await converse(sqlite_store, key, number)
+    await sqlite_store.put_grant(Grant(ADA, GrantRole.MEMBER, "cli", 1))
+    await bus.access.project_grants(await sqlite_store.grants())
+    document = (await admin.get("/api/users/telegram:1/-100/export")).json()
+    assert document["owner"] == "telegram:1"
+    assert {row["key"] for row in document["sessions"]} == {"telegram:1", "telegram:1/-100"}
+    erased = (await admin.delete("/api/users/telegram:1")).json()
+    assert erased["key"] == "telegram:1"
+    assert erased["rows"]["sessions"] == 2
+    assert await bus.access.role_of(ADA) is None
+    assert [session.key for session in await sqlite_store.sessions()] == [bob]
+
+
+async def test_belongings_are_the_operators_business_only(admin: httpx.AsyncClient) -> None:
+    for method, path in (("GET", "/api/users/telegram:1/export"), ("DELETE", "/api/users/telegram:1")):
+        assert (await admin.request(method, path, headers={"Authorization": ""})).status_code == 401
+    assert (await admin.delete("/api/users/nonsense")).status_code == 422

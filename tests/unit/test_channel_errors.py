@@ -61,6 +61,7 @@ TOO_SLOW.__cause__ = httpx.ReadTimeout("slow")
         (Forbidden("bot was blocked by the user"), AddressDead),
         (InvalidToken("Unauthorized"), CredentialsRejected),
         (NetworkError("Bad Gateway (502)"), OutcomeUnknown),
+        (NetworkError("Request Entity Too Large (413)"), FormatRefused),
         (CUT, OutcomeUnknown),
         (UNREACHED, SendFailed),
         (NEVER_CONNECTED, SendFailed),

@@ -15,6 +15,7 @@ from channels.delivery import Delivery
 from channels.homes import Homes
 from channels.journey import RATE_LIMITS_MAX, Again, GiveUp, Journey, next_move
 from channels.leases import Tenure
+from channels.notices import file_not_sent
 from channels.sender import SendRules
 from gateway.config.settings import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import (
@@ -28,10 +29,10 @@ from gateway.contracts.errors import (
     SendFailed,
 )
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, Reply, ReplyKind
+from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, Reply, ReplyFile, ReplyKind, own_words
 from gateway.contracts.ports import PendingReply
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
-from tests.doubles import AskableAdapter, EditableAdapter, ManualClock, MemoryBus, ScriptedAdapter
+from tests.doubles import AskableAdapter, EditableAdapter, FilingAdapter, ManualClock, MemoryBus, ScriptedAdapter
 
 RULES = SendRules()
 HERE = ReplyAddress("test", "lane", "{}")
@@ -206,6 +207,53 @@ class TestARefusal:
             await delivery.run()
         assert bus.receipts == {}
         assert bus.ledger[-1].state is DeliveryState.RETRY
+
+
+FILE = ReplyFile(own_words("a.txt"), "text/plain", 3, own_words(""))
+
+
+def with_files(text: str = "one|two") -> PendingReply:
+    """A reply with two files behind its text."""
+    pending = reply(text=text)
+    return replace(pending, reply=replace(pending.reply, files=(FILE, FILE)))
+
+
+class TestFiles:
+    async def test_are_steps_behind_the_text(self) -> None:
+        """With rows and ids of their own: what is out stays out."""
+        adapter, bus = FilingAdapter(), MemoryBus(contents={("r1", 0): b"abc", ("r1", 1): b"def"})
+        _, record = await delivered(adapter, with_files(), bus=bus)
+        assert [sent.text for sent in adapter.sent] == ["one", "two", "a.txt:3", "a.txt:3"]
+        assert (record.state, record.chunks, record.next_chunk) == (DeliveryState.SENT, 4, 4)
+        assert {sent.send_id for sent in adapter.sent} == {"r1:0", "r1:1", "r1:2", "r1:3"}
+
+    @pytest.mark.parametrize("refusal", [FormatRefused("too large"), AddressDead("no right to send documents")])
+    async def test_that_are_refused_become_a_sentence(self, refusal: Exception) -> None:
+        """And nothing else: the place lives, the other file goes out."""
+        adapter = FilingAdapter(refusals=[refusal])
+        bus = MemoryBus(contents={("r1", 0): b"abc", ("r1", 1): b"def"})
+        _, record = await delivered(adapter, with_files(), bus=bus)
+        assert [sent.text for sent in adapter.sent] == ["one", "two", str(file_not_sent(FILE.name)), "a.txt:3"]
+        assert (record.state, bus.graves) == (DeliveryState.SENT, {})
+
+    async def test_that_nobody_hands_over_are_waited_for(self) -> None:
+        """While no agent process answers nothing is given up."""
+        adapter, bus = FilingAdapter(), MemoryBus(away_for_files=3)
+        bus.contents = {("r1", 0): b"abc", ("r1", 1): b"def"}
+        _, record = await delivered(adapter, with_files(), bus=bus)
+        assert [sent.text for sent in adapter.sent] == ["one", "two", "a.txt:3", "a.txt:3"]
+        assert (record.state, record.attempt) == (DeliveryState.SENT, 3)
+
+    async def test_that_nobody_keeps_any_more_become_a_sentence(self) -> None:
+        adapter, bus = FilingAdapter(), MemoryBus(contents={("r1", 0): b"", ("r1", 1): b"def"})
+        await delivered(adapter, with_files(), bus=bus)
+        assert [sent.text for sent in adapter.sent] == ["one", "two", str(file_not_sent(FILE.name)), "a.txt:3"]
+
+    async def test_where_there_are_none_become_sentences(self) -> None:
+        """A terminal shows no files."""
+        adapter = ScriptedAdapter()
+        await delivered(adapter, with_files())
+        assert [sent.text for sent in adapter.sent] == ["one", "two", *[str(file_not_sent(FILE.name))] * 2]
 
 
 class TestASendOfUnknownOutcome:

@@ -18,14 +18,17 @@ from gateway.contracts.envelope import (
     decode_inbound,
     decode_reply,
     encode,
+    files_from_text,
+    files_to_text,
     inbound_prefix,
 )
-from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.errors import BadEnvelope, NewerEnvelope
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     Activity,
     Attachment,
     AttachmentKind,
+    Choice,
     ControlKind,
     ControlRequest,
     DeliveryRecord,
@@ -34,6 +37,7 @@ from gateway.contracts.messages import (
     Receipt,
     RemovedSecrets,
     Reply,
+    ReplyFile,
     ReplyKind,
     own_words,
 )
@@ -62,9 +66,24 @@ REPLY: Final = Reply(
     kind=ReplyKind.ANSWER,
     created_at_ms=1_800_000_001_000,
 )
+QUESTION: Final = replace(
+    REPLY,
+    id="t_1:ask:K7QM2PXA",
+    text=own_words("May I run **shell**?"),
+    kind=ReplyKind.QUESTION,
+    choices=(
+        Choice(own_words("Approve"), own_words("/approve K7QM2PXA")),
+        Choice(own_words("Deny"), own_words("/deny K7QM2PXA")),
+    ),
+)
+FILE: Final = ReplyFile(own_words("größe.png"), "image/png", 2_048, own_words("today's"))
 VALUES: Final[dict[str, Wire]] = {
     "inbound": INBOUND,
     "reply": REPLY,
+    "reply_with_files": replace(REPLY, files=(FILE,)),
+    "question": QUESTION,
+    "amendment": replace(REPLY, id="t_1:ask:K7QM2PXA:end", text=own_words("**Approved** by Ada."), amends=QUESTION.id),
+    "press": ControlRequest(ControlKind.APPROVE, replace(INBOUND, text=own_words("/approve K7QM2PXA")), is_press=True),
     "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True, stopped_fence=7),
     "receipt": Receipt(
         DeliveryRecord("t_1:1", DeliveryState.SENT, 1, 2, 2, ("11", "12"), 1_800_000_002_000), REPLY.key, "telegram"
@@ -88,9 +107,29 @@ def test_a_stop_of_an_older_release_names_no_turn() -> None:
     assert decode(older) == ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True)
 
 
+def test_only_what_an_older_release_cannot_understand_is_kept_from_it() -> None:
+    """It reads version 1, and leaves version 2 to newer processes."""
+    is_newer = {name: encode(value).startswith(b'{"v":2,') for name, value in VALUES.items()}
+    assert {name for name, newer in is_newer.items() if newer} == {"question", "amendment", "press"}
+
+
 def test_fields_of_a_newer_release_are_passed_over() -> None:
     """Two releases run side by side during an upgrade."""
     assert decode(encode(REPLY).replace(b'"v":1', b'"v":1,"colour":"green"')) == REPLY
+
+
+def test_a_reply_with_files_is_left_alone_by_a_release_that_would_lose_them() -> None:
+    """To it the envelope is of a newer version; everything else is of the version that it reads."""
+    assert encode(VALUES["reply_with_files"]).startswith(b'{"v":2,')
+    assert all(encode(value).startswith(b'{"v":1,') for name, value in VALUES.items() if name != "reply_with_files")
+    with pytest.raises(NewerEnvelope):
+        decode(encode(REPLY).replace(b'"v":1', b'"v":3'))
+
+
+def test_files_fit_into_a_column() -> None:
+    assert files_from_text(files_to_text((FILE, FILE))) == (FILE, FILE)
+    with pytest.raises(BadEnvelope):
+        files_from_text('[{"name":1}]')
 
 
 @pytest.mark.parametrize(
@@ -100,6 +139,9 @@ def test_fields_of_a_newer_release_are_passed_over() -> None:
         b"nonsense",
         b"[]",
         b'{"v":2,"t":"reply"}',
+        b'{"v":0,"t":"reply"}',
+        b'{"v":true,"t":"reply"}',
+        b'{"v":"1","t":"reply"}',
         b'{"v":1,"t":"poem"}',
         b'{"v":1,"t":"reply"}',
         b"\xff\xfe",

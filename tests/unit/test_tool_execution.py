@@ -16,6 +16,7 @@ from agent.tools.execution.commands import execution_tools
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.sandbox import NoSandbox, Sandbox, find_sandbox
+from agent.tools.files.quota import Usage
 from agent.tools.files.workspace import Workspace, Workspaces, folder_name
 from agent.tools.registry import ToolRegistry
 from gateway.contracts.ids import SessionKey
@@ -249,3 +250,15 @@ class TestSandbox:
         assert isinstance(hidden, Sandbox)
         outcome = await hidden.run(["ls", "/usr/share/doc"], workspace=tmp_path, timeout_s=10)
         assert (outcome.exit_code, outcome.output) == (0, "")
+
+    async def test_a_command_that_fills_the_workspace_is_stopped(
+        self, tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However small its files are; and one that makes room in a full workspace may run."""
+        monkeypatch.setattr("agent.tools.files.quota.QUOTA", Usage(3 * 1024 * 1024, 1_000))
+        monkeypatch.setattr("agent.tools.execution.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
+        filling = "for i in $(seq 100000); do head -c 100000 /dev/urandom > f$i; done"
+        stopped = await run(tools, "shell", command=filling)
+        assert stopped.is_error
+        assert "the workspace is full: it may hold 3 MB" in stopped.text
+        assert not (await run(tools, "shell", command="rm -f f1* && sleep 0.2 && echo done")).is_error

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.limits import FILE_BYTES_MAX, JOURNAL_STEPS_MAX
+from agent.tools.files.quota import Usage
 from agent.tools.files.reading import reading_tools
 from agent.tools.files.workspace import Workspace, Workspaces, folder_name
 from agent.tools.files.writing import writing_tools
@@ -324,3 +325,26 @@ async def test_undo_takes_back_the_folders_that_a_change_brought_about(
     (workspace.files / "x" / "mine").write_text("the user's own")
     await run(tools, "file_undo")
     assert [path.name for path in (workspace.files / "x").iterdir()] == ["mine"]
+
+
+class TestQuota:
+    """By what the disk gives; what shrinks or goes is always welcome."""
+
+    async def test_a_full_workspace_takes_nothing_more_until_something_goes(self, tmp_path: Path) -> None:
+        workspaces = Workspaces(tmp_path, quota=Usage(200_000, 100))
+        tools, workspace = registry(*writing_tools(workspaces)), workspaces.of(KEY)
+        (workspace.files / "big").write_bytes(os.urandom(190_000))
+        refused = await run(tools, "file_write", path="a.txt", content="x" * 50_000)
+        assert refused.is_error
+        assert "the workspace is full" in refused.text
+        assert not (workspace.files / "a.txt").exists()
+        assert not (await run(tools, "file_write", path="b.txt", content="x")).is_error
+        assert not (await run(tools, "file_delete", path="big")).is_error
+        assert not (await run(tools, "file_write", path="a.txt", content="x" * 50_000)).is_error
+
+    async def test_so_many_files_are_enough(self, tmp_path: Path) -> None:
+        tools = registry(*writing_tools(Workspaces(tmp_path, quota=Usage(10**9, 3))))
+        for number in range(3):
+            assert not (await run(tools, "file_write", path=f"{number}", content="x")).is_error
+        assert (await run(tools, "file_write", path="3", content="x")).is_error
+        assert not (await run(tools, "file_write", path="2", content="longer")).is_error

@@ -250,7 +250,8 @@ async def test_reading_is_allowed_and_the_rest_is_asked_of_an_admin_and_denied_t
         GrantRole.BLOCKED: [True, True],
     }
     (question,) = people.asked
-    assert (question.tool, question.risk, str(question.asked_by)) == ("write", Risk.WRITE, "telegram:1")
+    assert str(question.asked_by) == "telegram:1"
+    assert question.text.startswith("May I run `write`? It changes files or data.")
 
 
 async def test_the_model_is_not_shown_what_is_denied() -> None:
@@ -282,7 +283,7 @@ async def test_a_question_shows_no_secret() -> None:
     people = People()
     tools = registry(tool("write", risk=Risk.WRITE, properties=TEXT), policy=Policy(), approvals=people)
     await run(tools, "write", text=f"token {SECRET}")
-    assert SECRET not in people.asked[0].arguments
+    assert SECRET not in people.asked[0].text
 
 
 async def test_waiting_for_a_person_takes_none_of_the_tools_time() -> None:

@@ -146,7 +146,7 @@ async def test_a_toolbox_holds_every_family_under_the_policy(tmp_path: Path) -> 
         assert len({name for name in names if name.startswith("file_")}) == 12
         stranger = {spec.name for spec in tools.specs_for(context(role=GrantRole.GUEST))}
         assert stranger == {
-            *("recall", "read_more", "mcp_local_add"),
+            *("recall", "read_more", "send_file", "mcp_local_add"),
             *("file_read", "file_list", "file_tree", "file_info", "file_search"),
         }
         member = context(role=GrantRole.MEMBER)

@@ -28,6 +28,7 @@ from agent.limits import (
     SANDBOX_MEMORY_BYTES,
     SANDBOX_PROBE_S,
     SANDBOX_PROCESSES_MAX,
+    SANDBOX_QUOTA_EVERY_S,
     SANDBOX_RUNS_MAX,
     SANDBOX_THREADS_MAX,
     SANDBOX_TMP_BYTES,
@@ -35,6 +36,7 @@ from agent.limits import (
 )
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
+from agent.tools.files.quota import Usage, at_least_quota, complaint, usage
 from agent.tools.files.walk import MOUNT
 
 _log = structlog.get_logger(__name__)
@@ -73,6 +75,24 @@ class NoSandbox:
     reason: str
 
 
+class _Room:
+    """What the workspace of one run may come to hold, measured now and then: no mount of bubblewrap's is limited."""
+
+    def __init__(self, workspace: Path, allowed: Usage) -> None:
+        self._workspace = workspace
+        self._allowed = allowed
+        self._loop = asyncio.get_running_loop()
+        self._due_s = self._loop.time() + SANDBOX_QUOTA_EVERY_S
+
+    async def complaint(self) -> str:
+        """Why the run has to be stopped, "" if it may go on."""
+        if self._loop.time() < self._due_s:
+            return ""
+        taken = await asyncio.to_thread(usage, self._workspace)
+        self._due_s = self._loop.time() + SANDBOX_QUOTA_EVERY_S
+        return complaint(taken, self._allowed)
+
+
 class Sandbox:
     """Runs programs over a workspace. Made by `find_sandbox`, which has seen it work."""
 
@@ -87,11 +107,12 @@ class Sandbox:
         When this returns or raises, every process of the run is dead and reaped.
         """
         async with self._slots:
+            room = _Room(workspace, at_least_quota(await asyncio.to_thread(usage, workspace)))
             process = await self._start(program, workspace)
             output = Output()
             talking = asyncio.ensure_future(_talk(process, stdin, output))
             try:
-                stopped = await _until_end(process, talking, timeout_s)
+                stopped = await _until_end(process, talking, room, timeout_s)
             finally:
                 await _kill(process, talking)
             return Outcome(process.returncode or 0, output.text(), stopped)
@@ -186,7 +207,9 @@ async def _feed(pipe: asyncio.StreamWriter, content: bytes) -> None:
         pipe.close()
 
 
-async def _until_end(process: asyncio.subprocess.Process, talking: asyncio.Future[None], timeout_s: float) -> str:
+async def _until_end(
+    process: asyncio.subprocess.Process, talking: asyncio.Future[None], room: _Room, timeout_s: float
+) -> str:
     """Wait for the end; returns why the run has to be stopped, "" if it ended by itself."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -199,6 +222,8 @@ async def _until_end(process: asyncio.subprocess.Process, talking: asyncio.Futur
                     return f"it started more than {SANDBOX_PROCESSES_MAX} processes"
                 if taken.memory_bytes > SANDBOX_MEMORY_BYTES:
                     return f"it took more than {SANDBOX_MEMORY_BYTES // 1024**2} MB of memory"
+                if said := await room.complaint():
+                    return said
     except TimeoutError:
         return f"it did not finish within {timeout_s:g} s"
     return ""

@@ -17,6 +17,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from agent.limits import FILE_BYTES_MAX, LISTED_FILES_MAX, PATH_PARTS_MAX, WALKED_FILES_MAX
+from agent.tools.files.quota import QUOTA, Usage, complaint, usage
 from agent.tools.files.walk import FOLDER_FLAGS, NotThere, Spot, in_plain_words, spot
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
@@ -45,15 +46,16 @@ class Listed:
 class Workspaces:
     """A folder for each session key, below one root that is the owner's alone."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, quota: Usage = QUOTA) -> None:
         self._root = root
+        self._quota = quota
         self._open: WeakValueDictionary[SessionKey, Workspace] = WeakValueDictionary()
 
     def of(self, key: SessionKey) -> Workspace:
         """The workspace of `key`, made if it is new. Two tools of one process get the same one."""
         known = self._open.get(key)
         if known is None:
-            known = self._open[key] = Workspace(self._root / folder_name(key))
+            known = self._open[key] = Workspace(self._root / folder_name(key), quota=self._quota)
         return known
 
 
@@ -67,7 +69,8 @@ def folder_name(key: SessionKey) -> str:
 class Workspace:
     """One conversation's files in `files/`, and beside them, out of every tool's reach, its journal."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, quota: Usage = QUOTA) -> None:
+        self._quota = quota
         self.files = home / "files"
         self.journal = home / "journal"
         self.lock = threading.RLock()
@@ -75,10 +78,10 @@ class Workspace:
         for folder in (home, self.files, self.journal):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def read(self, path: str) -> bytes:
-        """The content of a plain file of at most FILE_BYTES_MAX. Raises `ToolError`."""
+    def read(self, path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+        """The content of a plain file of at most `bytes_max`. Raises `ToolError`."""
         with self._spot(path) as at:
-            return _read(at)
+            return _read(at, bytes_max)
 
     def read_if_there(self, path: str) -> bytes | None:
         """`read`, None for a file that does not exist."""
@@ -92,6 +95,7 @@ class Workspace:
         if len(content) > FILE_BYTES_MAX:
             raise ToolError(f"{path}: a file may have at most {FILE_BYTES_MAX} bytes")
         with self._spot(path, makes_folders=True) as at:
+            self._check_room(_look(at), content)
             _write(at, content)
 
     def delete(self, path: str) -> None:
@@ -165,6 +169,14 @@ class Workspace:
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:
             yield from islice(_below(folder, at.path), WALKED_FILES_MAX)
 
+    def _check_room(self, before: os.stat_result | None, content: bytes) -> None:
+        growth = len(content) - (before.st_size if before is not None else 0)
+        if growth <= 0 and before is not None:
+            return
+        taken = usage(self.files)
+        if said := complaint(Usage(taken.size_bytes + growth, taken.files + (before is None)), self._quota):
+            raise ToolError(said)
+
     @contextmanager
     def _spot(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Iterator[Spot]:
         """Every complaint of the system leaves in plain words."""
@@ -220,18 +232,18 @@ def _is_folder(at: Spot) -> bool:
     return state is not None and stat.S_ISDIR(state.st_mode)
 
 
-def _read(at: Spot) -> bytes:
+def _read(at: Spot, bytes_max: int) -> bytes:
     """What is checked is what is read: the open file, not its name. A pipe would hang, a device never end, and
     a second hard link may be a door to somewhere else."""
     descriptor = os.open(at.name, _READ_FILE, dir_fd=at.folder)
     try:
         _refuse_odd(at.path, os.fstat(descriptor))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(FILE_BYTES_MAX + 1)
+            content = file.read(bytes_max + 1)
     finally:
         os.close(descriptor)
-    if len(content) > FILE_BYTES_MAX:
-        raise ToolError(f"{at.path} has more than {FILE_BYTES_MAX} bytes: too long for the file tools")
+    if len(content) > bytes_max:
+        raise ToolError(f"{at.path} has more than {bytes_max} bytes: too long for this tool")
     return content
 
 

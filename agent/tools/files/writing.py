@@ -104,7 +104,7 @@ def _patched_paths(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     content = arguments["content"]
     refuse_placeholder(content)
-    return _put(workspace, "file_write", arguments["path"], _encoded(content))
+    return put(workspace, "file_write", arguments["path"], _encoded(content))
 
 
 def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
@@ -119,7 +119,7 @@ def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
             raise ToolError(f"`old` does not stand in {path}: read it again and copy the piece exactly")
         if count > 1 and not arguments.get("all", False):
             raise ToolError(f"`old` stands in {path} {count} times: give more lines around it, or set `all`")
-        return _put(workspace, "file_edit", path, _encoded(text.replace(old, new)))
+        return put(workspace, "file_edit", path, _encoded(text.replace(old, new)))
 
 
 def _patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
@@ -175,7 +175,7 @@ def _redo(workspace: Workspace, _arguments: Mapping[str, Any]) -> str:
     return f"Made again: {Journal(workspace).redo().title}"
 
 
-def _put(workspace: Workspace, tool: str, path: str, content: bytes) -> str:
+def put(workspace: Workspace, tool: str, path: str, content: bytes) -> str:
     """Write a file through the journal."""
     with workspace.lock:
         before = workspace.read_if_there(path)

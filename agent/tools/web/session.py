@@ -20,14 +20,11 @@ from yarl import URL
 
 from agent.limits import WEB_BYTES_MAX, WEB_CONNECT_S, WEB_REDIRECTS_MAX, WEB_TIMEOUT_S, WEB_URL_CHARS_MAX
 from agent.tools.web.addresses import is_public
+from agent.tools.web.reaching import is_web_port
 from gateway.contracts.errors import ToolError
 
 _SCHEMES: Final = frozenset({"http", "https"})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_WELL_KNOWN_PORTS: Final = frozenset({80, 443})
-_USER_PORTS_FROM: Final = 1024
-"""Below are mail, file and login servers, which take an HTTP request for a command."""
-
 _HEADERS: Final = {
     "User-Agent": "Mozilla/5.0 (compatible; Trivet)",
     "Accept": "text/html,application/xhtml+xml,text/*,application/json,application/xml;q=0.9",
@@ -111,7 +108,7 @@ class WebSession:
     def _socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, place = address
         host, port = str(place[0]), int(place[1])
-        if (host, port) not in self._exempt and not (is_public(host) and _is_web_port(port)):
+        if (host, port) not in self._exempt and not (is_public(host) and is_web_port(port)):
             raise _Refused(f"{host} port {port} is not on the public web: only public web pages can be fetched")
         return socket.socket(family, kind, protocol)
 
@@ -149,10 +146,6 @@ def _joined(url: URL, target: str) -> str:
         return str(url.join(URL(target)))
     except ValueError as error:
         raise ToolError("the page redirects to something that is no URL") from error
-
-
-def _is_web_port(port: int) -> bool:
-    return port in _WELL_KNOWN_PORTS or port >= _USER_PORTS_FROM
 
 
 def _in_plain_words(error: aiohttp.ClientError) -> ToolError:

@@ -26,10 +26,10 @@ from channels.emulators.discord.gateway import Gateway
 from channels.emulators.discord.herald import Herald
 from channels.emulators.discord.interactions import Interactions
 from channels.emulators.discord.posting import Draft, Posting, rewritten
-from channels.emulators.discord.stagecraft import as_person, as_place, as_said
+from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageKind, User, World
-from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
+from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 PREFIX: Final = "/api/v10"
 _FALLBACK_APPLICATION_ID: Final = 1_100_000_000_000_000_000
@@ -213,6 +213,12 @@ class DiscordEmulator:
     async def delete(self, message_id: str, place_id: str) -> None:
         self._posting.delete(self._message(message_id, place_id))
 
+    async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
+        shown = buttons_of(self._message(message_id, place_id).components)
+        if all(button.id != button_id for button in shown):
+            raise ValueError("the message shows no such button")
+        self.interactions.press(person_id, message_id, place_id, button_id)
+
     def react(self, person_id: str, message_id: str, place_id: str, emoji: str) -> None:
         """A person puts a reaction on a message."""
         message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
@@ -231,6 +237,12 @@ class DiscordEmulator:
 
     def said(self, place_id: str) -> Sequence[Said]:
         return [as_said(self.world, message) for message in self._channel(place_id).messages.values()]
+
+    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+        files = self._message(message_id, place_id).files
+        if not 0 <= number < len(files):
+            raise KeyError("no such file")
+        return SharedFile(files[number].name, files[number].content_type, files[number].content)
 
     def events(self) -> AsyncIterator[StageEvent]:
         return self._audience.listen()

@@ -9,7 +9,9 @@ Other processes may drive the stages by the same calls as the page. Every body a
     GET    /stage/{p}/places          {"places": [Place]}
     POST   /stage/{p}/places          {"kind": "group"|"thread", "title", "parent_id"?}     -> Place
     GET    /stage/{p}/messages?place= {"messages": [Said]}, oldest first
+    GET    /stage/{p}/file?place=&message=&number=  the bytes of `Said.files[number]`, for a download
     POST   /stage/{p}/say             {"person_id", "place_id", "text", "mention_bot"?, "reply_to"?} -> Said
+    POST   /stage/{p}/press           {"person_id", "place_id", "message_id", "button_id"}  -> {}
     PATCH  /stage/{p}/messages        {"place_id", "message_id", "text"}                    -> {}
     DELETE /stage/{p}/messages        {"place_id", "message_id"}                            -> {}
     GET    /stage/{p}/faults          Faults
@@ -19,7 +21,7 @@ Other processes may drive the stages by the same calls as the page. Every body a
     GET    /stage/events              the same for all platforms, each with "platform"
     GET    /sessions                  {"sessions": [...], "problem": ""}, from the admin API, without its token
 
-Person, Place, Said, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field by field.
+Person, Place, Said, Button, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field by field.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -74,7 +77,9 @@ class Playground:
                 Route("/stage/{platform}/people", _answered(self._people), methods=["GET", "POST"]),
                 Route("/stage/{platform}/places", _answered(self._places), methods=["GET", "POST"]),
                 Route("/stage/{platform}/messages", _answered(self._messages), methods=["GET", "PATCH", "DELETE"]),
+                Route("/stage/{platform}/file", self._file),
                 Route("/stage/{platform}/say", _answered(self._say), methods=["POST"]),
+                Route("/stage/{platform}/press", _answered(self._press), methods=["POST"]),
                 Route("/stage/{platform}/faults", _answered(self._faults), methods=["GET", "PATCH"]),
                 Route("/stage/{platform}/cut", _answered(self._cut), methods=["POST"]),
                 Route("/stage/{platform}/events", self._events),
@@ -122,6 +127,20 @@ class Playground:
             await stage.delete(message_id, place_id)
         return {}
 
+    async def _file(self, request: Request) -> Response:
+        """Always a download: what somebody sent is never shown as a page of ours."""
+        asked = request.query_params
+        try:
+            number = int(asked.get("number", "0"))
+            file = self._stage(request).file(asked.get("message", ""), asked.get("place", ""), number)
+        except (Refused, KeyError, ValueError):
+            return JSONResponse({"error": "there is no such file"}, 404)
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+            "X-Content-Type-Options": "nosniff",
+        }
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
     async def _say(self, request: Request) -> object:
         stage = self._stage(request)
         given = await _body(request)
@@ -133,6 +152,12 @@ class Playground:
             reply_to=_optional(given, "reply_to"),
         )
         return asdict(said)
+
+    async def _press(self, request: Request) -> object:
+        given = await _body(request)
+        names = ("person_id", "place_id", "message_id", "button_id")
+        await self._stage(request).press_button(*(_text(given, name) for name in names))
+        return {}
 
     async def _faults(self, request: Request) -> object:
         faults = self._stage(request).faults

@@ -29,12 +29,12 @@ from channels.emulators.slack.people_api import PeopleApi
 from channels.emulators.slack.posting import Draft, Posting
 from channels.emulators.slack.responses import ResponseLinks
 from channels.emulators.slack.sockets import SocketMode
-from channels.emulators.slack.stagecraft import as_person, as_place, as_said, as_thread, split_id
+from channels.emulators.slack.stagecraft import as_person, as_place, as_said, as_thread, buttons_of, split_id
 from channels.emulators.slack.streams_api import StreamsApi
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Lookup, Tokens, WebApi
 from channels.emulators.slack.world import Conversation, Message, User, World
-from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
+from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 from channels.emulators.traffic import Json
 
 TEAM_ID: Final = "T0EMULATOR"
@@ -246,6 +246,12 @@ class SlackEmulator:
             shown = [m for m in place.messages.values() if root_ts in (m.ts, m.thread_ts)]
         return [as_said(self.world, message, place_id) for message in shown]
 
+    def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
+        files = self._message(message_id, place_id).files
+        if not 0 <= number < len(files):
+            raise KeyError("no such file")
+        return SharedFile(files[number].name, files[number].mimetype, files[number].content)
+
     def status(self, place_id: str) -> str:
         """The bot's "is thinking" line in a thread, empty when there is none."""
         return self._herald.status_of(place_id)
@@ -300,6 +306,12 @@ class SlackEmulator:
             "actions": [action],
         }
         return self._ask("interactive", payload, place, user, message)
+
+    async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
+        shown = {str(each["action_id"]): each for each in buttons_of(self._message(message_id, place_id))}
+        if button_id not in shown:
+            raise ValueError("the message shows no such button")
+        self.press(person_id, message_id, place_id, button_id, str(shown[button_id].get("value", "")))
 
     def _ask(self, kind: str, payload: Json, place: Conversation, user: User, source: Message | None) -> Parcel:
         def respond(body: Json) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from channels.emulators.stage import Person, PlaceKind, Said
+from channels.emulators.stage import Button, Person, PlaceKind, Said
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, Topic, User
 from channels.emulators.telegram.text.entities import FormattedText
 from channels.emulators.telegram.text.show import to_html
@@ -163,6 +163,12 @@ class World:
         self.files[stored.id] = stored
         return stored
 
+    def file_of(self, message: Message) -> StoredFile | None:
+        """What the message shows; of a photo's sizes the largest."""
+        shapes = [shape[-1] if isinstance(shape, list) else shape for shape in message.media.values()]
+        ids = (shape.get("file_id") for shape in shapes if isinstance(shape, dict))
+        return next((self.files[file_id] for file_id in ids if file_id in self.files), None)
+
     def migrate(self, chat: Chat) -> Chat:
         """Turn a basic group into a supergroup: a new id, message ids that start again, places that follow."""
         new = self.add_group(chat.title, ChatType.SUPERGROUP)
@@ -185,7 +191,17 @@ class World:
             edited=message.edited_at is not None,
             reply_to=str(message.reply_to) if message.reply_to in chat.messages else None,
             files=message.files,
+            buttons=tuple(buttons_of(message)),
         )
+
+
+def buttons_of(message: Message) -> Iterator[Button]:
+    """Those that a press sends to the bot; links and the like are none."""
+    rows = (message.reply_markup or {}).get("inline_keyboard")
+    for row in rows if isinstance(rows, list) else []:
+        for button in row:
+            if "callback_data" in button:
+                yield Button(str(button["callback_data"]), str(button.get("text", "")))
 
 
 def person(user: User) -> Person:

@@ -1,20 +1,26 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
-from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus
+from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
 from gateway.contracts.ports.people import PeopleStore
+from gateway.contracts.ports.questions import PressBus, QuestionBus
+from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
+from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.time import Clock
+from gateway.contracts.ports.usage import Span, UsageBook
 
 __all__ = [
     "AccessBus",
     "Admission",
     "Amendment",
+    "AnswerShelf",
     "Cancel",
     "CancelKind",
     "Claim",
@@ -33,10 +39,17 @@ __all__ = [
     "PendingReply",
     "PeopleStore",
     "PlaceBus",
+    "PressBus",
+    "QuestionBus",
     "QueueFigures",
     "Rows",
+    "ScheduleBook",
     "ScrubStream",
     "Scrubber",
+    "Span",
+    "SpendingLedger",
     "Store",
+    "UsageBook",
     "Verdict",
+    "WantedFile",
 ]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
     Activity,
     DeliveryRecord,
@@ -23,6 +24,15 @@ class PendingReply:
     record: DeliveryRecord
 
 
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """A committed file that a channel is about to send: `Reply.files[position]`."""
+
+    key: SessionKey
+    reply_id: str
+    position: int
+
+
 class DeliveryBus(Protocol):
     """The outbound stream and the delivery ledger of one channel. Raises `BusUnavailable`."""
 
@@ -34,6 +44,11 @@ class DeliveryBus(Protocol):
     async def record(self, channel: str, entry_id: str, record: DeliveryRecord) -> bool:
         """Write the ledger row: called with SENDING before each platform call. False, and nothing is written:
         another process took the entry over."""
+        ...
+
+    async def delivered(self, reply: Reply) -> DeliveryRecord:
+        """What the ledger says of an earlier reply of the same key, which `reply` amends; PENDING when it says
+        nothing (any more)."""
         ...
 
     def put_back(self, channel: str) -> None:
@@ -50,6 +65,11 @@ class DeliveryBus(Protocol):
 
     async def publish_notice(self, reply: Reply) -> None:
         """A reply that no turn made (queue full, pairing code); deduplicated by its id."""
+        ...
+
+    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
+        """The bytes of a file, from whichever agent process answers; empty when nobody keeps them any more, None
+        when nobody answered in time. May be repeated."""
         ...
 
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:

@@ -15,6 +15,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
+from gateway.contracts.ports.deliveries import WantedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +141,21 @@ class LaneBus(Protocol):
         """Publish the answer and acknowledge the control command, atomically."""
         ...
 
+    async def finish_press(self, receipt: str, press: InboundMessage, answer: Reply) -> None:
+        """Hand the answer to the one who pressed a button (`QuestionBus.told`) and acknowledge the press,
+        atomically."""
+        ...
+
     async def receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
         """Ends of deliveries, to be written to SQL, then acknowledged by their first part."""
         ...
 
     async def finish_receipts(self, ids: Sequence[str]) -> None: ...
+
+    async def wanted_file(self, *, wait_s: float) -> WantedFile | None:
+        """A file whose bytes a channel waits for, each wish to one caller; None when nobody wished for any."""
+        ...
+
+    async def lend_file(self, wanted: WantedFile, content: bytes) -> None:
+        """Give the bytes to whoever wanted them; empty: nobody keeps them any more."""
+        ...

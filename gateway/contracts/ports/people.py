@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from gateway.contracts.ids import SessionKey
 
@@ -11,8 +11,9 @@ from gateway.contracts.ids import SessionKey
 class PeopleStore(Protocol):
     """Hands out and erases. Raises `StoreUnavailable`."""
 
-    async def belongings(self, owner: SessionKey) -> Mapping[str, list[dict[str, Any]]]:
-        """What is kept of an owner: rows by the name of their table, values that JSON takes."""
+    async def export(self, owner: SessionKey) -> bytes:
+        """All that is kept of an owner as one JSON document: rows by the name of their table. What was undone
+        says so."""
         ...
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:

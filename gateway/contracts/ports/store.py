@@ -26,18 +26,42 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.people import PeopleStore
+from gateway.contracts.ports.schedules import ScheduleBook
+from gateway.contracts.ports.spending import SpendingLedger
+from gateway.contracts.ports.usage import UsageBook
 
 
 class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
 
     @property
+    def spending(self) -> SpendingLedger:
+        """What was spent today, against caps."""
+        ...
+
+    @property
+    def usage(self) -> UsageBook:
+        """What was spent ever, in sums."""
+        ...
+
+    @property
+    def answers(self) -> AnswerShelf:
+        """Answers to be given again."""
+        ...
+
+    @property
     def memories(self) -> MemoryStore: ...
 
     @property
     def people(self) -> PeopleStore: ...
+
+    @property
+    def schedules(self) -> ScheduleBook:
+        """What is to happen later."""
+        ...
 
     async def begin_turn(
         self,
@@ -113,8 +137,17 @@ class Store(Protocol):
 
     async def record_usage(self, usage: Sequence[Usage], *, session_id: str) -> None: ...
 
-    async def claim_title(self, session_id: str, *, tries_max: int) -> bool:
-        """Count one try if the title is still the sentinel; False when it is not or the tries are spent."""
+    async def first_said(self, session_id: str) -> CleanText | None:
+        """The first words of a person in a session that were not taken back; None while there are none."""
+        ...
+
+    async def claim_title(self, session_id: str, *, tries_max: int, held_ms: int, now_ms: int) -> bool:
+        """Count one try if the title is still the sentinel and tries are left. Until it is released, but for
+        `held_ms` at most, nobody else gets the claim: two workers never pay for the same title."""
+        ...
+
+    async def release_title(self, session_id: str) -> None:
+        """The try is over, with a title or without."""
         ...
 
     async def set_title_if_untitled(self, session_id: str, title: CleanText) -> bool:
@@ -152,6 +185,10 @@ class Store(Protocol):
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""
+        ...
+
+    async def file_content(self, key: SessionKey, reply_id: str, position: int) -> bytes | None:
+        """The bytes of a file of a reply of this key; None once its delivery has ended."""
         ...
 
     async def grants(self) -> Sequence[Grant]: ...

@@ -34,9 +34,22 @@ export function render(said, isMine, quoted, actions) {
     part(".quoted").hidden = false;
     part(".quoted").textContent = quoted ? `${quoted.author.name}: ${quoted.text}` : "a message that is gone";
   }
-  for (const name of said.files) {
+  for (const [number, name] of said.files.entries()) {
+    const link = Object.assign(document.createElement("a"), {
+      textContent: name, href: actions.download(said, number), download: name,
+    });
+    const entry = document.createElement("li");
+    entry.append(link);
     part(".files").hidden = false;
-    part(".files").append(Object.assign(document.createElement("li"), { textContent: name }));
+    part(".files").append(entry);
+  }
+  part(".private").hidden = !said.only_for;
+  part(".buttons").hidden = !said.buttons.length;
+  for (const { id, label } of said.buttons) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
+    button.dataset.id = id;
+    button.addEventListener("click", () => actions.press(said, id));
+    part(".buttons").append(button);
   }
   part(".reply").addEventListener("click", () => actions.reply(said));
   part(".change").hidden = part(".remove").hidden = !isMine;

@@ -8,6 +8,7 @@ from channels.emulators.stage import EventKind
 from channels.emulators.telegram.backstage import Backstage
 from channels.emulators.telegram.call import Call
 from channels.emulators.telegram.errors import bad_request
+from channels.emulators.telegram.methods.files import media_shape, read_media
 from channels.emulators.telegram.methods.method import Method
 from channels.emulators.telegram.methods.writing import read_text
 from channels.emulators.telegram.people import Chat, Json, Message
@@ -42,6 +43,20 @@ async def edit_message_caption(backstage: Backstage, call: Call) -> Json:
         raise bad_request(NOT_MODIFIED)
     backstage.spend(chat)
     message.content = content
+    return _edited(backstage, chat, message, keyboard)
+
+
+async def edit_message_media(backstage: Backstage, call: Call) -> Json:
+    """Another medium in place of a message's, or of its text (since Bot API 7.11)."""
+    row = call.table("media")
+    kind, stored, caption = read_media(backstage, call, row or {})
+    keyboard = backstage.keyboard_of(call)
+    chat, message = _own_message(backstage, call)
+    media = media_shape(kind, stored)
+    if (message.media, message.content, message.reply_markup) == (media, caption, keyboard):
+        raise bad_request(NOT_MODIFIED)
+    backstage.spend(chat)
+    message.media, message.content, message.files = media, caption, (stored.name,)
     return _edited(backstage, chat, message, keyboard)
 
 
@@ -106,6 +121,7 @@ def _remove(backstage: Backstage, chat: Chat, message: Message) -> None:
 METHODS: Final = (
     Method("editMessageText", edit_message_text, is_write=True),
     Method("editMessageCaption", edit_message_caption, is_write=True),
+    Method("editMessageMedia", edit_message_media, is_write=True),
     Method("editMessageReplyMarkup", edit_message_reply_markup, is_write=True),
     Method("deleteMessage", delete_message, is_write=True),
     Method("deleteMessages", delete_messages, is_write=True),

@@ -11,6 +11,7 @@ from channels.emulators.telegram.errors import ApiError, bad_request
 from channels.emulators.telegram.methods.method import Method
 from channels.emulators.telegram.methods.writing import read_text
 from channels.emulators.telegram.people import Json
+from channels.emulators.telegram.text.entities import FormattedText
 from channels.emulators.telegram.world import StoredFile
 
 UPLOAD_BYTES_MAX: Final = 50 * 1024 * 1024
@@ -55,14 +56,7 @@ async def send_media_group(backstage: Backstage, call: Call) -> list[Json]:
     rows = call.rows("media") or []
     if len(rows) not in ALBUM:
         raise bad_request("there must be 2-10 media in the album")
-    parts = []
-    for row in rows:
-        given = Call(call.method, row if isinstance(row, dict) else {}, call.uploads)
-        kind = given.text("type")
-        if kind not in KINDS:
-            raise bad_request("can't parse InputMedia: type must be specified")
-        caption = read_text(backstage, given, name="caption", is_optional=True)
-        parts.append((kind, _file(backstage, given, kind, given.text("media")), caption))
+    parts = [read_media(backstage, call, row if isinstance(row, dict) else {}) for row in rows]
     chat = backstage.chat_of(call)
     target = backstage.target_of(call, chat)
     album = f"1{chat.next_message_id:016d}"
@@ -72,6 +66,16 @@ async def send_media_group(backstage: Backstage, call: Call) -> list[Json]:
         media = media_shape(kind, stored) | {"media_group_id": album}
         sent.append(backstage.post(chat, target, caption, media=media, files=(stored.name,)))
     return sent
+
+
+def read_media(backstage: Backstage, call: Call, row: Json) -> tuple[str, StoredFile, FormattedText]:
+    """An InputMedia: its kind, the file, the caption. Raises 400 for anything else."""
+    given = Call(call.method, row, call.uploads)
+    kind = given.text("type")
+    if kind not in KINDS:
+        raise bad_request("can't parse InputMedia: type must be specified")
+    caption = read_text(backstage, given, name="caption", is_optional=True)
+    return kind, _file(backstage, given, kind, given.text("media")), caption
 
 
 async def get_file(backstage: Backstage, call: Call) -> Json:

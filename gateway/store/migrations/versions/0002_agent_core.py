@@ -15,13 +15,102 @@ depends_on = None
 def upgrade() -> None:
     """Add columns and tables; what is there stays as it is."""
     _extend_conversations()
+    _schedules()
+    _ask_people()
+    _count_spending()
+    _claims_of_titles()
+    _keep_answers()
     _extend_memory()
+    _reply_files()
 
 
 def _extend_conversations() -> None:
     op.add_column("sessions", sa.Column("model", sa.Text, nullable=False, server_default=""))
     op.add_column("sessions", sa.Column("profile", sa.Text, nullable=False, server_default=""))
     op.add_column("entries", sa.Column("is_undone", sa.Boolean, nullable=False, server_default=sa.false()))
+
+
+def _schedules() -> None:
+    op.create_table(
+        "calendars",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("zone", sa.Text, nullable=False),
+        sa.Column("last_number", sa.Integer, nullable=False),
+        sa.PrimaryKeyConstraint("owner", name="pk_calendars"),
+    )
+    op.create_table(
+        "schedules",
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("number", sa.Integer, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("address", sa.Text, nullable=False),
+        sa.Column("author_id", sa.Text, nullable=False),
+        sa.Column("author_name", sa.Text, nullable=False),
+        sa.Column("is_private", sa.Boolean, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("recurrence", sa.Text, nullable=False),
+        sa.Column("zone", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("next_due_ms", sa.BigInteger, nullable=False),
+        sa.Column("held_until_ms", sa.BigInteger, nullable=False),
+        sa.Column("firings", sa.Integer, nullable=False),
+        sa.Column("fired_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_schedules"),
+        sa.UniqueConstraint("owner", "number", name="uq_schedules_owner_number"),
+    )
+    op.create_index(
+        "ix_schedules_due",
+        "schedules",
+        ["next_due_ms"],
+        sqlite_where=sa.text("state = 'active'"),
+        postgresql_where=sa.text("state = 'active'"),
+    )
+
+
+def _ask_people() -> None:
+    op.add_column("outbox", sa.Column("choices", sa.Text, nullable=True))
+    op.add_column("outbox", sa.Column("amends", sa.Text, nullable=False, server_default=""))
+
+
+def _count_spending() -> None:
+    op.create_index("ix_usage_day", "usage", ["created_at_ms"])
+    op.create_table(
+        "spending",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("tokens", sa.BigInteger, nullable=False),
+        sa.Column("nano_usd", sa.BigInteger, nullable=False),
+        sa.Column("turns", sa.Integer, nullable=False),
+        sa.Column("warned", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", "day", name="pk_spending"),
+    )
+    op.create_table(
+        "reservations",
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("tokens", sa.BigInteger, nullable=False),
+        sa.Column("nano_usd", sa.BigInteger, nullable=False),
+        sa.Column("expires_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_reservations"),
+    )
+    op.create_index("ix_reservations_owner_day", "reservations", ["owner", "day"])
+    op.create_index("ix_reservations_day", "reservations", ["day"])
+    op.create_table(
+        "counted_turns",
+        sa.Column("turn_id", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.PrimaryKeyConstraint("turn_id", name="pk_counted_turns"),
+    )
+    op.create_index("ix_counted_turns_owner_day", "counted_turns", ["owner", "day"])
+
+
+def _claims_of_titles() -> None:
+    op.add_column("sessions", sa.Column("title_claimed_until_ms", sa.BigInteger, nullable=False, server_default="0"))
 
 
 _PASSAGES_INDEX = {
@@ -102,3 +191,40 @@ def _create_boundaries() -> None:
     )
     due = sa.text("done_at_ms IS NULL")
     op.create_index("ix_boundaries_due", "boundaries", ["key", "created_at_ms"], sqlite_where=due, postgresql_where=due)
+
+
+def _keep_answers() -> None:
+    op.create_table(
+        "answers",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("circumstances", sa.Text, nullable=False),
+        sa.Column("asked", sa.Text, nullable=False),
+        sa.Column("guard", sa.Text, nullable=False),
+        sa.Column("words", sa.Text, nullable=False),
+        sa.Column("text", sa.Text, nullable=False),
+        sa.Column("recalled", sa.Text, nullable=False),
+        sa.Column("vector", sa.LargeBinary),
+        sa.Column("vector_model", sa.Text, nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("used_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("expires_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_answers"),
+        sa.UniqueConstraint("key", "circumstances", "asked", name="uq_answers_key_circumstances_asked"),
+    )
+    op.create_index("ix_answers_owner_used", "answers", ["owner", "used_at_ms"])
+    op.create_index("ix_answers_used_at_ms", "answers", ["used_at_ms"])
+    op.create_index("ix_answers_expires_at_ms", "answers", ["expires_at_ms"])
+
+
+def _reply_files() -> None:
+    op.add_column("outbox", sa.Column("files", sa.Text))
+    op.create_table(
+        "reply_files",
+        sa.Column("reply_id", sa.Text, nullable=False),
+        sa.Column("position", sa.Integer, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("content", sa.LargeBinary, nullable=False),
+        sa.PrimaryKeyConstraint("reply_id", "position", name="pk_reply_files"),
+    )

@@ -1,0 +1,60 @@
+"""/usage: what was spent, by whoever asks; admins may see everybody's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from agent.commands.table import Asked, CommandRow, Done
+from agent.metering import Meter
+from agent.usage_sentences import Day, everybodys_usage_text, usage_text
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Clock, Span, UsageBook
+from gateway.contracts.spending import Amounts, UsageSum, day_begins_ms, day_of, nano_of
+
+_TOP_SHOWN: Final = 10
+
+
+def usage_commands(book: UsageBook, meter: Meter, clock: Clock) -> tuple[CommandRow, ...]:
+    """The row of /usage."""
+
+    async def usage(asked: Asked) -> Done:
+        now_ms = clock.now_ms()
+        if asked.argument.casefold() == "all":
+            return Done(await all_of_it(asked, now_ms))
+        owner = asked.session.key.owner
+        month = await book.by_purpose(owner, _month(now_ms))
+        return Done(usage_text(await today(owner, now_ms), month, now_ms=now_ms))
+
+    async def all_of_it(asked: Asked, now_ms: int) -> str:
+        if asked.role is not GrantRole.ADMIN:
+            return "Only admins may see what everybody uses. /usage shows what you use."
+        if not asked.message.is_private:
+            return "That names people: ask me in a direct message."
+        month = _month(now_ms)
+        return everybodys_usage_text(
+            await today(None, now_ms),
+            await book.by_purpose(None, month),
+            await book.top(month, limit=_TOP_SHOWN),
+            now_ms=now_ms,
+        )
+
+    async def today(owner: SessionKey | None, now_ms: int) -> Day:
+        """As the limits count it; where nothing is limited, as it was charged."""
+        day = day_of(now_ms)
+        caps = meter.pot if owner is None else await meter.caps_of(owner)
+        counted = None if caps.are_open else await meter.spent(owner)
+        if counted is None:
+            span = Span(day_begins_ms(day), day_begins_ms(day + 1))
+            charged = sum((await book.by_purpose(owner, span)).values(), UsageSum())
+            counted = Amounts(charged.tokens, nano_of(charged.cost_usd), charged.turns)
+        return Day(counted, caps, day_begins_ms(day + 1))
+
+    return (CommandRow("usage", "what you have used: today, this month", usage),)
+
+
+def _month(now_ms: int) -> Span:
+    """From the first of the month, UTC, to this moment."""
+    first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return Span(int(first.timestamp() * 1000), now_ms + 1)

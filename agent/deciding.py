@@ -1,0 +1,100 @@
+"""/approve and /deny, as words or by a button: who may, which answer counts, what everybody is told.
+
+A button gives nobody a right: who pressed it is known from the platform, and only the person who was asked, or an
+admin, is heard. The first answer counts. An answer to a run that does not own its lane any more (its worker died,
+the turn was stopped) is no answer: the turn that came after it asks again, with another code.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from agent.commands.parsing import parse_command
+from agent.people import People, author_of
+from agent.questions import (
+    DONE_WORDS,
+    NO_CODE_WORD,
+    NOT_OPEN_WORD,
+    NOT_YOURS_WORD,
+    WITHDRAWN,
+    ending_by,
+    settled_word,
+)
+from agent.tools.amending import amendment
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.messages import ControlRequest, InboundMessage, Reply
+from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber
+from gateway.contracts.questions import PutQuestion, Standing
+
+_log = structlog.get_logger(__name__)
+_CODE: Final = re.compile(r"[A-Z2-9]{4,16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """`word` is for the one who decided, empty where what everybody sees says it all; `amendment` is for everybody."""
+
+    word: str
+    amendment: Reply | None = None
+
+
+class Deciding:
+    """Settles questions for the control lane."""
+
+    def __init__(
+        self, questions: QuestionBus, lanes: LaneDepth, people: People, scrubber: Scrubber, clock: Clock
+    ) -> None:
+        self._questions = questions
+        self._lanes = lanes
+        self._people = people
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def decide(self, request: ControlRequest) -> Decided:
+        """What became of an answer; of one that is given again, the same."""
+        code = _code_in(request.message)
+        if not code:
+            return Decided(NO_CODE_WORD)
+        standing = await self._questions.standing(code)
+        if standing is None:
+            return Decided(NOT_OPEN_WORD)
+        if not await self._may_answer(request.message, standing.question):
+            _log.info("question.refused", code=code)
+            return Decided(NOT_YOURS_WORD)
+        if standing.is_open:
+            standing = await self._settled(request, standing.question)
+        return Decided(NOT_OPEN_WORD) if standing is None else self._outcome(request, standing)
+
+    async def _may_answer(self, message: InboundMessage, question: PutQuestion) -> bool:
+        person = author_of(message)
+        role = await self._people.role_of(person)
+        return role is GrantRole.ADMIN or (person == question.asked_by and role is not GrantRole.BLOCKED)
+
+    async def _settled(self, request: ControlRequest, question: PutQuestion) -> Standing | None:
+        is_awaited = await self._lanes.is_in_work(question.reply.key, question.fence)
+        return await self._questions.settle(question.code, request if is_awaited else None)
+
+    def _outcome(self, request: ControlRequest, standing: Standing) -> Decided:
+        question, answer = standing.question, standing.answer
+        if answer is None:
+            return Decided(NOT_OPEN_WORD, self._amendment(question, WITHDRAWN))
+        ending = ending_by(answer.kind, answer.message.author_name)
+        _log.info("question.answered", code=question.code, answer=answer.kind.value)
+        if answer.kind is not request.kind:
+            word = settled_word(ending)
+        else:
+            word = "" if request.is_press else DONE_WORDS[answer.kind]
+        return Decided(word, self._amendment(question, ending))
+
+    def _amendment(self, question: PutQuestion, ending: str) -> Reply:
+        return amendment(question.reply, ending, self._scrubber, self._clock)
+
+
+def _code_in(message: InboundMessage) -> str:
+    command = parse_command(message.text)
+    code = command.argument.strip().upper() if command else ""
+    return code if _CODE.fullmatch(code) else ""

@@ -1,0 +1,193 @@
+"""Asks before each model call whether its owner may afford it, and says afterwards what it really cost.
+
+What a call costs that gave no answer: nothing when the provider refused it before a word came; an estimate of
+its prompt and of what was heard when it was cut off, because providers charge for what they have read and
+written. Each attempt that broke in the middle is paid for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from agent.limits import RESERVATION_GRACE_S, RESERVED_COMPLETION_TOKENS_MAX
+from agent.model.client import (
+    ModelAnswer,
+    ModelClient,
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    StreamRestarted,
+    TextDelta,
+    ToolSpec,
+)
+from agent.tokens import estimate_tokens
+from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.errors import ModelError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.spending import Amounts, nano_of
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A call that is about to be made: who pays, what it may cost at most, how long it may take."""
+
+    owner: SessionKey
+    model: str
+    most: Amounts
+    is_priced: bool
+    for_s: float
+    turn_id: str = ""
+    begins_turn: bool = False
+
+
+class Ticket(Protocol):
+    """The allowance for one call."""
+
+    async def renew(self) -> None:
+        """The call is tried once more, for as long again. Raises `BudgetSpent`."""
+        ...
+
+    async def settle(self, cost: Amounts) -> None:
+        """What it really cost."""
+        ...
+
+    def settle_soon(self, cost: Amounts) -> None:
+        """The same for a call that was cut off: nobody waits for it. Nothing happens if it is settled."""
+        ...
+
+
+class Gate(Protocol):
+    """Where calls are allowed. Raises `BudgetSpent` and `StoreUnavailable`."""
+
+    async def admit(self, planned: Planned) -> Ticket | None:
+        """None: nothing is limited, so nothing is counted."""
+        ...
+
+
+class MeteredClient:
+    """A `ModelClient` that makes no call which its owner cannot afford: it raises `BudgetSpent`."""
+
+    def __init__(self, inner: ModelClient, gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    def facts(self, model: str) -> ModelFacts:
+        """As the inner client knows them."""
+        return self._inner.facts(model)
+
+    def check_name(self, model: str) -> None:
+        """As the inner client judges it."""
+        self._inner.check_name(model)
+
+    async def close(self) -> None:
+        """Close the inner client."""
+        await self._inner.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """The inner stream, reserved before and settled after. Also raises `BudgetSpent`."""
+        facts = self._inner.facts(request.model)
+        prompt_tokens = _prompt_tokens(request)
+        ticket = await self._gate.admit(_planned(request, facts, prompt_tokens))
+        if ticket is None:
+            async for event in self._inner.stream(request):
+                yield event
+            return
+        call = _Call(request, ticket, prompt_tokens, facts.prices_usd)
+        try:
+            async for event in self._inner.stream(replace(request, permit=call.permit)):
+                call.hear(event)
+                if isinstance(event, ModelAnswer):  # settled before it is handed on: then nobody listens any more
+                    await ticket.settle(call.cost_so_far)
+                yield event
+        except ModelError:
+            call.refuse()
+            raise
+        finally:
+            ticket.settle_soon(call.cost_so_far)
+
+
+class _Call:
+    """What is known of a call while it runs: its attempts, what was heard, what that costs."""
+
+    def __init__(
+        self, request: ModelRequest, ticket: Ticket, prompt_tokens: int, prices_usd: Mapping[str, float]
+    ) -> None:
+        self._request = request
+        self._ticket = ticket
+        self._prompt_tokens = prompt_tokens
+        self._prices_usd = prices_usd
+        self._attempts = 0
+        self._is_open = False
+        self._heard_tokens = 0
+        self._lost = Amounts()
+        self._answered: Amounts | None = None
+
+    async def permit(self) -> None:
+        """Stands in for the permit of the request, to see each attempt begin."""
+        await self._request.permit()
+        if self._attempts:
+            await self._ticket.renew()
+        self._attempts += 1
+        self._is_open = True
+
+    def hear(self, event: ModelEvent) -> None:
+        """Take note of what came."""
+        match event:
+            case TextDelta(text=text):
+                self._heard_tokens += estimate_tokens(text)
+            case StreamRestarted():
+                self._lost = self.cost_so_far
+                self._heard_tokens = 0
+                self._is_open = False
+            case ModelAnswer(tokens=tokens, cost_usd=cost_usd):
+                self._answered = self._lost + Amounts(tokens.prompt + tokens.completion, nano_of(cost_usd))
+
+    def refuse(self) -> None:
+        """The attempt failed: it costs nothing if not a word of it came."""
+        if not self._heard_tokens:
+            self._is_open = False
+
+    @property
+    def cost_so_far(self) -> Amounts:
+        """What it costs if nothing more comes."""
+        if self._answered is not None:
+            return self._answered
+        if not self._is_open:
+            return self._lost
+        return self._lost + _amounts(self._prompt_tokens, self._heard_tokens, self._prices_usd)
+
+
+def _planned(request: ModelRequest, facts: ModelFacts, prompt_tokens: int) -> Planned:
+    bound = min(facts.output_max or RESERVED_COMPLETION_TOKENS_MAX, RESERVED_COMPLETION_TOKENS_MAX)
+    completion_tokens = bound if request.completion_tokens_max is None else request.completion_tokens_max
+    return Planned(
+        owner=request.key.owner,
+        model=request.model,
+        most=_amounts(prompt_tokens, completion_tokens, facts.prices_usd),
+        is_priced=any(facts.prices_usd.values()),
+        for_s=request.timeout_s + RESERVATION_GRACE_S,
+        turn_id=request.turn_id,
+        begins_turn=request.purpose is UsagePurpose.TURN,
+    )
+
+
+def _amounts(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, float]) -> Amounts:
+    usd = prompt_tokens * prices_usd.get("prompt", 0.0) + completion_tokens * prices_usd.get("completion", 0.0)
+    return Amounts(prompt_tokens + completion_tokens, nano_of(usd))
+
+
+def _prompt_tokens(request: ModelRequest) -> int:
+    said = (estimate_tokens(message.text) for message in request.messages)
+    called = (
+        estimate_tokens(call.name) + estimate_tokens(call.arguments)
+        for message in request.messages
+        for call in message.tool_calls
+    )
+    return estimate_tokens(request.system) + sum(said) + sum(called) + _tool_tokens(request.tools)
+
+
+def _tool_tokens(tools: Sequence[ToolSpec]) -> int:
+    return sum(estimate_tokens(f"{tool.name} {tool.description} {json.dumps(dict(tool.schema))}") for tool in tools)

@@ -1,0 +1,45 @@
+"""Carries the bytes of committed files from SQL to the bus, whenever a channel is about to send one.
+
+Every agent process has a porter; each wish is read by one of them. A porter that dies on the way is no loss:
+the channel asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from gateway.contracts.errors import BusError, StoreError
+from gateway.contracts.ports import LaneBus, Store
+
+_log = structlog.get_logger(__name__)
+_WAIT_S: Final = 5.0
+_RETRY_S: Final = 1.0
+
+
+class Porter:
+    """One wish at a time."""
+
+    def __init__(self, bus: LaneBus, store: Store) -> None:
+        self._bus = bus
+        self._store = store
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                await self.carry(wait_s=_WAIT_S)
+            except (BusError, StoreError) as error:
+                _log.warning("porter.failed", reason=str(error))
+                await asyncio.sleep(_RETRY_S)
+
+    async def carry(self, *, wait_s: float) -> bool:
+        """Answer one wish, if there is one within `wait_s`. What is not kept any more is answered with nothing."""
+        wanted = await self._bus.wanted_file(wait_s=wait_s)
+        if wanted is None:
+            return False
+        content = await self._store.file_content(wanted.key, wanted.reply_id, wanted.position)
+        await self._bus.lend_file(wanted, content or b"")
+        return True

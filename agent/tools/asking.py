@@ -1,0 +1,134 @@
+"""Asks a person over the bus, in the place where the turn was asked for, and waits for what he or she decides.
+
+    record on the bus ──▶ reply with buttons: outbox, then bus ──▶ look until it is settled, or time is up
+
+The record comes first, so that whoever presses at once finds it; the reply is committed before it is published,
+like every other. Who settles it, a person by way of the control lane (`agent.deciding`) or this module when the
+time is up or the turn ends, also has the message amended: then its buttons are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from agent.background import Background
+from agent.deadlines import while_asking
+from agent.insisting import insist
+from agent.limits import ANSWER_LOOK_EVERY_S, QUESTION_CHARS_MAX, QUESTION_CODE_CHARS
+from agent.questions import EXPIRED, QUESTION_PREFIX, WITHDRAWN, question_text
+from agent.tools.amending import amendment
+from agent.tools.approvals import Question, Verdict
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import Choice, CleanText, ControlKind, Reply, ReplyKind, clipped, own_words
+from gateway.contracts.ports import Clock, LaneBus, QuestionBus, Scrubber, Store
+from gateway.contracts.questions import PutQuestion, Standing
+from gateway.limits import QUESTION_MARGIN_S
+
+_log = structlog.get_logger(__name__)
+_VERDICTS: Final = {ControlKind.APPROVE: Verdict.APPROVED, ControlKind.DENY: Verdict.DENIED}
+
+
+class AskingPeople:
+    """`Approvals` over the bus. `ttl_s` is how long a question waits for its answer."""
+
+    def __init__(
+        self,
+        questions: QuestionBus,
+        lanes: LaneBus,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        background: Background,
+        *,
+        ttl_s: float,
+    ) -> None:
+        self._questions = questions
+        self._lanes = lanes
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+        self._background = background
+        self._ttl_s = ttl_s
+
+    async def ask(self, question: Question) -> Verdict:
+        """Put the question and wait. DENIED where nobody can be asked."""
+        if question.address is None:
+            return Verdict.DENIED
+        put = self._put(question, question.address)
+        verdict: Verdict | None = None
+        try:
+            with while_asking():
+                verdict = await self._answer(put, question)
+            return verdict
+        finally:
+            if verdict is None:
+                self._background.start(self._end(put, WITHDRAWN))
+
+    async def _answer(self, put: PutQuestion, question: Question) -> Verdict:
+        until_s = self._clock.monotonic_s() + self._ttl_s
+        await self._open(put, until_s)
+        _log.info("question.put", code=put.code)
+        await self._publish(*self._preface(put, question), put.reply)
+        standing = await self._settled(put, until_s)
+        if standing is None or standing.answer is None:
+            await self._end(put, EXPIRED)
+            return Verdict.EXPIRED
+        return _VERDICTS[standing.answer.kind]
+
+    async def _settled(self, put: PutQuestion, until_s: float) -> Standing | None:
+        """How it stands when somebody has answered, or nobody has in time: then it is closed."""
+        while (left_s := until_s - self._clock.monotonic_s()) > 0:
+            standing = await insist(lambda: self._questions.standing(put.code))
+            if standing is None:  # the bus has lost what it knew; the buttons are still there
+                await self._open(put, until_s)
+            elif not standing.is_open:
+                return standing
+            await asyncio.sleep(min(ANSWER_LOOK_EVERY_S, left_s))
+        return await insist(lambda: self._questions.settle(put.code, None))
+
+    async def _open(self, put: PutQuestion, until_s: float) -> None:
+        """Known a little longer than we wait, so that it does not vanish before it is closed."""
+        ttl_s = max(until_s - self._clock.monotonic_s(), 0.0) + QUESTION_MARGIN_S
+        await insist(lambda: self._questions.put(put, ttl_s=ttl_s))
+
+    async def _end(self, put: PutQuestion, ending: str) -> None:
+        """Close it, unless a person was quicker: then the control lane says how it ended."""
+        standing = await insist(lambda: self._questions.settle(put.code, None))
+        if standing is None or standing.answer is None:
+            await self._publish(amendment(put.reply, ending, self._scrubber, self._clock))
+
+    async def _publish(self, *replies: Reply) -> None:
+        await insist(lambda: self._store.put_outbox(replies))
+        await insist(lambda: self._lanes.republish(replies))
+
+    def _put(self, question: Question, address: ReplyAddress) -> PutQuestion:
+        code = self._clock.code(QUESTION_CODE_CHARS)
+        text = question_text(clipped(question.text, QUESTION_CHARS_MAX), code, minutes=round(self._ttl_s / 60))
+        reply = Reply(
+            id=f"{QUESTION_PREFIX}{question.turn_id}:{code}",
+            turn_id=question.turn_id,
+            key=question.key,
+            address=address,
+            text=self._scrubber.scrub(text),
+            kind=ReplyKind.QUESTION,
+            created_at_ms=self._clock.now_ms(),
+            choices=(
+                Choice(own_words("Approve"), self._command(ControlKind.APPROVE, code)),
+                Choice(own_words("Deny"), self._command(ControlKind.DENY, code)),
+            ),
+        )
+        return PutQuestion(code, reply, question.asked_by, question.fence)
+
+    def _command(self, kind: ControlKind, code: str) -> CleanText:
+        return self._scrubber.scrub(f"/{kind.value} {code}")
+
+    @staticmethod
+    def _preface(put: PutQuestion, question: Question) -> tuple[Reply, ...]:
+        if not question.preface:
+            return ()
+        said = replace(put.reply, id=f"{put.reply.id}:preface", text=question.preface, kind=ReplyKind.NOTICE)
+        return (replace(said, choices=()),)

@@ -1,0 +1,1 @@
+"""A browser for the model: Chromium behind a proxy of ours, one set of cookies per conversation."""

@@ -1,0 +1,98 @@
+"""send_file: a file of the workspace goes to whoever asked, behind the words of the turn's answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from agent.limits import FILE_CAPTION_CHARS_MAX, SENT_FILE_BYTES_MAX, SENT_TEXT_BYTES_MAX
+from agent.model.client import ToolSpec
+from agent.tools.enclosures import Enclosed
+from agent.tools.files.content import path_locks
+from agent.tools.files.naming import is_text, media_type, safe_name
+from agent.tools.files.reading import PATH
+from agent.tools.files.workspace import Workspaces
+from agent.tools.permissions import Risk
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import ToolError
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Scrubber
+from gateway.scrub.placeholder import WHOLE_TEXT
+
+_SPEC: Final = ToolSpec(
+    "send_file",
+    "Send a file of the workspace to the user, together with your answer. It is sent as it is now: later changes "
+    "do not matter.",
+    {
+        "type": "object",
+        "properties": {
+            "path": PATH,
+            "caption": {
+                "type": "string",
+                "maxLength": FILE_CAPTION_CHARS_MAX,
+                "description": "A line below the file; plain text.",
+            },
+        },
+        "required": ["path"],
+    },
+)
+_PIECE_CHARS: Final = 65_536  # scrubbed at a time: some ten milliseconds, then others have their turn
+
+
+def sending_tool(workspaces: Workspaces, scrubber: Scrubber) -> Tool:
+    """`send_file` on the workspace of whoever asks.
+
+    As harmless as an answer, hence its risk: it tells the person who asked what this conversation already holds.
+    """
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        if context.enclosures is None:
+            raise ToolError("no file can be sent from here")
+        path = arguments["path"]
+        workspace = workspaces.of(context.key)
+        content = await asyncio.to_thread(workspace.read, path, bytes_max=SENT_FILE_BYTES_MAX)
+        if not content:
+            raise ToolError(f"{path} is empty: platforms refuse empty files")
+        is_readable = is_text(content)
+        clean = await _scrubbed(path, content, scrubber) if is_readable else content
+        name = scrubber.scrub(safe_name(path))
+        context.enclosures.add(Enclosed(name, media_type(name, content), clean, _one_line(arguments, scrubber)))
+        return f"{name} ({len(clean)} bytes) goes out with your answer.{_note(content, clean, is_readable=is_readable)}"
+
+    return Tool(_SPEC, "files", Risk.READ, run, locks=path_locks("path"))
+
+
+def _one_line(arguments: Mapping[str, Any], scrubber: Scrubber) -> CleanText:
+    return scrubber.scrub(" ".join(arguments.get("caption", "").split()))
+
+
+def _note(content: bytes, clean: bytes, *, is_readable: bool) -> str:
+    if not is_readable:
+        return " It is no text, so nobody looked for secrets in it."
+    return " Secrets in it were replaced by placeholders." if clean != content else ""
+
+
+async def _scrubbed(path: str, content: bytes, scrubber: Scrubber) -> bytes:
+    """A text without secrets, in its own encoding. Raises `ToolError` for one that is too long to be looked through."""
+    if len(content) > SENT_TEXT_BYTES_MAX:
+        raise ToolError(f"{path} is a text of more than {SENT_TEXT_BYTES_MAX} bytes: send it in parts")
+    text, encoding = _decoded(content)
+    stream = scrubber.stream()
+    clean = []
+    for at in range(0, len(text), _PIECE_CHARS):
+        clean.append(stream.feed(text[at : at + _PIECE_CHARS]))
+        await asyncio.sleep(0)
+    clean.append(stream.flush())
+    whole = "".join(clean)
+    if WHOLE_TEXT in whole and WHOLE_TEXT not in text:
+        raise ToolError(f"{path} could not be looked through for secrets in time, so it is not sent")
+    return whole.encode(encoding)
+
+
+def _decoded(content: bytes) -> tuple[str, str]:
+    """Text that is no UTF-8 is read byte by byte: a secret and its placeholder are ASCII in every such encoding."""
+    try:
+        return content.decode("utf-8"), "utf-8"
+    except UnicodeDecodeError:
+        return content.decode("latin-1"), "latin-1"

@@ -1,0 +1,76 @@
+"""What a reply consists of, step by step: the chunks of its text, then its files.
+
+A file's bytes are borrowed when its turn has come and given back when it is out, a few at a time. A file that
+a platform does not take, or that nobody keeps any more, is stood in for by a sentence: the text has arrived
+by then, and its reader is told what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from channels.adapter import AnyChunk, ChannelAdapter, OutgoingFile, SupportsFiles
+from channels.choices import chunks_of
+from channels.journey import Journey
+from channels.notices import file_not_sent
+from channels.patience import Patience
+from gateway.contracts.errors import FormatRefused, SendFailed
+from gateway.contracts.messages import Reply, ReplyFile
+from gateway.contracts.ports import DeliveryBus, WantedFile
+from gateway.limits import FILE_WAIT_S, FILES_AT_ONCE
+
+
+class Borrower:
+    """Borrows bytes for the deliveries of one channel, those of FILES_AT_ONCE files at a time."""
+
+    def __init__(self, bus: DeliveryBus, patience: Patience) -> None:
+        self._bus = bus
+        self._patience = patience
+        self._slots = asyncio.Semaphore(FILES_AT_ONCE)
+
+    @contextlib.asynccontextmanager
+    async def lent(self, reply: Reply, position: int) -> AsyncIterator[OutgoingFile]:
+        """A file of the reply with its bytes. Raises `SendFailed` while nobody answers, `FormatRefused` when nobody
+        keeps it any more, `Abandoned`."""
+        file, wanted = reply.files[position], WantedFile(reply.key, reply.id, position)
+        async with self._slots:
+            content = await self._patience.with_bus(lambda: self._bus.borrow_file(wanted, wait_s=FILE_WAIT_S))
+            if content is None:
+                raise SendFailed("no agent process hands the file over")
+            if len(content) != file.size_bytes:
+                raise FormatRefused("nobody keeps the file any more")
+            yield OutgoingFile(file.name, file.media_type, content, file.caption)
+
+
+class Contents:
+    """The steps of one reply on one platform."""
+
+    def __init__(self, adapter: ChannelAdapter, reply: Reply, borrower: Borrower) -> None:
+        self._adapter = adapter
+        self._filing = adapter if isinstance(adapter, SupportsFiles) else None
+        self._reply = reply
+        self._borrower = borrower
+        self._texts = chunks_of(reply, adapter)
+
+    def __len__(self) -> int:
+        return len(self._texts) + len(self._reply.files)
+
+    def carries_file(self, step: int) -> bool:
+        """True if this step is a file that the platform may take."""
+        return self._filing is not None and step >= len(self._texts)
+
+    @contextlib.asynccontextmanager
+    async def chunk(self, step: int, journey: Journey) -> AsyncIterator[AnyChunk]:
+        """What this step sends, as long as the block lasts. Raises as `Borrower.lent` does."""
+        if step < len(self._texts):
+            yield self._texts[step]
+        elif self._filing is not None and journey.carries_file:
+            async with self._borrower.lent(self._reply, step - len(self._texts)) as file:
+                yield self._filing.file_chunk(file)
+        else:
+            yield self._sentence(self._reply.files[step - len(self._texts)])
+
+    def _sentence(self, file: ReplyFile) -> AnyChunk:
+        return self._adapter.chunks(file_not_sent(file.name))[0]

@@ -1,0 +1,81 @@
+"""Buttons under messages, and the interactions that come back from them.
+
+An interaction wants an answer within three seconds, and lets us go on for fifteen minutes: as soon as the bus has
+the press it is acknowledged, which shows nothing, and a word for the one who pressed follows, for him alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import discord
+from discord.ui import Button, View
+
+from channels import notices
+from channels.adapter import Door
+from channels.discord import limits
+from channels.discord.normalize import DiscordIdentity
+from channels.discord.presses import DiscordPress, normalize_press
+from channels.discord.render import render
+from channels.errands import Errands
+from channels.normalized import Ignored
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.messages import Choice, CleanText
+
+
+def view_of(choices: Sequence[Choice]) -> View | None:
+    """A row of buttons. The SDK keeps nothing of it: whoever hears of a press may be another process."""
+    if not choices:
+        return None
+    view = View(timeout=None)
+    for choice in choices:
+        view.add_item(Button(label=choice.label, custom_id=choice.command))
+    view.stop()
+    return view
+
+
+class Presses:
+    """The presses that one session hears of."""
+
+    def __init__(self, me: DiscordIdentity, door: Door, errands: Errands) -> None:
+        self._me = me
+        self._door = door
+        self._errands = errands
+
+    def heard(self, interaction: discord.Interaction) -> None:
+        """Any interaction; those that are no presses are of no use to us."""
+        if interaction.type is discord.InteractionType.component:
+            self._errands.start(self._take(interaction))
+
+    async def _take(self, interaction: discord.Interaction) -> None:
+        press = normalize_press(_lifted(interaction), self._me)
+        if isinstance(press, Ignored):
+            await interaction.response.defer()
+            return
+        try:
+            async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
+                word = await self._door.press(press)
+        except (BusUnavailable, TimeoutError):
+            await interaction.response.send_message(notices.NOT_NOW, ephemeral=True)
+            return
+        await interaction.response.defer()
+        await _whisper(interaction, await self._door.told(press) if word is None else word)
+
+
+async def _whisper(interaction: discord.Interaction, word: CleanText) -> None:
+    for chunk in render(word):
+        await interaction.followup.send(chunk.content, ephemeral=True, allowed_mentions=discord.AllowedMentions.none())
+
+
+def _lifted(interaction: discord.Interaction) -> DiscordPress:
+    told = cast(Mapping[str, Any], interaction.data or {})
+    return DiscordPress(
+        id=str(interaction.id),
+        channel_id=str(interaction.channel_id or ""),
+        user_id=str(interaction.user.id),
+        user_name=interaction.user.display_name,
+        custom_id=str(told.get("custom_id", "")),
+        is_bot=interaction.user.bot,
+    )

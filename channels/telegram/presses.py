@@ -1,0 +1,54 @@
+"""A callback query becomes the press of a button, or the reason why it does not. Never raises on any JSON.
+
+Who pressed stands in `from`, which Telegram fills in; the data behind a button is only what it says. A press
+belongs to the person, not to the chat: its place is empty.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
+from channels.raw import integer, mapping, text
+from channels.telegram.address import TelegramTarget, make_target
+from channels.telegram.normalize import TelegramIdentity
+from gateway.contracts.ids import ReplyAddress
+
+_QUERY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def query_id_of(update: object) -> str:
+    """The id under which a press has to be answered; empty for an update that is no press."""
+    found = text(mapping(mapping(update).get("callback_query")).get("id"))
+    return found if _QUERY.fullmatch(found) else ""
+
+
+def normalize_press(update: object, me: TelegramIdentity) -> Incoming | Ignored:
+    """Read one callback query. Its message may be one that the bot cannot see any more; that changes nothing."""
+    query = mapping(mapping(update).get("callback_query"))
+    query_id, person = query_id_of(update), mapping(query.get("from"))
+    user_id = integer(person.get("id"))
+    if not query_id or user_id is None:
+        return Ignored(IgnoreReason.MALFORMED)
+    if person.get("is_bot") is True:
+        return Ignored(IgnoreReason.BOT)
+    message = mapping(query.get("message"))
+    chat_id = integer(mapping(message.get("chat")).get("id"))
+    target = TelegramTarget(user_id if chat_id is None else chat_id)
+    names = (text(person.get("first_name")), text(person.get("last_name")))
+    data = text(query.get("data"))
+    return Incoming(
+        id=f"{me.channel}:{me.bot_id}:press:{query_id}",
+        channel=me.channel,
+        account=str(me.bot_id),
+        user_id=str(user_id),
+        author_name=" ".join(filter(None, names)) or str(user_id),
+        place=(),
+        is_private=True,
+        addressing=Addressing.COMMAND,
+        text=data,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=0,
+        command=find_command(data),
+    )

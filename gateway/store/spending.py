@@ -1,0 +1,264 @@
+"""What a day costs, against caps: reserved before each model call, settled after it.
+
+Each account (an owner, or the pot of all) has one row per day, and that row is the lock: whoever holds it sees
+every reservation that was made before, and nobody makes another meanwhile. So two processes never both take
+the last of a cap. What is reserved is a sum over living reservations: one whose worker died counts no more
+once it has expired, and nobody has to give it back.
+
+    reserve   owner's row ─▶ pot's row ─▶ sums ─▶ the reservation          rows are always locked in this order
+    settle    owner's row ─▶ the reservation goes ─▶ owner's sums ─▶ pot's sums
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Executable,
+    Integer,
+    Row,
+    String,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    distinct,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
+
+from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.spending import (
+    NANO_PER_USD,
+    Amounts,
+    Caps,
+    Measure,
+    Refusal,
+    Reservation,
+    day_begins_ms,
+)
+from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.engine import Database
+from gateway.store.tables import counted_turns, reservations, spending, usage
+
+POT: Final = ""
+"""The account of all together."""
+
+
+class SqlSpending:
+    """`gateway.contracts.ports.SpendingLedger` on SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def reserve(self, reservation: Reservation, *, own: Caps, pot: Caps, now_ms: int) -> Refusal | None:
+        """Set the amounts aside, all or nothing."""
+        work = partial(_reserve, claim=reservation, own=own, pot=pot, now_ms=now_ms)
+        return await self._database.write(work, durable=False)  # a power cut takes the call along
+
+    async def settle(self, reservation: Reservation, cost: Amounts) -> None:
+        """What the call really cost takes the place of its reservation, once."""
+        work = partial(_settle, claim=reservation, cost=cost)
+        await self._database.write(work, durable=False)  # the usage table, which is durable, knows the cost, too
+
+    async def spent(self, owner: SessionKey | None, day: int, *, now_ms: int) -> Amounts | None:
+        """Settled and reserved; None where nothing was counted."""
+        return await self._database.read(partial(_spent, account=_account(owner), day=day, now_ms=now_ms))
+
+    async def warn_once(self, owner: SessionKey, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
+        """The measures that have come that far, each once."""
+        look = partial(_due, account=str(owner), day=day, caps=caps, percent=percent)
+        if not await self._database.read(look):
+            return frozenset()
+        return await self._database.write(partial(_warn, account=str(owner), day=day, caps=caps, percent=percent))
+
+
+def _account(owner: SessionKey | None) -> str:
+    return POT if owner is None else str(owner)
+
+
+# --- one account's day
+
+_DAY: Final = select(spending).where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
+_LOCK: Final = _DAY.with_for_update()  # SQLite knows no such thing and needs none: its writers take turns
+_ADD: Final = (
+    update(spending)
+    .where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
+    .values(
+        tokens=spending.c.tokens + bindparam("more_tokens"),
+        nano_usd=spending.c.nano_usd + bindparam("more_nano_usd"),
+        turns=spending.c.turns + bindparam("more_turns"),
+    )
+)
+_FORGET_DAYS: Final = delete(spending).where(spending.c.owner == bindparam("a"), spending.c.day < bindparam("d"))
+_FORGET_RESERVATIONS: Final = delete(reservations).where(
+    reservations.c.owner == bindparam("a"), reservations.c.day < bindparam("d")
+)
+_FORGET_TURNS: Final = delete(counted_turns).where(
+    counted_turns.c.owner == bindparam("a"), counted_turns.c.day < bindparam("d")
+)
+
+
+@per_dialect
+def _begin_day(insert: InsertInto) -> Executable:
+    """A new row knows what the usage table knows of the day: caps may come into force in the middle of it."""
+    account: BindParameter[str] = bindparam("a", type_=String)
+    day: BindParameter[int] = bindparam("d", type_=Integer)
+    known = select(
+        cast(account, String),
+        cast(day, spending.c.day.type),
+        func.coalesce(func.sum(usage.c.prompt_tokens + usage.c.completion_tokens), 0),
+        cast(func.round(func.coalesce(func.sum(usage.c.cost_usd), 0.0) * NANO_PER_USD), spending.c.nano_usd.type),
+        func.count(distinct(usage.c.turn_id)).filter(_is_of_a_turn()),
+        literal(""),
+    ).where(
+        or_(account == POT, usage.c.owner == account),
+        usage.c.created_at_ms >= bindparam("begins_ms"),
+        usage.c.created_at_ms < bindparam("ends_ms"),
+    )
+    statement = insert(spending).from_select([column.name for column in spending.columns], known)
+    return statement.on_conflict_do_nothing(index_elements=[spending.c.owner, spending.c.day])
+
+
+def _is_of_a_turn() -> ColumnElement[bool]:
+    return and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
+
+
+def _locked(connection: Connection, account: str, day: int) -> Amounts:
+    """The day of one account, which nobody else changes until this transaction ends."""
+    row = connection.execute(_LOCK, {"a": account, "d": day}).one_or_none()
+    if row is None:
+        times = {"begins_ms": day_begins_ms(day), "ends_ms": day_begins_ms(day + 1)}
+        connection.execute(_begin_day(connection), {"a": account, "d": day, **times})
+        row = connection.execute(_LOCK, {"a": account, "d": day}).one()
+        _forget(connection, account, day)
+    return _amounts(row)
+
+
+def _forget(connection: Connection, account: str, day: int) -> None:
+    """What is older than yesterday: a call may end, and a turn be taken over, on the day after it began."""
+    for statement in (_FORGET_DAYS, _FORGET_RESERVATIONS, _FORGET_TURNS):
+        connection.execute(statement, {"a": account, "d": day - 1})
+
+
+def _amounts(row: Row[Any]) -> Amounts:
+    return Amounts(int(row.tokens), int(row.nano_usd), int(row.turns))
+
+
+# --- what is reserved
+
+_RESERVED: Final = select(
+    func.coalesce(func.sum(reservations.c.tokens), 0).label("tokens"),
+    func.coalesce(func.sum(reservations.c.nano_usd), 0).label("nano_usd"),
+).where(
+    reservations.c.day == bindparam("d"),
+    reservations.c.expires_at_ms > bindparam("now_ms"),
+    reservations.c.id != bindparam("but"),
+)
+_RESERVED_BY: Final = _RESERVED.where(reservations.c.owner == bindparam("a"))
+_COUNTED: Final = select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == bindparam("t"))
+_COUNT: Final = counted_turns.insert()
+
+
+@per_dialect
+def _put(insert: InsertInto) -> Executable:
+    statement = insert(reservations)
+    return statement.on_conflict_do_update(
+        index_elements=[reservations.c.id],
+        set_={name: statement.excluded[name] for name in ("tokens", "nano_usd", "expires_at_ms")},
+    )
+
+
+def _reserved(connection: Connection, account: str, day: int, *, now_ms: int, but: str = "") -> Amounts:
+    """What living calls have set aside, without that of reservation `but`."""
+    statement = _RESERVED if account == POT else _RESERVED_BY
+    parameters = {"a": account, "d": day, "now_ms": now_ms, "but": but}
+    row = connection.execute(statement, parameters).one()
+    return Amounts(int(row.tokens), int(row.nano_usd))
+
+
+def _reserve(connection: Connection, claim: Reservation, *, own: Caps, pot: Caps, now_ms: int) -> Refusal | None:
+    caps = [(str(claim.owner), own), *([] if pot.are_open else [(POT, pot)])]
+    settled = [_locked(connection, account, claim.day) for account, _ in caps]
+    is_new_turn = bool(claim.turn_id) and not connection.execute(_COUNTED, {"t": claim.turn_id}).first()
+    asked = Amounts(claim.tokens, claim.nano_usd, int(is_new_turn))
+    for (account, cap), so_far in zip(caps, settled, strict=True):
+        held = _reserved(connection, account, claim.day, now_ms=now_ms, but=claim.id)
+        measure = cap.exceeded_by(so_far + held + asked)
+        if measure is not None:
+            return Refusal(measure, is_everybodys=account == POT)
+    connection.execute(_put(connection), _reservation_row(claim))
+    if is_new_turn and claim.begins_turn:
+        connection.execute(_COUNT, {"turn_id": claim.turn_id, "owner": str(claim.owner), "day": claim.day})
+        _add(connection, [account for account, _ in caps], claim.day, Amounts(turns=1))
+    return None
+
+
+def _reservation_row(claim: Reservation) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "owner": str(claim.owner),
+        "day": claim.day,
+        "tokens": claim.tokens,
+        "nano_usd": claim.nano_usd,
+        "expires_at_ms": claim.expires_at_ms,
+    }
+
+
+# --- what was spent
+
+_TAKE_BACK: Final = delete(reservations).where(reservations.c.id == bindparam("r")).returning(reservations.c.id)
+
+
+def _settle(connection: Connection, claim: Reservation, *, cost: Amounts) -> None:
+    _locked(connection, str(claim.owner), claim.day)
+    if connection.execute(_TAKE_BACK, {"r": claim.id}).first():
+        _add(connection, [str(claim.owner), POT], claim.day, cost)
+
+
+def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amounts) -> None:
+    """A pot without a row has no cap today."""
+    more = {"more_tokens": cost.tokens, "more_nano_usd": cost.nano_usd, "more_turns": cost.turns}
+    for account in accounts:
+        connection.execute(_ADD, {"a": account, "d": day, **more})
+
+
+def _spent(connection: Connection, account: str, day: int, *, now_ms: int) -> Amounts | None:
+    row = connection.execute(_DAY, {"a": account, "d": day}).one_or_none()
+    return None if row is None else _amounts(row) + _reserved(connection, account, day, now_ms=now_ms)
+
+
+# --- warnings
+
+_MARK: Final = (
+    update(spending)
+    .where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
+    .values(warned=bindparam("words"))
+)
+
+
+def _due(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
+    """What its owner has not been told yet."""
+    row = connection.execute(_DAY, {"a": account, "d": day}).one_or_none()
+    return frozenset() if row is None else _untold(row, caps, percent)
+
+
+def _untold(row: Row[Any], caps: Caps, percent: int) -> frozenset[Measure]:
+    return caps.reached_by(_amounts(row), percent=percent) - set(map(Measure, row.warned.split()))
+
+
+def _warn(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
+    row = connection.execute(_LOCK, {"a": account, "d": day}).one()
+    due = _untold(row, caps, percent)
+    words = " ".join(sorted({*row.warned.split(), *due}))
+    connection.execute(_MARK, {"a": account, "d": day, "words": words})
+    return due

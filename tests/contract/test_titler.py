@@ -1,0 +1,138 @@
+"""The titler on both databases: what it asks, how often, and what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent import titler as titling_module
+from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, always
+from agent.model.scripted import ScriptedClient
+from agent.models import Models
+from agent.titler import Titler
+from gateway.clock import SystemClock
+from gateway.config import Settings
+from gateway.config.settings import Agent
+from gateway.contracts.entries import UNTITLED, Role, Session, SetTitle, UsagePurpose
+from gateway.contracts.errors import ModelRejected, ModelUnavailable
+from gateway.contracts.messages import CleanText
+from gateway.scrub import Scrubber
+from gateway.store import SqlStore
+from tests.contract.store_samples import ANN, talk
+from tests.parts.waiting import until
+
+
+class Namer(ScriptedClient):
+    """Answers with `answer`, or fails with it; `asked` are the calls."""
+
+    def __init__(self, answer: str | Exception = "Trip to Rome", *, is_reasoning: bool = False) -> None:
+        self.answer = answer
+        self.is_reasoning = is_reasoning
+        self.asked: list[ModelRequest] = []
+        self.gate: asyncio.Event | None = None
+
+    def facts(self, model: str) -> ModelFacts:
+        return ModelFacts(context_window=8_000, is_reasoning=self.is_reasoning)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.asked.append(request)
+        if self.gate is not None:
+            await self.gate.wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        yield ModelAnswer(self.answer, (), "stop", TokenCount(9, 3), 0.5, request.model)
+
+
+def titler(store: SqlStore, client: Namer, tmp_path: Path) -> Titler:
+    settings = Settings(data_dir=tmp_path, agent=Agent(model="demo/scripted", utility_model="demo/scripted"))
+    return Titler(client, Models(client, settings), store, Scrubber(), SystemClock())
+
+
+async def now(store: SqlStore) -> Session:
+    session = await store.current_session(ANN)
+    assert session is not None
+    return session
+
+
+@pytest.mark.parametrize(("is_reasoning", "tokens_max"), [(False, 32), (True, 512)])
+async def test_it_is_asked_with_the_first_words_and_nothing_else(
+    store: SqlStore, tmp_path: Path, is_reasoning: bool, tokens_max: int
+) -> None:
+    client = Namer(is_reasoning=is_reasoning)
+    before = await talk(store, ANN, "x" * 3_000, number=1)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
+    (request,) = client.asked
+    assert [(message.role, message.text) for message in request.messages] == [(Role.USER, "x" * 2_000)]
+    assert (request.purpose, request.key, request.tools) == (UsagePurpose.TITLE, ANN, ())
+    assert (request.completion_tokens_max, request.temperature, request.timeout_s) == (tokens_max, 0.3, 15.0)
+    assert ((await now(store)).title, (await now(store)).cost_usd) == ("Trip to Rome", before.cost_usd + 0.5)
+
+
+async def test_a_later_turn_tries_again_with_the_words_of_the_first(store: SqlStore, tmp_path: Path) -> None:
+    client = Namer("...")
+    await talk(store, ANN, "plan a trip", number=1)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
+    assert (await now(store)).title == UNTITLED
+    client.answer = "Trip"
+    await talk(store, ANN, "and then?", number=2)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
+    assert (await now(store)).title == "Trip"
+    assert [request.messages[0].text for request in client.asked] == ["plan a trip", "plan a trip"]
+    await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
+    assert len(client.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [ModelUnavailable("busy"), ModelRejected("no"), "", "<think>hm", "New Chat"])
+async def test_after_three_tries_it_gives_up_without_a_word_to_the_user(
+    store: SqlStore, tmp_path: Path, answer: str | Exception
+) -> None:
+    """A failure is a warning in the log; the sentinel stays, so that the user's own title still can come."""
+    client = Namer(answer)
+    await talk(store, ANN, "hello", number=1)
+    with capture_logs() as logs:
+        for _ in range(5):
+            await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
+    assert len(client.asked) == 3
+    assert (await now(store)).title == UNTITLED
+    assert all(line["log_level"] == "warning" for line in logs if line["event"] == "title.failed")
+
+
+async def test_two_workers_never_pay_for_the_same_title(store: SqlStore, tmp_path: Path) -> None:
+    """The second begins while the first still waits for its model, and knows of the first's try."""
+    client = Namer()
+    client.gate = asyncio.Event()
+    await talk(store, ANN, "hello", number=1)
+    first = asyncio.create_task(titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always))
+    await until(lambda: client.asked)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
+    client.gate.set()
+    await first
+    assert len(client.asked) == 1
+    assert ((await now(store)).title, (await now(store)).title_tries) == ("Trip to Rome", 1)
+
+
+async def test_a_title_that_the_user_gave_meanwhile_stays(store: SqlStore, tmp_path: Path) -> None:
+    client = Namer()
+    client.gate = asyncio.Event()
+    await talk(store, ANN, "hello", number=1)
+    making = asyncio.create_task(titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always))
+    await until(lambda: client.asked)
+    await store.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
+    client.gate.set()
+    await making
+    assert (await now(store)).title == "Mine"
+
+
+async def test_the_time_limit_holds_over_all_attempts(
+    store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(titling_module, "TITLE_TIMEOUT_S", 0.05)
+    client = Namer()
+    client.gate = asyncio.Event()
+    await talk(store, ANN, "hello", number=1)
+    await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
+    assert (await now(store)).title == UNTITLED

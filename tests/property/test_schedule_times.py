@@ -1,0 +1,328 @@
+"""What people write is understood as they mean it, or not at all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.schedules.parts import Unclear
+from agent.schedules.recurrence import recurrence_from
+from agent.schedules.times import Understood, understand_request, understand_time
+from agent.schedules.vocabulary import LANGUAGES, languages
+
+BERLIN = ZoneInfo("Europe/Berlin")
+SUNDAY = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
+"""10:00 in Berlin."""
+
+
+def understood(text: str, *, now: datetime = SUNDAY, zone: ZoneInfo = BERLIN) -> Understood:
+    return understand_request(text, now=now, zone=zone)
+
+
+def local(request: Understood, zone: ZoneInfo = BERLIN) -> str:
+    return f"{request.when.due.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+ONCE = [
+    # English
+    ("in 30 minutes tea", "2026-11-22 10:30"),
+    ("in half an hour tea", "2026-11-22 10:30"),
+    ("in an hour and a half tea", "2026-11-22 11:30"),
+    ("in 1h30m tea", "2026-11-22 11:30"),
+    ("in 2 hours 15 minutes tea", "2026-11-22 12:15"),
+    ("in 1.5 hours tea", "2026-11-22 11:30"),
+    ("in five minutes tea", "2026-11-22 10:05"),
+    ("in 3 days tea", "2026-11-25 10:00"),
+    ("in 2 weeks at 9:00 tea", "2026-12-06 09:00"),
+    ("in 3 months at 9:00 tea", "2027-02-22 09:00"),
+    ("at 17:45 tea", "2026-11-22 17:45"),
+    ("17:45 tea", "2026-11-22 17:45"),
+    ("at 9:30 tea", "2026-11-23 09:30"),
+    ("at 5pm tea", "2026-11-22 17:00"),
+    ("at 12 am tea", "2026-11-23 00:00"),
+    ("at 12 pm tea", "2026-11-22 12:00"),
+    ("at 8 in the evening tea", "2026-11-22 20:00"),
+    ("tonight at 8 tea", "2026-11-22 20:00"),
+    ("tomorrow at 8 tea", "2026-11-23 08:00"),
+    ("at 8 tomorrow tea", "2026-11-23 08:00"),
+    ("tomorrow morning at 9 tea", "2026-11-23 09:00"),
+    ("Monday at 9 tea", "2026-11-23 09:00"),
+    ("on Fri at 18:00 tea", "2026-11-27 18:00"),
+    ("on Sunday at 9:00 tea", "2026-11-29 09:00"),
+    ("on Sunday at 11:00 tea", "2026-11-22 11:00"),
+    ("on 24 December at 10:00 tea", "2026-12-24 10:00"),
+    ("on December 24th, 2027 at 10:00 tea", "2027-12-24 10:00"),
+    ("on 1 March at 10:00 tea", "2027-03-01 10:00"),
+    ("on 29 February at 10:00 tea", "2028-02-29 10:00"),
+    ("2026-12-24 10:00 tea", "2026-12-24 10:00"),
+    ("2026-12-24T10:00 tea", "2026-12-24 10:00"),
+    ("24.12. 10:00 tea", "2026-12-24 10:00"),
+    ("at noon tea", "2026-11-22 12:00"),
+    ("at midnight tea", "2026-11-23 00:00"),
+    # German
+    ("in 10 Minuten tea", "2026-11-22 10:10"),
+    ("in einer halben Stunde tea", "2026-11-22 10:30"),
+    ("in anderthalb Stunden tea", "2026-11-22 11:30"),
+    ("morgen um 8 tea", "2026-11-23 08:00"),
+    ("morgen früh um 8 tea", "2026-11-23 08:00"),
+    ("heute Abend um 8 tea", "2026-11-22 20:00"),
+    ("übermorgen um 7:15 tea", "2026-11-24 07:15"),
+    ("am Montag um 9 Uhr tea", "2026-11-23 09:00"),
+    ("um 8 Uhr 30 tea", "2026-11-23 08:30"),
+    ("um 17.30 Uhr tea", "2026-11-22 17:30"),
+    ("um acht Uhr tea", "2026-11-23 08:00"),
+    ("am 24. Dezember um 10 Uhr tea", "2026-12-24 10:00"),
+    ("24.12.2026 um 10 Uhr tea", "2026-12-24 10:00"),
+    # Spanish
+    ("en 30 minutos tea", "2026-11-22 10:30"),
+    ("dentro de 2 horas tea", "2026-11-22 12:00"),
+    ("en media hora tea", "2026-11-22 10:30"),
+    ("mañana a las 8 tea", "2026-11-23 08:00"),
+    ("mañana a las 8 de la tarde tea", "2026-11-23 20:00"),
+    ("mañana por la mañana a las 9 tea", "2026-11-23 09:00"),
+    ("pasado mañana a las 9 tea", "2026-11-24 09:00"),
+    ("el lunes a las 8 tea", "2026-11-23 08:00"),
+    ("a las 8 y media tea", "2026-11-23 08:30"),
+    ("a las 9 menos cuarto tea", "2026-11-23 08:45"),
+    ("el 24 de diciembre a las 10 tea", "2026-12-24 10:00"),
+    # Russian
+    ("через 10 минут tea", "2026-11-22 10:10"),
+    ("через полчаса tea", "2026-11-22 10:30"),
+    ("через час tea", "2026-11-22 11:00"),
+    ("через 2 часа 15 минут tea", "2026-11-22 12:15"),
+    ("завтра в 8 утра tea", "2026-11-23 08:00"),
+    ("в 8 вечера tea", "2026-11-22 20:00"),
+    ("в 3 дня tea", "2026-11-22 15:00"),
+    ("в 2 ночи tea", "2026-11-23 02:00"),
+    ("послезавтра в 19:30 tea", "2026-11-24 19:30"),
+    ("в понедельник в 9 tea", "2026-11-23 09:00"),
+    ("24 декабря в 10:00 tea", "2026-12-24 10:00"),
+    # Chinese
+    ("明天早上9点tea", "2026-11-23 09:00"),
+    ("明天九点tea", "2026-11-23 09:00"),
+    ("明天下午3点半tea", "2026-11-23 15:30"),
+    ("三点二十五分tea", "2026-11-23 03:25"),
+    ("今晚8点tea", "2026-11-22 20:00"),
+    ("后天10:00tea", "2026-11-24 10:00"),
+    ("30分钟后tea", "2026-11-22 10:30"),
+    ("两个小时后tea", "2026-11-22 12:00"),
+    ("半小时后tea", "2026-11-22 10:30"),
+    ("下周一早上9点tea", "2026-11-23 09:00"),
+    ("12月24日10点tea", "2026-12-24 10:00"),
+    ("２４小时后tea", "2026-11-23 10:00"),
+]
+
+AGAIN = [
+    ("every day at 9:30 tea", "cron 30 9 * * *"),
+    ("at 9:30 every day tea", "cron 30 9 * * *"),
+    ("daily at 9:30 tea", "cron 30 9 * * *"),
+    ("every Monday 18:00 tea", "cron 0 18 * * 1"),
+    ("every monday and thursday at 7 tea", "cron 0 7 * * 1,4"),
+    ("every Mon-Fri at 9 tea", "cron 0 9 * * 1,2,3,4,5"),
+    ("every sunday at 9 tea", "cron 0 9 * * 0"),
+    ("every weekday at 9 tea", "cron 0 9 * * 1,2,3,4,5"),
+    ("on weekends at 9 tea", "cron 0 9 * * 6,0"),
+    ("every month on the 1st at 9 tea", "cron 0 9 1 * *"),
+    ("every 30 minutes tea", "every 1800"),
+    ("every hour tea", "every 3600"),
+    ("every other day at 9:00 tea", "days 2 09:00 2026-11-23"),
+    ("every 3 days at 11:00 tea", "days 3 11:00 2026-11-22"),
+    ("cron 30 9 * * 1-5 tea", "cron 30 9 * * 1-5"),
+    ("jeden Tag um 9:30 tea", "cron 30 9 * * *"),
+    ("täglich um 9 Uhr tea", "cron 0 9 * * *"),
+    ("jeden Montag um 18 Uhr tea", "cron 0 18 * * 1"),
+    ("montags und donnerstags um 18 Uhr tea", "cron 0 18 * * 1,4"),
+    ("alle 2 Stunden tea", "every 7200"),
+    ("werktags um 9 tea", "cron 0 9 * * 1,2,3,4,5"),
+    ("todos los días a las 9:30 tea", "cron 30 9 * * *"),
+    ("cada lunes a las 8 tea", "cron 0 8 * * 1"),
+    ("los lunes a las 8 tea", "cron 0 8 * * 1"),
+    ("cada 2 horas tea", "every 7200"),
+    ("каждый день в 9:30 tea", "cron 30 9 * * *"),
+    ("каждый понедельник в 18:00 tea", "cron 0 18 * * 1"),
+    ("по понедельникам в 18:00 tea", "cron 0 18 * * 1"),
+    ("каждые 2 часа tea", "every 7200"),
+    ("每天早上9点半tea", "cron 30 9 * * *"),
+    ("每周一18:00tea", "cron 0 18 * * 1"),
+    ("每周一和周四上午7点tea", "cron 0 7 * * 1,4"),
+    ("每30分钟tea", "every 1800"),
+    ("每月1号9点tea", "cron 0 9 1 * *"),
+]
+
+UNCLEAR = [
+    ("call mum", "no time"),
+    ("tomorrow tea", "time of day"),
+    ("every day tea", "time of day"),
+    ("every week tea", "time of day"),
+    ("tomorrow at 25 tea", "no time of day"),
+    ("at 9:75 tea", "no time of day"),
+    ("on 31 February at 10:00 tea", "no such date"),
+    ("12/24 10:00 tea", "two ways"),
+    ("um 8.30 tea", "time or a date"),
+    ("today at 8 tea", "passed"),
+    ("yesterday at 8 tea", "passed"),
+    ("2026-11-01 10:00 tea", "passed"),
+    ("tomorrow at midnight tea", "two days"),
+    ("at 9 30 tea", "minutes"),
+    ("at nine thirty tea", "minutes"),
+    ("every day at 9:30 and 17:00 tea", "two times"),
+    ("every day at 9:30 except sunday tea", "except"),
+    ("every day at 9 until friday tea", "until"),
+    ("every hour at :30 tea", "two times"),
+    ("every hour at 9:30 tea", "interval"),
+    ("in 2 hours at 9:30 tea", "how long"),
+    ("at 9:30 UTC tea", "zone"),
+    ("at 13 in the morning tea", "do not go together"),
+    ("晚上12点tea", "do not go together"),
+    ("every month on the 31st at 9 tea", "not every month"),
+    ("every 2 weeks on monday at 9 tea", "14 days"),
+    ("in 3000 days tea", "too far"),
+    ("in 99999 months tea", "too far"),
+    ("cron 61 9 * * * tea", "cron"),
+    ("cron 0 0 30 2 * tea", "cron"),
+    ("call mum on Monday about cats at 9:00", "write the time first"),
+    ("call mum tomorrow at 9 about cats", "write it first"),
+    ("in 30 minutes", "what it is about"),
+    ("um 9 Uhr halb tea", "halb"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ONCE)
+def test_one_time_is_the_time_that_was_meant(text: str, expected: str) -> None:
+    request = understood(text)
+    assert (local(request), request.text, request.when.rule) == (expected, "tea", None)
+
+
+@pytest.mark.parametrize(("text", "expected"), AGAIN)
+def test_a_recurrence_is_the_rule_that_was_meant(text: str, expected: str) -> None:
+    request = understood(text)
+    assert (str(request.when.rule), request.text) == (expected, "tea")
+    assert request.when.due > SUNDAY
+
+
+@pytest.mark.parametrize(("text", "why"), UNCLEAR)
+def test_what_is_not_clear_is_refused_with_its_reason(text: str, why: str) -> None:
+    with pytest.raises(Unclear, match=why):
+        understood(text)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (datetime(2026, 11, 27, 9, tzinfo=UTC), "2026-11-30"),  # on a Friday, both readings are the same Monday
+        (datetime(2026, 11, 25, 9, tzinfo=UTC), "2026-11-30"),  # on a Wednesday, too: next week's is the nearest
+        (datetime(2026, 11, 23, 9, tzinfo=UTC), "2026-11-30"),  # today is Monday
+    ],
+)
+def test_next_weekday_is_understood_where_both_readings_agree(now: datetime, expected: str) -> None:
+    assert local(understood("next monday at 9 tea", now=now)) == f"{expected} 09:00"
+
+
+def test_next_weekday_is_refused_where_it_may_be_this_week_or_next() -> None:
+    """On a Monday "next Friday" is this week's to some, next week's to others: both dates are named."""
+    with pytest.raises(Unclear, match="2026-11-27 or 2026-12-04"):
+        understood("next friday at 9 tea", now=datetime(2026, 11, 23, 9, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "about"),
+    [
+        ("call mum tomorrow at 8", "2026-11-23 08:00", "call mum"),
+        ("me to call mum in 10 minutes", "2026-11-22 10:10", "call mum"),
+        ("me in 10 minutes to call mum", "2026-11-22 10:10", "call mum"),
+        ("Mama anrufen morgen um 8", "2026-11-23 08:00", "Mama anrufen"),
+        ("mich morgen um 8 an den Müll", "2026-11-23 08:00", "den Müll"),
+        ("llamar a mamá mañana a las 8", "2026-11-23 08:00", "llamar a mamá"),
+        ("мне через 2 часа позвонить маме", "2026-11-22 12:00", "позвонить маме"),
+        ("позвонить маме через 2 часа", "2026-11-22 12:00", "позвонить маме"),
+        ("明天九点提醒我开会", "2026-11-23 09:00", "开会"),
+        ("开会 明天九点", "2026-11-23 09:00", "开会"),
+        ("at 9: 5 things to do", "2026-11-23 09:00", "5 things to do"),
+        ("tomorrow at 8 meeting at 10:00", "2026-11-23 08:00", "meeting at 10:00"),
+        ("at 9 a walk", "2026-11-23 09:00", "a walk"),
+        ("in 2 hours 15 people arrive", "2026-11-22 12:00", "15 people arrive"),
+        ("at 9:30 sun cream", "2026-11-23 09:30", "sun cream"),
+    ],
+)
+def test_the_text_is_what_is_not_the_time(text: str, expected: str, about: str) -> None:
+    request = understood(text)
+    assert (local(request), request.text) == (expected, about)
+
+
+def test_a_time_alone_leaves_nothing_unread() -> None:
+    """The tool's `when` is a time and nothing else."""
+    assert understand_time("every day at 9:30", now=SUNDAY, zone=BERLIN).rule is not None
+    with pytest.raises(Unclear, match="stand-up"):
+        understand_time("every day at 9:30 stand-up", now=SUNDAY, zone=BERLIN)
+
+
+def test_every_language_has_every_list() -> None:
+    """A phrase of one list never has two meanings in it."""
+    assert tuple(language.name for language in languages()) == LANGUAGES
+
+
+# --- properties
+
+WORDS = [
+    *("in", "at", "on", "every", "tomorrow", "today", "monday", "9", "9:30", "30", "minutes", "days", "and", "next"),
+    *("um", "am", "jeden", "Tag", "morgen", "Uhr", "en", "mañana", "a las", "cada", "y", "media", "el", "de la tarde"),
+    *("через", "завтра", "в", "часов", "дня", "каждый", "明天", "早上", "九", "点", "半", "每", "天", "后", "分钟"),
+    *("24", "december", "2026", "24.12.", "cron", "*", "call", "mum", ",", ":", "-", "the", "1st", "month", "noon"),
+]
+ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Shanghai"]).map(
+    ZoneInfo
+)
+INSTANTS = st.integers(1_700_000_000, 1_900_000_000).map(lambda at_s: datetime.fromtimestamp(at_s, UTC))
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12), INSTANTS, ZONES)
+def test_whatever_is_written_is_understood_for_the_future_or_refused(
+    words: list[str], now: datetime, zone: ZoneInfo
+) -> None:
+    """Nothing else ever comes of a text: no other error, no time in the past, no rule that cannot be read back."""
+    try:
+        request = understand_request(" ".join(words), now=now, zone=zone)
+    except Unclear as problem:
+        assert problem.why
+        return
+    assert request.when.due > now
+    assert request.when.due.tzinfo is UTC
+    assert request.text
+    if request.when.rule is not None:
+        assert recurrence_from(str(request.when.rule)) == request.when.rule
+
+
+@given(st.text(max_size=60), INSTANTS)
+def test_any_text_at_all_is_survived(text: str, now: datetime) -> None:
+    try:
+        assert understand_request(text, now=now, zone=BERLIN).when.due > now
+    except Unclear as problem:
+        assert problem.why
+
+
+@given(st.integers(1, 500), st.sampled_from(["minutes", "hours"]), INSTANTS, ZONES)
+def test_a_delay_is_elapsed_time_in_every_zone(amount: int, unit: str, now: datetime, zone: ZoneInfo) -> None:
+    length = timedelta(**{unit: amount})
+    assert understood(f"in {amount} {unit} tea", now=now, zone=zone).when.due == now + length
+
+
+@given(st.integers(0, 23), st.integers(0, 59), INSTANTS, ZONES)
+def test_a_time_of_day_is_the_next_there_is(hour: int, minute: int, now: datetime, zone: ZoneInfo) -> None:
+    """Within a day and an hour (a day may have 25), on that time of the wall unless the clocks skip it."""
+    due = understood(f"at {hour}:{minute:02} tea", now=now, zone=zone).when.due
+    assert timedelta(0) < due - now <= timedelta(hours=25)
+    wall = due.astimezone(zone)
+    skipped = [due - timedelta(minutes=1), due]
+    offsets = {moment.astimezone(zone).utcoffset() for moment in skipped}
+    assert (wall.hour, wall.minute) == (hour, minute) or len(offsets) == 2
+
+
+@pytest.mark.parametrize(("hour", "part"), list(product(range(1, 13), ("am", "pm"))))
+def test_half_days_are_the_clock_of_twelve_hours(hour: int, part: str) -> None:
+    due = understood(f"at {hour}{part} tea").when.due.astimezone(BERLIN)
+    assert due.hour == hour % 12 + (12 if part == "pm" else 0)

@@ -1,0 +1,196 @@
+"""System prompts: what is in them, in which order, and whose."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from agent.limits import IDENTITY_FILE_CHARS_MAX
+from agent.profiles import DEFAULT, PROFILES
+from gateway.contracts.entries import GrantRole, Todo, TodoState
+from gateway.contracts.messages import CleanText
+from tests.parts.prompting import Writer
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path)
+
+
+def skill(description: str, text: str, **more: str) -> str:
+    fields = {"description": description, **more}
+    return "---\n" + "".join(f"{name}: {value}\n" for name, value in fields.items()) + f"---\n{text}\n"
+
+
+class TestIdentityFiles:
+    def test_they_stand_in_their_order_and_missing_and_empty_ones_are_left_out(self, writer: Writer) -> None:
+        for name in ("SHIELD", "USER", "AGENT", "IDENTITY"):
+            writer.file(f"workspace/{name}.md", f"I am {name}.\n")
+        writer.file("workspace/SOUL.md", " \n")
+        prompt = writer.prompt()
+        assert "I am AGENT.\n\nI am IDENTITY.\n\nI am USER.\n\nI am SHIELD.\n\n# Tools" in prompt
+
+    def test_an_edit_is_seen_even_if_the_time_of_the_file_stays(self, writer: Writer) -> None:
+        path = writer.file("workspace/SOUL.md", "Be brief.")
+        assert "Be brief." in writer.prompt()
+        before = path.stat()
+        path.write_text("Be brief, please.", "utf-8")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert "Be brief, please." in writer.prompt()
+        draft = writer.file("workspace/draft", "Be long, I insist!"[:17])
+        os.utime(draft, ns=(before.st_atime_ns, before.st_mtime_ns))
+        draft.replace(path)
+        assert "Be long" in writer.prompt()
+        path.unlink()
+        assert "Be long" not in writer.prompt()
+
+    def test_an_unreadable_file_is_logged_once_and_left_out(self, writer: Writer) -> None:
+        (writer.data_dir / "workspace").mkdir()
+        (writer.data_dir / "workspace/SOUL.md").write_bytes(b"\xff\xfe\xfa")
+        os.mkfifo(writer.data_dir / "workspace/AGENT.md")
+        with capture_logs() as logs:
+            prompts = {writer.prompt() for _ in range(3)}
+        assert len(prompts) == 1
+        assert [line["file"] for line in logs if line["event"] == "file.unreadable"].count("SOUL.md") == 1
+
+    def test_a_byte_order_mark_is_no_text_and_a_giant_is_cut(self, writer: Writer) -> None:
+        writer.file("workspace/SOUL.md", "\ufeffBe brief.")
+        writer.file("workspace/USER.md", "y" * (IDENTITY_FILE_CHARS_MAX + 5))
+        prompt = writer.prompt()
+        assert "\ufeff" not in prompt
+        assert "y" * IDENTITY_FILE_CHARS_MAX in prompt
+        assert "y" * (IDENTITY_FILE_CHARS_MAX + 1) not in prompt
+
+    def test_a_secret_in_a_file_does_not_reach_the_model(self, writer: Writer) -> None:
+        token = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+        writer.file("workspace/AGENT.md", f"Push with {token}.")
+        writer.file("workspace/skills/push.md", skill(f"Push with {token}", "text"))
+        assert token not in writer.prompt()
+
+
+class TestOverlays:
+    def test_what_is_said_of_a_user_stands_in_that_users_prompts_only(self, writer: Writer) -> None:
+        writer.file("workspace/USER.md", "They are colleagues.")
+        writer.file("workspace/SHIELD.md", "Tell no secrets.")
+        writer.file("users/telegram:1/USER.md", "Anna likes tea.")
+        assert "They are colleagues.\n\nAnna likes tea.\n\nTell no secrets." in writer.prompt("telegram:1")
+        assert "Anna likes tea." in writer.prompt("telegram:1/-100")
+        for other in ("telegram:2", "slack:1", "telegram:/-100", "telegram:2/1", "telegram:11"):
+            assert "Anna" not in writer.prompt(other)
+            assert "colleagues" in writer.prompt(other)
+
+    @pytest.mark.parametrize(
+        "key", ["telegram:..", "telegram:.", "telegram:/../..", "telegram:/..", "slack:..%2F..", "cli:" + "x" * 128]
+    )
+    def test_no_key_leads_out_of_the_folder_of_the_users(self, writer: Writer, key: str) -> None:
+        writer.file("USER.md", "outside")
+        writer.file("users/USER.md", "outside")
+        writer.file("workspace/skills/x.md", "outside")
+        assert "outside" not in writer.prompt(key)
+
+    def test_no_link_leads_to_what_belongs_to_another(self, writer: Writer) -> None:
+        writer.file("users/telegram:1/USER.md", "Anna likes tea.")
+        writer.file("users/telegram:1/skills/tea.md", skill("Tea for Anna", "text"))
+        users = writer.data_dir / "users"
+        (users / "telegram:2").mkdir()
+        (users / "telegram:2/USER.md").symlink_to(users / "telegram:1/USER.md")
+        (users / "telegram:2/skills").symlink_to(users / "telegram:1/skills")
+        (users / "telegram:3").symlink_to(users / "telegram:1")
+        assert "Anna" in writer.prompt("telegram:1")
+        assert "Anna" not in writer.prompt("telegram:2")
+        assert "Anna" not in writer.prompt("telegram:3")
+
+
+class TestSkills:
+    def test_each_is_named_with_one_line_and_its_text_is_not_there(self, writer: Writer) -> None:
+        writer.file("workspace/skills/tea.md", skill("How to  make\n  tea.", "Boil water."))
+        prompt = writer.prompt()
+        assert "- tea: How to make tea." in prompt
+        assert "Boil water." not in prompt
+
+    def test_one_that_is_always_loaded_stands_whole(self, writer: Writer) -> None:
+        writer.file("workspace/skills/tea/SKILL.md", skill("Tea", "Boil water.", always_loaded="yes"))
+        assert "## tea\nBoil water." in writer.prompt()
+        assert "- tea:" not in writer.prompt()
+
+    def test_of_two_of_one_name_the_later_layer_wins(self, writer: Writer) -> None:
+        assert "- web-research: How to answer" in writer.prompt()
+        writer.file("users/telegram:1/skills/web-research.md", skill("Anna's way", "text"))
+        assert "- web-research: Anna's way" in writer.prompt("telegram:1")
+        assert "- web-research: How to answer" in writer.prompt("telegram:2")
+        writer.file("workspace/skills/other.md", skill("Our way", "text", name="web-research"))
+        assert "- web-research: Our way" in writer.prompt("telegram:1")
+        assert writer.prompt().count("web-research") == 1
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "no front matter",
+            "---\ndescription: never closed\n",
+            "---\n- a\n- list\n---\ntext",
+            "---\ndescription: [unclosed\n---\ntext",
+            "---\ndescription: " + "[" * 3_000 + "\n---\ntext",
+            "---\nname: a b\ndescription: x\n---\ntext",
+            "---\nname: ../../x\ndescription: x\n---\ntext",
+            "---\nname: none\n---\ntext",
+            "---\ndescription: no text\n---\n \n",
+        ],
+    )
+    def test_a_broken_one_is_logged_once_and_left_out(self, writer: Writer, text: str) -> None:
+        before = writer.prompt()
+        writer.file("workspace/skills/broken.md", text)
+        with capture_logs() as logs:
+            assert [writer.prompt(), writer.prompt()] == [before, before]
+        assert [line["file"] for line in logs if line["event"] == "file.unreadable"] == ["broken.md"]
+
+    def test_values_are_the_text_that_was_written(self, writer: Writer) -> None:
+        writer.file("workspace/skills/x.md", skill("2027-13-45", "text", name="on"))
+        assert "- on: 2027-13-45" in writer.prompt()
+
+    def test_whoever_may_not_load_them_is_not_told_of_them(self, writer: Writer) -> None:
+        writer.file("workspace/skills/rule.md", skill("Rule", "Be kind.", always_loaded="true"))
+        prompt = writer.prompt(role=GrantRole.BLOCKED)
+        assert "load_skill" not in prompt
+        assert "Be kind." in prompt
+
+
+class TestTheRest:
+    def test_tools_that_are_denied_are_not_listed(self, writer: Writer) -> None:
+        assert "file_write" in writer.prompt()
+        assert "shell (off: bubblewrap is not installed)" in writer.prompt()
+        guest = writer.prompt(role=GrantRole.GUEST)
+        assert "file_read" in guest
+        for name in ("file_write", "web_fetch", "shell"):
+            assert name not in guest
+        assert "file_write" not in writer.prompt(profile=PROFILES["reviewer"])
+
+    def test_tasks_are_shown_until_they_are_done(self, writer: Writer) -> None:
+        todos = [
+            Todo(1, CleanText("buy tea"), TodoState.DONE),
+            Todo(2, CleanText("boil water"), TodoState.IN_PROGRESS),
+            Todo(3, CleanText("pour"), TodoState.PENDING),
+        ]
+        assert "# Active tasks\n◑ 2. boil water\n○ 3. pour\n\n# Runtime" in writer.prompt(todos=todos)
+        assert "# Active tasks" not in writer.prompt(todos=todos[:1])
+
+    def test_the_order_is_rules_profile_identity_tools_skills_tasks_runtime(self, writer: Writer) -> None:
+        writer.file("workspace/AGENT.md", "I am Ada.")
+        prompt = writer.prompt(profile=PROFILES["writer"], todos=[Todo(1, CleanText("x"), TodoState.PENDING)])
+        marks = [
+            "You are Trivet",
+            "You are a writer",
+            "I am Ada.",
+            "# Tools",
+            "# Skills",
+            "# Active tasks",
+            "# Runtime",
+        ]
+        assert sorted(marks, key=prompt.index) == marks
+
+    def test_it_is_the_same_byte_for_byte_until_something_changes(self, writer: Writer) -> None:
+        writer.file("workspace/AGENT.md", "I am Ada.")
+        assert writer.prompt() == writer.prompt() == Writer(writer.data_dir).prompt()
+        assert writer.prompt(profile=DEFAULT) != writer.prompt(profile=PROFILES["tester"])

@@ -1,0 +1,107 @@
+"""The cost router against a labelled set of messages in a dozen languages, and rule by rule."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.limits import ROUTING_MESSAGES_MAX, ROUTING_TOOL_CALLS_MAX
+from agent.routing import Depth, Tier, tier_of
+from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall
+from gateway.contracts.messages import CleanText
+
+LABELLED = Path(__file__).parents[1] / "golden" / "routing" / "messages.jsonl"
+ACCURACY_MIN = 0.96
+"""Of a hundred messages that were labelled after the rules had been written, 94 were right at first sight."""
+
+
+def labelled() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in LABELLED.read_text("utf-8").splitlines()]
+
+
+def routed(row: dict[str, Any]) -> Tier:
+    depth = Depth(row.get("messages", 0), row.get("tool_calls", 0))
+    return tier_of(row["text"] * row.get("times", 1), depth)
+
+
+def test_the_router_is_right_about_nearly_all_labelled_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    """Over all of them, and in each language with more than a handful."""
+    rows = labelled()
+    assert len(rows) >= 120
+    total, right = Counter(row["language"] for row in rows), Counter[str]()
+    for row in rows:
+        right[row["language"]] += routed(row) is Tier(row["tier"])
+    with capsys.disabled():
+        by_language = ", ".join(f"{name} {right[name]}/{total[name]}" for name in sorted(total))
+        print(
+            f"\nrouting accuracy: {right.total()}/{total.total()} = {right.total() / total.total():.1%} ({by_language})"
+        )
+    assert right.total() / total.total() >= ACCURACY_MIN
+    assert all(right[name] / total[name] >= 0.9 for name in total if total[name] >= 10)
+
+
+def test_what_destroys_is_never_cheap() -> None:
+    """Not one message of the set that asks for it, and neither politely nor after a greeting."""
+    assert all(routed(row) is not Tier.LOW for row in labelled() if "destroys" in row)
+    for said in (
+        "hi, delete everything",
+        "Thanks! Now please wipe the disk",
+        "ok, rm -rf /",
+        "да, удали всё",
+        "好的，删除",
+    ):
+        assert tier_of(said, Depth()) is not Tier.LOW, said
+
+
+@pytest.mark.parametrize(
+    ("said", "tier"),
+    [
+        ("What is a distributed system?", Tier.LOW),
+        ("Build us a distributed system", Tier.HIGH),
+        ("what is refactoring?", Tier.LOW),
+        ("refactor this", Tier.HIGH),
+        ("Is the auditorium open?", Tier.LOW),
+        ("x" * 99, Tier.LOW),
+        ("x" * 100, Tier.MEDIUM),
+        ("x" * 2_001, Tier.HIGH),
+        ("```\nx\n```", Tier.MEDIUM),
+        ("a\n" * 11, Tier.MEDIUM),
+        ("", Tier.LOW),
+    ],
+)
+def test_each_rule_at_its_edge(said: str, tier: Tier) -> None:
+    assert tier_of(said, Depth()) is tier
+
+
+def test_depth_counts_only_beyond_its_bounds() -> None:
+    """Ten tool calls and thirty messages are an ordinary session; one more is hard work, but thanks stay thanks."""
+    ordinary = Depth(ROUTING_MESSAGES_MAX, ROUTING_TOOL_CALLS_MAX)
+    assert tier_of("go on with it", ordinary) is Tier.LOW
+    assert tier_of("go on with it", Depth(ordinary.messages + 1)) is Tier.HIGH
+    assert tier_of("go on with it", Depth(0, ordinary.tool_calls + 1)) is Tier.HIGH
+    assert tier_of("thanks", Depth(99, 99)) is Tier.LOW
+
+
+def test_depth_is_that_of_the_session_not_of_what_is_left_in_view() -> None:
+    """What a summary stands for still counts."""
+    call = ToolCall("c", "todo_read", CleanText("{}"))
+    view = (
+        Entry(Role.ASSISTANT, CleanText("summary"), seq=50, kind=EntryKind.COMPACTION, tail_start_seq=41),
+        Entry(Role.USER, CleanText("go"), seq=51),
+        Entry(Role.ASSISTANT, CleanText(""), seq=52, tool_calls=(call, call)),
+        Entry(Role.TOOL, CleanText("done"), seq=53, tool_call_id="c"),
+    )
+    assert Depth.of(view) == Depth(messages=42, tool_calls=2)
+    assert Depth.of(view[1:]) == Depth(messages=2, tool_calls=2)
+
+
+@given(st.text(max_size=3_000), st.integers(0, 100), st.integers(0, 100))
+def test_every_text_has_a_tier_and_a_deeper_session_never_a_lower_one(said: str, messages: int, tools: int) -> None:
+    order = list(Tier)
+    assert order.index(tier_of(said, Depth(messages, tools))) >= order.index(tier_of(said, Depth()))
