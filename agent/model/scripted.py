@@ -42,6 +42,8 @@ _DELTA_CHARS: Final = 48
 _LONG_MAX: Final = 50_000
 _SLOW_MAX_S: Final = 120.0
 _TITLE_WORDS: Final = 6
+_SUMMARY_LINES: Final = 12
+_SUMMARY_LINE_CHARS: Final = 80
 
 _MARKDOWN_SAMPLE: Final = """# A heading
 
@@ -148,11 +150,12 @@ def _title(request: ModelRequest) -> _Script:
 
 
 def _summary(request: ModelRequest) -> _Script:
-    asked = [_without_preamble(message.text)[:80] for message in request.messages if message.role is Role.USER]
-    lines = "\n".join(f"- {line}" for line in asked[-5:])
-    return _Script(
-        f"Goal: a conversation with the demo model.\nProgress:\n{lines}\nDecisions: none.\nNext steps: none."
-    )
+    """What was asked, newest last, and what an earlier summary says of it."""
+    earlier, _, conversation = request.messages[-1].text.rpartition("</earlier-summary>")
+    carried = re.findall(r"^- (.+)$", earlier, re.MULTILINE)
+    asked = [line[:_SUMMARY_LINE_CHARS] for line in re.findall(r"^User: (.+)$", conversation, re.MULTILINE)]
+    lines = "".join(f"\n- {line}" for line in [*carried, *asked][-_SUMMARY_LINES:])
+    return _Script(f"Goal: a talk with the demo model.\nProgress:{lines}\nDecisions: none.\nNext steps: none.")
 
 
 def _facts(request: ModelRequest) -> _Script:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -163,21 +162,24 @@ async def test_a_title_and_a_summary_are_really_made(
     assert view[0].text.strip()
 
 
-async def test_sixty_turns_on_a_window_of_8192(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
-    """Every turn is answered, through several compactions, each of which has made the next prompt smaller."""
-    with llama(8_192, ONE_LINE) as address:
+async def test_sixty_turns_go_through_several_compactions(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """Every turn is answered, and every prompt fits, as the provider itself counts it."""
+    window = 2_048
+    with llama(window, ONE_LINE) as address:
         client = client_of(address)
         async with running_agent(
-            bus, sqlite_store, RetryingClient(client), tmp_path, model=MODEL, context_window=8_192, tools=NO_TOOLS
+            bus, sqlite_store, RetryingClient(client), tmp_path, model=MODEL, context_window=window, tools=NO_TOOLS
         ) as agent:
             sizes = []
             for number in range(60):
-                assert "Reference" not in await agent.ask(f"Question {number}. {STORY}", within_s=PATIENCE_S)
+                reply = await agent.ask(f"Question {number}. {STORY}", within_s=2 * PATIENCE_S)
+                assert "Reference" not in reply
                 sizes.append((await current(agent)).prompt_tokens)
             entries = await agent.store.transcript((await current(agent)).id, limit=1_000)
         await client.close()
     summaries = [entry for entry in entries if entry.kind is EntryKind.COMPACTION]
-    print(f"prompts: {sizes}\nsummaries: {[summary.text for summary in summaries]}")
-    assert len(summaries) >= 2
-    assert max(sizes) <= 8_192
-    assert sum(after < before for before, after in pairwise(sizes)) == len(summaries)
+    print(f"prompts: {sizes}\nsummaries: {[(summary.seq, summary.text) for summary in summaries]}")
+    assert len(summaries) >= 3
+    assert max(sizes) <= window

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,41 +16,12 @@ from agent.limits import OUTPUTS_KEPT, PRUNED_FROM_CHARS, ROUNDS_KEPT_MESSAGES
 from agent.model.client import ModelAnswer, TokenCount
 from agent.tokens import entries_tokens, estimate_tokens
 from agent.transcript import as_prompt, is_said, turns_of, with_whole_groups
-from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall
+from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import CleanText
-from tests.property.transcripts import numbered, summarised, texts, transcripts
+from tests.property.transcripts import histories, numbered, rounds, summarised, texts, transcripts
 
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 PROTECTED = frozenset({"todo_write"})
-
-
-def rounds_of(codes: list[int]) -> tuple[Entry, ...]:
-    """What a running turn has added: rounds of calls, results of any length, notes, what joined. Each code is one
-    round, digit by digit: one draw is cheaper than a dozen."""
-    entries: list[Entry] = []
-    for number, code in enumerate(codes):
-        digits = [code >> 2 * at & 3 for at in range(8)]
-        names = ["todo_write" if digit == 3 else "recall" for digit in digits[: digits[0] + 1]]
-        calls = tuple(ToolCall(f"call_{at}", name, CleanText("{}")) for at, name in enumerate(names))
-        entries.append(Entry(Role.ASSISTANT, CleanText(f"round {number}"), tool_calls=calls))
-        for call, digit in zip(calls, digits[3:7], strict=False):
-            entries.append(Entry(Role.TOOL, CleanText("x" * (3, 400, 401, 5_000)[digit]), tool_call_id=call.id))
-        if digits[7] & 1:
-            entries.append(Entry(Role.USER, CleanText("a tool failed"), kind=EntryKind.NOTE))
-        if digits[7] & 2:
-            entries.append(Entry(Role.USER, CleanText(f"and mind {number}")))
-    return tuple(entries)
-
-
-rounds = st.lists(st.integers(0, 2**16 - 1), min_size=1, max_size=14).map(rounds_of)
-
-
-def told(groups: list[tuple[Entry, ...]]) -> tuple[Entry, ...]:
-    """Turns of a user, each a request and its rounds, with sequence numbers."""
-    flat = [entry for group in groups for entry in (Entry(Role.USER, CleanText("please")), *group)]
-    return tuple(replace(entry, seq=seq) for seq, entry in enumerate(flat, 1))
-
-
-histories = st.lists(rounds, min_size=1, max_size=6).map(told)
 
 
 # --- the plan

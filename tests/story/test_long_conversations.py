@@ -13,10 +13,12 @@ import pytest
 from agent.limits import ROUNDS_KEPT_MESSAGES, ROUNDS_MESSAGES_MAX
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, PromptMessage, RequestedCall, TextDelta
 from agent.model.retrying import RetryingClient
+from gateway.admin.operator_channel import compact_order
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import Entry, EntryKind, Role, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelRejected
 from gateway.contracts.ids import SessionKey
+from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.summarists import Summarist, prompt_tokens, raising, said, saying
@@ -252,6 +254,19 @@ async def test_compact_says_when_there_is_nothing_or_it_failed(agent: AgentProce
     assert await summaries(agent) == []
     model.usual = raising(ContextTooLong("no"))
     assert "nothing has changed" in await agent.ask("/compact")
+
+
+async def test_the_operator_may_order_it(agent: AgentProcess, model: Summarist) -> None:
+    """On the lane of the conversation, as a message of the operator: the chat hears nothing of it."""
+    for number in range(3):
+        await agent.ask(f"say fact hand{number} {FILLER}")
+    order = compact_order(SessionKey.parse(ANNA), "the facts", scrubber=Scrubber(), clock=agent.clock)
+    await agent.bus.intake.enqueue(order)
+    (reply,) = await agent.heard(1, "admin")
+    assert reply.text == "Compacted 6 messages."
+    (summary,) = await summaries(agent)
+    assert summary.tail_start_seq == summary.seq
+    assert len(await agent.heard(3)) == 3
 
 
 async def test_summaries_are_charged_to_their_user(agent: AgentProcess) -> None:
