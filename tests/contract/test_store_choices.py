@@ -128,12 +128,15 @@ async def test_what_a_command_made_the_user_say_is_in_the_transcript_once(store:
     session = await talk(store, ANN, "first", number=1)
     command = [says(ANN, "/plan a trip", id_="m2")]
     said = [replace(command[0], text=CleanText("Plan a trip."))]
+    starts = []
     for fence in (2, 3):
-        start = await store.begin_turn(turn_id="t2", key=ANN, fence=fence, messages=command, now_ms=1, is_said=False)
+        starts.append(
+            await store.begin_turn(turn_id="t2", key=ANN, fence=fence, messages=command, now_ms=1, is_said=False)
+        )
         assert await view_of(store, session.id) == ["first", "re: first"]
         await store.join_turn(turn_id="t2", key=ANN, fence=fence, messages=said, now_ms=1)
         assert await view_of(store, session.id) == ["first", "re: first", "Plan a trip."]
-    await store.commit_turn(outcome(start, "t2", command, fence=3))
+    await store.commit_turn(outcome(starts[-1], "t2", command, fence=3))
     assert await view_of(store, session.id) == ["first", "re: first", "Plan a trip.", "fine"]
     again = await store.begin_turn(turn_id="t2", key=ANN, fence=4, messages=command, now_ms=1, is_said=False)
     assert again.fresh_ids == frozenset()
