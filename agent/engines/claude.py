@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -21,7 +21,7 @@ import structlog
 from agent.engine import Engine, Hold, Room, StepsTaken
 from agent.engines.hearing import TOOL_PREFIX, Hearing
 from agent.engines.history import as_text
-from agent.limits import MODEL_BACKOFF_S, ROUND_TIMEOUT_S, WRAP_UP_ROUNDS
+from agent.limits import CUT_GRACE_S, MODEL_BACKOFF_S, ROUND_TIMEOUT_S, WRAP_UP_ROUNDS
 from agent.model.client import ModelClient, PromptMessage, RequestedCall
 from agent.prompts.library import PROMPTS
 from agent.tools.registry import ToolRegistry
@@ -33,7 +33,7 @@ from gateway.contracts.ports import Clock, Scrubber
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from claude_agent_sdk import ClaudeAgentOptions, SdkMcpTool, Transport
+    from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, SdkMcpTool, Transport
 
 _log = structlog.get_logger(__name__)
 _FAMILY: Final = ("anthropic/", "claude-")
@@ -97,6 +97,7 @@ class ClaudeEngine:
         self._fallbacks = tuple(filter(is_claude, fallbacks))
         self._access = {"ANTHROPIC_API_KEY": api_key, "ANTHROPIC_BASE_URL": api_base}
         self._transport = transport
+        self._working: set[asyncio.Task[None]] = set()  # also those that nobody waits for any more
 
     async def run(
         self,
@@ -132,32 +133,51 @@ class ClaudeEngine:
         await context.permit()
         prices_usd = self._client.facts(model).prices_usd
         hearing = Hearing(self._sdk, taken, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)
+        working = asyncio.create_task(self._converse(hearing, context, model, system, as_text(prompt)))
+        self._working.add(working)
+        working.add_done_callback(self._ended)
         try:
-            with TemporaryDirectory(prefix="trivet-claude-") as folder:
-                await self._converse(hearing, context, model, system, as_text(prompt), Path(folder))
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            working.cancel()  # once: a second one would cut short how the program is ended
+            raise
         finally:
             hearing.charge()
         hearing.conclude()
 
-    async def _converse(
-        self, hearing: Hearing, context: ToolContext, model: str, system: CleanText, said: str, folder: Path
-    ) -> None:
+    def _ended(self, working: asyncio.Task[None]) -> None:
+        self._working.discard(working)
+        if not working.cancelled():
+            working.exception()  # or asyncio would complain that nobody looked
+
+    async def _converse(self, hearing: Hearing, context: ToolContext, model: str, system: CleanText, said: str) -> None:
         transport = self._transport() if self._transport is not None else None
         try:
-            async with asyncio.timeout(ROUND_TIMEOUT_S) as deadline:
-                hands = _Hands(self._sdk, self._tools, context, hearing, deadline, rounds_max=self._rounds_max)
-                options = self._options(hands.offered(), model, system, folder)
-                async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
-                    await client.query(said)
-                    async for message in client.receive_response():
-                        _begin_again(deadline)
-                        hearing.hear(message)
+            with TemporaryDirectory(prefix="trivet-claude-") as folder:
+                async with asyncio.timeout(ROUND_TIMEOUT_S) as deadline:
+                    hands = _Hands(self._sdk, self._tools, context, hearing, deadline, rounds_max=self._rounds_max)
+                    options = self._options(hands.offered(), model, system, Path(folder))
+                    async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
+                        await self._listen(client, said, hearing, deadline)
         except TimeoutError:
             raise ModelTooSlow(ROUND_TIMEOUT_S) from None
         except self._sdk.ResultError:
             return  # the result was heard, and says more
         except self._sdk.ClaudeSDKError as error:  # its text may hold the prompt
             raise ModelError(f"the Claude CLI failed: {type(error).__name__}") from None
+
+    async def _listen(self, client: ClaudeSDKClient, said: str, hearing: Hearing, deadline: asyncio.Timeout) -> None:
+        """Say `said` and hear all that follows. Who stops listening has the model's call hung up."""
+        try:
+            await client.query(said)
+            async for message in client.receive_response():
+                _begin_again(deadline)
+                hearing.hear(message)
+        except asyncio.CancelledError:
+            with suppress(TimeoutError, self._sdk.ClaudeSDKError):
+                async with asyncio.timeout(CUT_GRACE_S):
+                    await client.interrupt()
+            raise
 
     def _options(
         self, tools: Sequence[SdkMcpTool[Any]], model: str, system: CleanText, folder: Path

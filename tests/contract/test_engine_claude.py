@@ -269,7 +269,7 @@ async def test_a_stop_ends_the_program_and_keeps_what_was_done() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert cli.is_closed
+    await until(lambda: cli.is_closed, lambda: cli)
     assert taken.answer is None
     (usage,) = taken.usage
     assert usage.prompt_tokens == 95

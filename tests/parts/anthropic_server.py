@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,7 +25,10 @@ class AnthropicServer:
     def __init__(self, steps: Sequence[Step]) -> None:
         self.requests: list[Body] = []
         self.url = ""
+        self.hung_up = 0
         self._steps = iter(steps)
+        self._open = asyncio.Event()
+        self._open.set()
         self.app = Starlette(
             routes=[
                 Route("/v1/messages", self._answer, methods=["POST"]),
@@ -32,12 +36,26 @@ class AnthropicServer:
             ]
         )
 
+    def hold(self) -> None:
+        """From now on nobody gets an answer."""
+        self._open.clear()
+
+    async def _wait(self, request: Request) -> None:
+        """Until it may answer; notes those who do not wait that long."""
+        opening = asyncio.create_task(self._open.wait())
+        leaving = asyncio.ensure_future(request.receive())
+        done, others = await asyncio.wait({opening, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        for other in others:
+            other.cancel()
+        self.hung_up += leaving in done
+
     async def _nothing(self, _request: Request) -> Response:
         return JSONResponse({"type": "error", "error": {"type": "not_found_error", "message": "no"}}, status_code=404)
 
     async def _answer(self, request: Request) -> Response:
         body: Body = await request.json()
         self.requests.append(body)
+        await self._wait(request)
         step = next(self._steps) if body.get("tools") else Step("ok")
         return StreamingResponse(_events(body["model"], step), media_type="text/event-stream")
 
