@@ -167,6 +167,40 @@ async def test_no_page_reaches_this_machine(tools: ToolRegistry, shop: Site, can
     assert canary.asked == []
 
 
+class Datagrams(asyncio.DatagramProtocol):
+    """What came by UDP."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self.heard.append(data)
+
+
+@NEEDS_CHROMIUM
+async def test_no_page_speaks_past_the_proxy(tools: ToolRegistry, shop: Site) -> None:
+    """By UDP: calls between browsers (STUN) and HTTP/3 (WebTransport) know no proxy."""
+    loop = asyncio.get_running_loop()
+    transport, canary = await loop.create_datagram_endpoint(Datagrams, local_addr=("127.0.0.1", 0))
+    port = transport.get_extra_info("sockname")[1]
+    script = f"""
+        const peer = new RTCPeerConnection({{iceServers: [{{urls: "stun:127.0.0.1:{port}"}}]}});
+        peer.createDataChannel("x");
+        peer.createOffer().then((offer) => peer.setLocalDescription(offer));
+        try {{ new WebTransport("https://127.0.0.1:{port}/").ready.catch(() => 0); }} catch (error) {{}}
+        setTimeout(() => document.title = "done", 1500);"""
+    shop.answers = dict(PAGES) | {"/past": (200, {}, f"<title>past</title><script>{script}</script>")}
+    try:
+        url = f"http://shop.test:{shop.port}/past"
+        assert not (await run(tools, "browser", action="open", url=url)).is_error
+        async with asyncio.timeout(20):
+            while "\ndone" not in (await run(tools, "browser", action="read")).text:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.1)
+    finally:
+        transport.close()
+    assert canary.heard == []
+
+
 @NEEDS_CHROMIUM
 async def test_each_conversation_has_cookies_of_its_own_and_few_have_a_page(
     tools: ToolRegistry, shop: Site, monkeypatch: pytest.MonkeyPatch
