@@ -78,9 +78,9 @@ FACT_LIKENESS_SAME: Final = 0.9  # shared words of two facts that say the same: 
 FACT_COSINE_NEAR: Final = 0.3  # below it models see no relation between a question and a fact
 BOUNDARY_TRIES_MAX: Final = 2  # a process that died over a boundary may be followed by one more
 BOUNDARIES_KEPT_H: Final = 7 * 24  # what nobody has gone through by then was left while memory was off
-PASSAGE_CANDIDATES_MAX: Final = 200  # passages ranked for one message: the newest with one of its words
-PASSAGE_TERMS_MAX: Final = 300  # words of one passage that can be found
-PASSAGES_INDEXED_AT_ONCE: Final = 200  # in one transaction: a long session must not hold up the others
+PASSAGE_CANDIDATES_MAX: Final = 150  # passages ranked for one message: the newest with one of its words
+PASSAGE_TERMS_MAX: Final = 200  # words of one passage that can be found
+PASSAGES_INDEXED_AT_ONCE: Final = 100  # in one transaction: a long session must not hold up the others
 RECALL_TERMS_MAX: Final = 64  # words of one question that are looked up
 FACT_TERMS_MAX: Final = 2_000  # words of one fact that can be found
 

@@ -92,7 +92,7 @@ def _by_words(connection: Connection, key: SessionKey, terms: Sequence[str]) -> 
         return []
     parameters = _asking(key) | {"page_limit": RECALL_CANDIDATES_MAX}
     rows = _WITH_A_TERM.run(connection, str(key.owner), terms, parameters)
-    return ranked(terms, [(to_fact(row), row.terms.split(" ")) for row in rows], limit=RECALL_CANDIDATES_MAX)
+    return ranked(terms, [(to_fact(row), row.terms) for row in rows], limit=RECALL_CANDIDATES_MAX)
 
 
 def _by_meaning(connection: Connection, key: SessionKey, near: Embedding) -> list[int]:

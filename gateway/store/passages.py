@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, Executable, bindparam, delete, select, tuple_
+from sqlalchemy import Connection, Executable, and_, bindparam, delete, select
 
 from gateway.contracts.entries import EntryKind, Role
 from gateway.contracts.ids import SessionKey
@@ -24,13 +24,13 @@ from gateway.store.search import Search
 from gateway.store.tables import entries, lanes, passages
 from gateway.store.terms import fact_terms, ranked
 
-_SPARE: Final = 4  # candidates looked up for each that is wanted: some were undone, some say the same
+_SPARE: Final = 3  # candidates looked up for each that is wanted: some were undone, some say the same
 
 # --- finding
 
 _CANDIDATES: Final = Search(
     passages,
-    select(passages.c.session_id, passages.c.seq, passages.c.terms)
+    select(passages.c.id, passages.c.terms)
     .where(passages.c.key == bindparam("k"), passages.c.session_id != bindparam("but_session_id"))
     .order_by(passages.c.id.desc())
     .limit(PASSAGE_CANDIDATES_MAX),
@@ -40,9 +40,11 @@ _IS_SAID: Final = (
     entries.c.role.in_([Role.USER.value, Role.ASSISTANT.value]),
     ~entries.c.is_undone,
 )
-_WORDS: Final = select(
-    entries.c.session_id, entries.c.seq, entries.c.role, entries.c.text, entries.c.created_at_ms
-).where(tuple_(entries.c.session_id, entries.c.seq).in_(bindparam("places", expanding=True)), *_IS_SAID)
+_WORDS: Final = (
+    select(passages.c.id, entries.c.session_id, entries.c.seq, entries.c.role, entries.c.text, entries.c.created_at_ms)
+    .join(entries, and_(entries.c.session_id == passages.c.session_id, entries.c.seq == passages.c.seq))
+    .where(passages.c.key == bindparam("k"), passages.c.id.in_(bindparam("ids", expanding=True)), *_IS_SAID)
+)
 
 
 def matching(
@@ -53,18 +55,15 @@ def matching(
         return []
     parameters = {"k": str(key), "but_session_id": but_session_id}
     rows = _CANDIDATES.run(connection, str(key), terms, parameters)
-    candidates = [((row.session_id, row.seq), row.terms.split(" ")) for row in rows]
-    places = ranked(terms, candidates, limit=limit * _SPARE)
-    if not places:
+    ids = ranked(terms, [(row.id, row.terms) for row in rows], limit=limit * _SPARE)
+    if not ids:
         return []
     words = {
-        (row.session_id, row.seq): Snippet(
-            row.session_id, row.seq, Role(row.role), CleanText(row.text), row.created_at_ms
-        )
-        for row in connection.execute(_WORDS, {"places": places})
+        row.id: Snippet(row.session_id, row.seq, Role(row.role), CleanText(row.text), row.created_at_ms)
+        for row in connection.execute(_WORDS, {"k": str(key), "ids": ids})
     }
     best: dict[str, Snippet] = {}
-    for snippet in (words[place] for place in places if place in words):
+    for snippet in (words[id_] for id_ in ids if id_ in words):
         best.setdefault(normalised(snippet.text), snippet)
     return list(best.values())[:limit]
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
@@ -52,13 +53,15 @@ def telling_terms(text: str, *, count_max: int) -> list[str]:
     return _distinct((term for word, term in _asked_of(text) if word not in _STOP), count_max)
 
 
-def ranked(query: Sequence[str], candidates: Sequence[tuple[T, Sequence[str]]], *, limit: int) -> list[T]:
-    """The best `limit` candidates: each shared term weighs more the fewer candidates have it. Equal ones
-    keep their order."""
-    sets = [frozenset(terms) for _, terms in candidates]
-    weights = {term: math.log1p(len(sets) / max(1, sum(term in terms for terms in sets))) for term in query}
-    scores = [sum(weight for term, weight in weights.items() if term in terms) for terms in sets]
-    best = sorted(range(len(sets)), key=lambda index: -scores[index])
+def ranked(query: Sequence[str], candidates: Sequence[tuple[T, str]], *, limit: int) -> list[T]:
+    """The best `limit` candidates, each given with its terms as they are stored, between spaces: a shared term
+    weighs more the fewer candidates have it. Equal ones keep their order."""
+    spaced = [(term, f" {term} ") for term in query]
+    shared = [[term for term, wanted in spaced if wanted in terms] for terms in (f" {has} " for _, has in candidates)]
+    counts = Counter(term for terms in shared for term in terms)
+    weights = {term: math.log1p(len(shared) / count) for term, count in counts.items()}
+    scores = [sum(weights[term] for term in terms) for terms in shared]
+    best = sorted(range(len(shared)), key=lambda index: -scores[index])
     return [candidates[index][0] for index in best[: max(limit, 0)]]
 
 

@@ -71,13 +71,18 @@ def test_whatever_a_question_asks_for_the_same_text_offers(text: str) -> None:
 
 
 def test_a_rare_term_weighs_more_than_common_ones() -> None:
-    candidates = [("a", ["the", "is"]), ("b", ["the", "is"]), ("c", ["dog"]), ("d", ["the", "is", "dog"])]
+    candidates = [("a", "the is"), ("b", "the is"), ("c", "dog"), ("d", "the is dog")]
     assert ranked(["the", "dog"], candidates, limit=9) == ["d", "c", "a", "b"]
 
 
+def test_a_term_is_matched_whole() -> None:
+    assert ranked(["dog"], [("a", "dogs hotdog"), ("b", "dog")], limit=9) == ["b", "a"]
+    assert ranked(["dog"], [("a", "dogs"), ("b", "cat dog")], limit=1) == ["b"]
+
+
 def test_equal_matches_keep_their_order() -> None:
-    assert ranked(["x"], [("new", ["x"]), ("old", ["x"])], limit=9) == ["new", "old"]
-    assert ranked(["x"], [("new", ["x"])], limit=-1) == []
+    assert ranked(["x"], [("new", "x"), ("old", "x")], limit=9) == ["new", "old"]
+    assert ranked(["x"], [("new", "x")], limit=-1) == []
 
 
 def test_queries_quote_everything() -> None:
