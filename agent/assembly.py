@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.metadata import version
 from platform import python_version, system
 
+from agent.afterwards import AfterTurn
 from agent.background import Background
 from agent.cache import AnswerCache, CachedEngine
 from agent.commands.answering import answering_commands
@@ -18,7 +19,7 @@ from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
 from agent.commands.profiles import profile_commands
 from agent.commands.remind import remind_commands
-from agent.commands.table import CommandTable
+from agent.commands.table import CommandRow, CommandTable
 from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
 from agent.compacting.ladder import Ladder
@@ -35,7 +36,7 @@ from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
-from agent.model.embedding import EmbeddingModel
+from agent.model.embedding import Embedder, EmbeddingModel
 from agent.model.metered import MeteredClient, MeteredEmbeddings
 from agent.models import Models
 from agent.people import People
@@ -79,116 +80,162 @@ async def assembled(
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    people = People(bus.access, settings.access.admins, is_open=settings.access.default is AccessDefault.OPEN)
-    meter = Meter(store.spending, settings.limits, people.role_of, clock)
-    client = MeteredClient(client, meter)
-    models = Models(client, settings)
-    if embeddings is not None:
-        embeddings = MeteredEmbeddings(embeddings, meter, client.facts)
-    embedder = ChargedEmbedder(embeddings, settings.agent.embedding_model, store, clock) if embeddings else None
-    memory = Memory(store.memories, scrubber, clock, embedder=embedder)
-    is_on = settings.memory.enabled
-    consolidation = Consolidation(client, models, memory, store, scrubber, clock, gathers=auto_consolidate(settings))
-    catching_up = consolidation.catching_up() if is_on else nullcontext()
-    compactor = Compactor(Ladder(client, models, store, scrubber, clock), store, clock)
-    skills = SkillLayers(settings.data_dir, scrubber)
-    bell = Bell()
-    later = settings.schedules
-    desk = Desk(store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring)
-    firing = Firing(
-        store.schedules, bus.intake, people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
-    )
-    beside = Background()
-    approvals = AskingPeople(
-        bus.questions, bus.lanes, store, scrubber, clock, beside, ttl_s=settings.tools.approval_ttl_s
-    )
-    async with (
-        aclosing(meter),
-        catching_up,
-        open_toolbox(
-            settings.tools,
-            data_dir=settings.data_dir,
-            approvals=approvals,
-            own=[
-                *todo_tools(store, scrubber),
-                *(memory_tools(memory, scrubber) if is_on else ()),
-                *skill_tools(skills.of),
-                *schedule_tools(desk),
-            ],
-            databases=Foreign(settings.tools.database_urls),
-            scrubber=scrubber,
-            clock=clock,
-        ) as tools,
-    ):
-        planner = Planner(
-            Steps(client, tools, scrubber, clock, rounds_max=PLAN_ROUNDS_MAX, purpose=UsagePurpose.PLAN),
-            models,
-            store,
-            scrubber,
-            beside,
-        )
-        planning = Planning(planner, approvals, store, scrubber)
+    parts = _Parts(settings, bus, store, client, embeddings, scrubber, clock)
+    async with aclosing(parts.meter), parts.catching_up(), parts.open_tools() as tools:
+        planning = parts.planning(tools)
         tools.add([plan_tool(planning, scrubber)])
-        facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
-        cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
-        engine = _engine(settings.agent, client, tools, scrubber, clock)
-        if settings.cache.enabled:
-            engine = CachedEngine(engine, cache, tools.specs_for, clock)
-        turns = TurnTaker(
-            models=models,
-            engine=engine,
-            rooms=Rooms(compactor, models, tools, store),
-            commands=CommandTable(
-                (
-                    *conversation_commands(store, compactor, bus.operator, scrubber),
-                    *choice_commands(store, models),
-                    undo_command(store),
-                    *usage_commands(store.usage, meter, clock),
-                    *memory_commands(memory, store.memories, forgotten=(cache.forget,)),
-                    *belongings_commands(store.people),
-                    *profile_commands(),
-                    *remind_commands(desk, scrubber, clock, heartbeat_minutes=later.heartbeat_minutes),
-                    *plan_commands(planning, scrubber),
-                    *answering_commands(),
-                )
-            ),
-            prompts=SystemPrompts(settings.data_dir, facts, tools.overview, skills, scrubber),
-            people=people,
-            memory=memory if is_on else None,
-            meter=meter,
-            store=store,
-            scrubber=scrubber,
-            clock=clock,
-        )
         yield Worker(
             worker_id=worker_id,
             bus=bus.lanes,
             lanes=bus.operator,
             pulse=partial(bus.heartbeat, worker_id),
             store=store,
-            turns=turns,
-            titler=Titler(client, models, store, scrubber, clock),
+            turns=parts.turns(tools, planning),
+            titler=Titler(parts.client, parts.models, store, scrubber, clock),
             scrubber=scrubber,
             clock=clock,
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
-            beside=(firing.run,),
-            afterwards=(
-                *((consolidation.after,) if is_on else ()),
-                *((keeping_answers(cache),) if settings.cache.enabled else ()),
-            ),
+            beside=(parts.firing.run,),
+            afterwards=parts.afterwards(),
         )
-        await beside.finish(timeout_s=LAST_WORDS_S)
+        await parts.beside.finish(timeout_s=LAST_WORDS_S)
 
 
 def control_lane(
     worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> ControlLane:
     """The control lane of that worker, on a bus and a store that may be its own."""
-    people = People(bus.access, settings.access.admins)
-    deciding = Deciding(bus.questions, bus.operator, people, scrubber, clock)
+    deciding = Deciding(bus.questions, bus.operator, _people(settings, bus), scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)
+
+
+def _people(settings: Settings, bus: RedisBus) -> People:
+    return People(bus.access, settings.access.admins, is_open=settings.access.default is AccessDefault.OPEN)
+
+
+class _Parts:
+    """What several parts of one agent process share, and how the larger ones are made of it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        bus: RedisBus,
+        store: Store,
+        client: ModelClient,
+        embeddings: EmbeddingModel | None,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._settings = settings
+        self._bus = bus
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+        self._people = _people(settings, bus)
+        self.meter = Meter(store.spending, settings.limits, self._people.role_of, clock)
+        self.client = MeteredClient(client, self.meter)
+        self.models = Models(self.client, settings)
+        embedder = self._embedder(embeddings)
+        self._memory = Memory(store.memories, scrubber, clock, embedder=embedder)
+        self._consolidation = Consolidation(
+            self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
+        )
+        self._cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
+        self._compactor = Compactor(Ladder(self.client, self.models, store, scrubber, clock), store, clock)
+        self._skills = SkillLayers(settings.data_dir, scrubber)
+        self.beside = Background()
+        self._approvals = AskingPeople(
+            bus.questions, bus.lanes, store, scrubber, clock, self.beside, ttl_s=settings.tools.approval_ttl_s
+        )
+        later, bell = settings.schedules, Bell()
+        self._desk = Desk(store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring)
+        self.firing = Firing(
+            store.schedules, bus.intake, self._people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
+        )
+
+    def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
+        if embeddings is None:
+            return None
+        metered = MeteredEmbeddings(embeddings, self.meter, self.client.facts)
+        return ChargedEmbedder(metered, self._settings.agent.embedding_model, self._store, self._clock)
+
+    def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
+        """All that the model may use, but for the planner, which uses tools itself."""
+        remembers = self._settings.memory.enabled
+        return open_toolbox(
+            self._settings.tools,
+            data_dir=self._settings.data_dir,
+            approvals=self._approvals,
+            own=[
+                *todo_tools(self._store, self._scrubber),
+                *(memory_tools(self._memory, self._scrubber) if remembers else ()),
+                *skill_tools(self._skills.of),
+                *schedule_tools(self._desk),
+            ],
+            databases=Foreign(self._settings.tools.database_urls),
+            scrubber=self._scrubber,
+            clock=self._clock,
+        )
+
+    def planning(self, tools: ToolRegistry) -> Planning:
+        """The planner, whose steps are charged as such."""
+        steps = Steps(
+            self.client, tools, self._scrubber, self._clock, rounds_max=PLAN_ROUNDS_MAX, purpose=UsagePurpose.PLAN
+        )
+        planner = Planner(steps, self.models, self._store, self._scrubber, self.beside)
+        return Planning(planner, self._approvals, self._store, self._scrubber)
+
+    def turns(self, tools: ToolRegistry, planning: Planning) -> TurnTaker:
+        """What takes the turns of this process."""
+        settings = self._settings
+        facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
+        engine = _engine(settings.agent, self.client, tools, self._scrubber, self._clock)
+        if settings.cache.enabled:
+            engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
+        return TurnTaker(
+            models=self.models,
+            engine=engine,
+            rooms=Rooms(self._compactor, self.models, tools, self._store),
+            commands=CommandTable(self._commands(planning)),
+            prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
+            people=self._people,
+            memory=self._memory if settings.memory.enabled else None,
+            meter=self.meter,
+            store=self._store,
+            scrubber=self._scrubber,
+            clock=self._clock,
+        )
+
+    def _commands(self, planning: Planning) -> tuple[CommandRow, ...]:
+        """In the order of /help."""
+        store, scrubber = self._store, self._scrubber
+        minutes = self._settings.schedules.heartbeat_minutes
+        return (
+            *conversation_commands(store, self._compactor, self._bus.operator, scrubber),
+            *choice_commands(store, self.models),
+            undo_command(store),
+            *usage_commands(store.usage, self.meter, self._clock),
+            *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget,)),
+            *belongings_commands(store.people),
+            *profile_commands(),
+            *remind_commands(self._desk, scrubber, self._clock, heartbeat_minutes=minutes),
+            *plan_commands(planning, scrubber),
+            *answering_commands(),
+        )
+
+    def catching_up(self) -> AbstractAsyncContextManager[None]:
+        """What memory has to go through since the last process ended."""
+        return self._consolidation.catching_up() if self._settings.memory.enabled else nullcontext()
+
+    def afterwards(self) -> tuple[AfterTurn, ...]:
+        """What follows each turn, when its answer is on its way."""
+        remembers, keeps = self._settings.memory.enabled, self._settings.cache.enabled
+        return (
+            *((self._consolidation.after,) if remembers else ()),
+            *((keeping_answers(self._cache),) if keeps else ()),
+        )
 
 
 def _engine(settings: Agent, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock) -> Engine:
