@@ -29,6 +29,8 @@ def _extend_conversations() -> None:
 
 def _claims_of_titles() -> None:
     op.add_column("sessions", sa.Column("title_claimed_until_ms", sa.BigInteger, nullable=False, server_default="0"))
+
+
 def _count_spending() -> None:
     op.create_index("ix_usage_day", "usage", ["created_at_ms"])
     op.create_table(
