@@ -29,7 +29,7 @@ def test_there_are_ten_and_each_has_a_file_of_its_own() -> None:
     assert list(PROFILES) == [profile.name for profile in PROFILES.values()]
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=str)
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
 def test_a_profile_names_tools_that_there_are(profile: Profile) -> None:
     """A name with a slip of the pen would be a tool that nobody can have."""
     named = {name for rule in profile.ceiling.rules for name, _ in rule.tools}
