@@ -18,7 +18,9 @@ _NEWEST_TURN: Final = (
     select(entries.c.turn_id).where(_IN_FORCE, _IS_SAID).order_by(entries.c.seq.desc()).limit(1).scalar_subquery()
 )
 _FIRST_SEQ: Final = select(func.min(entries.c.seq)).where(_IN_FORCE, _IS_SAID, entries.c.turn_id == _NEWEST_TURN)
-_SAID: Final = select(entries).where(_IN_FORCE, _IS_SAID, entries.c.seq >= bindparam("from_seq")).order_by(entries.c.seq)
+_SAID: Final = (
+    select(entries).where(_IN_FORCE, _IS_SAID, entries.c.seq >= bindparam("from_seq")).order_by(entries.c.seq)
+)
 _UNDO_ANSWERS: Final = (
     update(entries).where(_IN_FORCE, ~_IS_SAID, entries.c.seq >= bindparam("from_seq")).values(is_undone=true())
 )
