@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CHECKED := $(VENV)/.checked
 ARGS ?=
 SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
@@ -25,6 +26,11 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m compileall -q gateway channels agent
 	@touch $(READY)
 
+# What only checks need, so that nobody waits for it who wants to try the product: the Claude SDK brings 370 MB.
+$(CHECKED): $(READY) tests/claude.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps --requirements tests/claude.lock
+	@touch $(CHECKED)
+
 setup: $(READY) ## create .venv and install what the lock names
 
 demo: $(READY) ## emulators, playground and everything else; ARGS=--headless for a scripted run
@@ -33,7 +39,7 @@ demo: $(READY) ## emulators, playground and everything else; ARGS=--headless for
 up: $(READY) ## start Trivet with ./trivet.toml or the environment
 	$(BIN)/trivet up $(ARGS)
 
-test: $(READY) ## the whole suite, on real Valkey, SQLite, PostgreSQL and client libraries
+test: $(CHECKED) ## the whole suite, on real Valkey, SQLite, PostgreSQL and client libraries
 	$(BIN)/python -m pytest $(ARGS)
 
 test-llm: $(READY) ## a real llama.cpp server and a small model, downloaded at first use (370 MB)
@@ -46,7 +52,7 @@ lint: $(READY) ## ruff and import-linter
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports --no-cache
 
-types: $(READY) ## mypy, strict, source and tests
+types: $(CHECKED) ## mypy, strict, source and tests
 	$(BIN)/mypy $(SOURCES)
 
 fmt: $(READY) ## format and fix what can be fixed
@@ -62,4 +68,5 @@ bench: $(READY) ## print the performance tables
 
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock
+	$(COMPILE) --no-deps tests/claude.in --output-file tests/claude.lock
 	for pins in $(CONTEST)/*.in tests/llm/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
