@@ -20,7 +20,7 @@ from gateway.store.tables import consumed, entries, grants, lanes, metadata, ses
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
 
-_OWNER: Final[BindParameter[str]] = bindparam("owner")
+_OWNER: Final[BindParameter[str]] = bindparam("whose")
 _KEYS: Final = select(lanes.c.key).where(lanes.c.owner == _OWNER)
 _SESSIONS: Final = select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
 _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
@@ -72,7 +72,7 @@ _UNNAME: Final = update(grants).where(grants.c.granted_by == _OWNER).values(gran
 def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
     """What is kept of an owner: rows by the name of their table."""
     return {
-        name: [dict(row._mapping) for row in connection.execute(statement, {"owner": str(owner)})]
+        name: [dict(row._mapping) for row in connection.execute(statement, {"whose": str(owner)})]
         for name, statement in sorted(_HANDED_OUT.items())
     }
 
@@ -82,8 +82,8 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     is_sqlite = connection.dialect.name == "sqlite"
     if is_sqlite:
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
-    erased = {name: connection.execute(statement, {"owner": str(owner)}).rowcount for name, statement in _ERASE.items()}
-    connection.execute(_UNNAME, {"owner": str(owner)})
+    erased = {name: connection.execute(statement, {"whose": str(owner)}).rowcount for name, statement in _ERASE.items()}
+    connection.execute(_UNNAME, {"whose": str(owner)})
     if is_sqlite:
         for statement in TIDY:
             connection.exec_driver_sql(statement)
