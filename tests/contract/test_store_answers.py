@@ -10,6 +10,7 @@ import pytest
 from gateway.contracts.answers import Question
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.spending import Amounts, Caps, Reservation
 from gateway.contracts.vectors import Embedding
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, SHARED_GROUP
@@ -120,4 +121,23 @@ async def test_forgetting_takes_all_of_an_owner(store: SqlStore) -> None:
     await keep(store, replace(QUESTION, key=BOB), "his")
     assert await store.answers.forget(ANN) == 2
     assert await found(store, QUESTION) is None
+    assert await found(store, replace(QUESTION, key=BOB)) == "his"
+
+
+async def test_erasing_a_person_takes_the_answers_and_the_spending_along(store: SqlStore) -> None:
+    """And nothing of anybody else's, nor the pot's."""
+    await keep(store, QUESTION, "mine")
+    await keep(store, replace(QUESTION, key=BOB), "his")
+    for owner in (ANN, BOB):
+        claim = Reservation(f"r-{owner}", owner, 0, 10, 0, NOW_MS + 1, f"t-{owner}", begins_turn=True)
+        await store.spending.reserve(claim, own=Caps(turns=9), pot=Caps(tokens=99), now_ms=NOW_MS)
+    erased = await store.people.erase(ANN)
+    assert {name: erased[name] for name in ("answers", "spending", "reservations", "counted_turns")} == {
+        "answers": 1,
+        "spending": 1,
+        "reservations": 1,
+        "counted_turns": 1,
+    }
+    assert await store.spending.spent(ANN, 0, now_ms=NOW_MS) is None
+    assert await store.spending.spent(BOB, 0, now_ms=NOW_MS) == Amounts(tokens=10, turns=1)
     assert await found(store, replace(QUESTION, key=BOB)) == "his"
