@@ -21,6 +21,8 @@ from agent.compacting.ladder import Ladder
 from agent.compactor import Compactor
 from agent.control import ControlLane
 from agent.deciding import Deciding
+from agent.engine import Engine
+from agent.engines.claude import ClaudeEngine, is_claude
 from agent.firing import Bell, Firing
 from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
 from agent.model.client import ModelClient
@@ -35,6 +37,7 @@ from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.memory import memory_tools
+from agent.tools.registry import ToolRegistry
 from agent.tools.schedule import schedule_tools
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
@@ -43,7 +46,9 @@ from agent.turn import TurnTaker
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.config import AccessDefault, QueueMode, Settings
+from gateway.config.settings import Agent
 from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.store.foreign import Foreign
@@ -102,7 +107,7 @@ async def assembled(
         facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
         turns = TurnTaker(
             models=models,
-            engine=Steps(client, tools, scrubber, clock, rounds_max=settings.agent.tool_rounds_max),
+            engine=_engine(settings.agent, client, tools, scrubber, clock),
             rooms=Rooms(compactor, models, tools, store),
             commands=CommandTable(
                 (
@@ -146,3 +151,25 @@ def control_lane(
     people = People(bus.access, settings.access.admins)
     deciding = Deciding(bus.questions, bus.operator, people, scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)
+
+
+def _engine(settings: Agent, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock) -> Engine:
+    steps = Steps(client, tools, scrubber, clock, rounds_max=settings.tool_rounds_max)
+    if settings.engine == "litellm":
+        return steps
+    if not is_claude(settings.model):
+        raise ConfigError(
+            f"agent.engine is claude_sdk, and agent.model is {settings.model}: choose a Claude model, such as "
+            "anthropic/claude-sonnet-4-6, or the engine litellm"
+        )
+    return ClaudeEngine(
+        client,
+        tools,
+        scrubber,
+        clock,
+        otherwise=steps,
+        rounds_max=settings.tool_rounds_max,
+        fallbacks=settings.fallback_models,
+        api_key=settings.api_key.get_secret_value() if settings.api_key else "",
+        api_base=settings.api_base,
+    )

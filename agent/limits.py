@@ -7,6 +7,7 @@ from typing import Final
 # --- a turn
 TURN_TIMEOUT_S: Final = 600.0
 ROUND_TIMEOUT_S: Final = 180.0
+WRAP_UP_ROUNDS: Final = 3  # after its last round of tools another engine's loop is told so; then it is cut off
 BEGIN_PATIENCE_S: Final = 3.0  # a store that is away longer may be away from this process only: others may have it
 COMMIT_PATIENCE_S: Final = 30.0  # an answer is worth waiting out a failover; a process cut off for good must let go
 CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that ignores it holds nobody up

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gateway.contracts.entries import Session
-from gateway.contracts.errors import ContextTooLong
+from gateway.contracts.errors import ContextTooLong, ModelTooSlow
 from gateway.contracts.messages import DeliveryState, RemovedSecrets, Whereabouts, own_words
 
 CUT_NOTE: Final = own_words("> The answer was longer than a chat can take; the rest was left out.")
@@ -31,9 +31,9 @@ def failure_sentence(error: Exception, reference: str) -> str:
         return (
             f"This conversation has become too long for the model. Begin a new one with /new. (Reference {reference})"
         )
-    if isinstance(error, TimeoutError):
-        return f"That took too long, so I stopped. Please try again. (Reference {reference})"
-    return f"I could not answer that just now. Please try again in a moment. (Reference {reference})"
+    if isinstance(error, TimeoutError | ModelTooSlow):
+        return f"That took too long, so I stopped. /retry tries it once more. (Reference {reference})"
+    return f"I could not answer that just now. In a moment, /retry tries it once more. (Reference {reference})"
 
 
 def dead_sentence(reference: str) -> str:

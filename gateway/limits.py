@@ -24,6 +24,7 @@ DEAD_TOLD_WITHIN_S: Final = 15.0  # the author of a dead letter is told at once;
 CLAIM_LANES_MAX: Final = 128
 SHUTDOWN_GRACE_S: Final = 30.0  # what turns get to finish when their process is told to stop
 HAND_OVER_S: Final = 8.0  # then: cancel the rest, give lanes back, hang up, also from a server that hangs
+ORPHAN_GRACE_S: Final = 10.0  # for a process whose supervisor was killed: a successor may wait for its tokens and files
 SETTLE_MAX_S: Final = 3.0  # a stream of fragments may hold a lane back for so long, not longer
 
 # --- bus connection

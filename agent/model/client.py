@@ -148,3 +148,13 @@ def request_chars(system: str, messages: Sequence[PromptMessage]) -> int:
         len(message.text) + sum(len(call.arguments) + len(call.name) for call in message.tool_calls)
         for message in messages
     )
+
+
+def price_usd(tokens: TokenCount, prices_usd: Mapping[str, float]) -> float:
+    """What a call cost by the list, for providers that name no price. Zero where no list is known."""
+    fresh = max(tokens.prompt - tokens.cached, 0)
+    return (
+        fresh * prices_usd.get("prompt", 0.0)
+        + tokens.cached * prices_usd.get("cached", 0.0)
+        + tokens.completion * prices_usd.get("completion", 0.0)
+    )

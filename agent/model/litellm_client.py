@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -24,6 +24,7 @@ from agent.model.client import (
     TextDelta,
     TokenCount,
     ToolSpec,
+    price_usd,
     request_chars,
 )
 from agent.tokens import estimate_tokens
@@ -98,7 +99,7 @@ class LitellmClient:
             calls=gathered.requested_calls(),
             finish_reason=gathered.finish_reason or "stop",
             tokens=tokens,
-            cost_usd=_cost_usd(tokens, self._catalog.facts(request.model).prices_usd),
+            cost_usd=price_usd(tokens, self._catalog.facts(request.model).prices_usd),
             model=request.model,
         )
 
@@ -219,15 +220,6 @@ def _token_count(usage: Any) -> TokenCount:
         prompt=usage.prompt_tokens or 0,
         completion=usage.completion_tokens or 0,
         cached=getattr(details, "cached_tokens", 0) or 0,
-    )
-
-
-def _cost_usd(tokens: TokenCount, prices_usd: Mapping[str, float]) -> float:
-    fresh = max(tokens.prompt - tokens.cached, 0)
-    return (
-        fresh * prices_usd.get("prompt", 0.0)
-        + tokens.cached * prices_usd.get("cached", 0.0)
-        + tokens.completion * prices_usd.get("completion", 0.0)
     )
 
 

@@ -16,10 +16,9 @@ import sys
 import threading
 import time
 
-from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
+from gateway.limits import ORPHAN_GRACE_S
 
 _STDIN = 0
-_MERCY_S = SHUTDOWN_GRACE_S + HAND_OVER_S
 
 
 def end_with_parent() -> None:
@@ -31,7 +30,7 @@ def _watch() -> None:
     while os.read(_STDIN, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_MERCY_S)
+    time.sleep(ORPHAN_GRACE_S)
     os._exit(1)
 
 

@@ -26,6 +26,7 @@ VIOLATIONS: Final = {
     "redis": ("agent/worker.py", "import redis"),
     "sqlalchemy": ("agent/relay.py", "import sqlalchemy"),
     "litellm": ("agent/steps.py", "import litellm"),
+    "claude-sdk": ("agent/turn.py", "import claude_agent_sdk"),
     "mcp-sdk": ("agent/steps.py", "import mcp"),
     "telegram-sdk": ("channels/delivery.py", "import telegram"),
     "discord-sdk": ("channels/delivery.py", "import discord"),

@@ -126,12 +126,25 @@ async def test_failures_are_told_apart(
     assert len(provider.requests) == 1  # litellm itself never tries again
 
 
-async def test_the_wait_a_provider_asks_for_is_known(client: LitellmClient, provider: ModelServer) -> None:
-    """Retry-After of a 429 travels with the error."""
-    provider.failures.append(Failure(429, headers={"Retry-After": "7"}))
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"Retry-After-Ms": "1500", "Retry-After": "2"}, 1.5),
+        ({"Date": "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2015 07:28:40 GMT"}, 40),
+        ({"Date": "Wed, 21 Oct 2015 07:28:00 GMT", "Retry-After": "Wed, 21 Oct 2015 07:27:00 GMT"}, 0),
+        ({"Retry-After": "soon"}, None),
+    ],
+)
+async def test_the_wait_a_provider_asks_for_is_known(
+    client: LitellmClient, provider: ModelServer, headers: dict[str, str], wait_s: float | None
+) -> None:
+    """In seconds, in milliseconds, or as a date, which counts from the provider's own clock."""
+    provider.failures.append(Failure(429, headers=headers))
     with pytest.raises(ModelUnavailable) as caught:
         await events_of(client.stream(asking("hello")))
-    assert caught.value.retry_after_s == 7
+    assert caught.value.retry_after_s == wait_s
 
 
 async def test_a_provider_that_cannot_be_reached_is_unavailable() -> None:

@@ -121,3 +121,22 @@ async def test_a_model_belongs_to_its_session(store: SqlStore) -> None:
     assert (await store.apply(ANN, [OpenSession()], now_ms=10)).model == ""
     assert (await store.apply(ANN, [ResumeSession(1)], now_ms=11)).model == "openai/gpt-4o"
     assert (await store.apply(ANN, [SetModel("")], now_ms=12)).model == ""
+
+
+async def test_what_a_command_made_the_user_say_is_in_the_transcript_once(store: SqlStore) -> None:
+    """A command that goes on as a conversation stores its words; the run after a crash begins without them."""
+    session = await talk(store, ANN, "first", number=1)
+    command = [says(ANN, "/plan a trip", id_="m2")]
+    said = [replace(command[0], text=CleanText("Plan a trip."))]
+    starts = []
+    for fence in (2, 3):
+        starts.append(
+            await store.begin_turn(turn_id="t2", key=ANN, fence=fence, messages=command, now_ms=1, is_said=False)
+        )
+        assert await view_of(store, session.id) == ["first", "re: first"]
+        await store.join_turn(turn_id="t2", key=ANN, fence=fence, messages=said, now_ms=1)
+        assert await view_of(store, session.id) == ["first", "re: first", "Plan a trip."]
+    await store.commit_turn(outcome(starts[-1], "t2", command, fence=3))
+    assert await view_of(store, session.id) == ["first", "re: first", "Plan a trip.", "fine"]
+    again = await store.begin_turn(turn_id="t2", key=ANN, fence=4, messages=command, now_ms=1, is_said=False)
+    assert again.fresh_ids == frozenset()

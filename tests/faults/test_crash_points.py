@@ -16,7 +16,7 @@ from tests.parts.ledger import Verdict
 from tests.parts.tracing import trace_of
 
 SEED = 1
-SHORT = 2
+SHORT = 1
 WORKER = [*points_of("agent.worker"), *points_of("agent.answering"), *points_of("agent.runs")]
 
 
@@ -32,7 +32,7 @@ def test_every_await_is_a_crash_point() -> None:
 @pytest.mark.timeout(110)
 @pytest.mark.parametrize("role", ["agent", "channels"])
 async def test_a_crash_at_some_points_costs_nothing(tmp_path: Path, role: str) -> None:
-    """A seeded sample of the points that everyday life passes."""
+    """One of the points that everyday life passes, chosen by the seed."""
     async with crash_run(tmp_path, role, seed=SEED) as run:
         await run.survey(is_thorough=False)
         everyday = [point for point in all_points(role) if point.name in run.ways]
@@ -45,7 +45,7 @@ async def test_a_pause_longer_than_the_lease_at_some_points_costs_nothing(tmp_pa
     async with crash_run(tmp_path, "agent", seed=SEED) as run:
         await run.survey(is_thorough=False)
         everyday = [point for point in WORKER if point.name in run.ways]
-        assert await live_through(run, sample(everyday, seed=SEED, count=SHORT // 2), run.pause_at)
+        assert await live_through(run, sample(everyday, seed=SEED, count=SHORT), run.pause_at)
 
 
 @pytest.mark.long

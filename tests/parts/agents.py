@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Literal
 
 from agent.assembly import assembled, control_lane
 from agent.model.client import ModelClient
@@ -167,6 +168,8 @@ async def running_agent(
     tool_rounds_max: int = 25,
     routing: Routing | None = None,
     schedules: Schedules | None = None,
+    engine: Literal["litellm", "claude_sdk"] = "litellm",
+    api_base: str = "",
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -179,6 +182,8 @@ async def running_agent(
             utility_model=model,
             models=models,
             tool_rounds_max=tool_rounds_max,
+            engine=engine,
+            api_base=api_base,
             context_window=context_window or None,
             concurrency=concurrency,
         ),

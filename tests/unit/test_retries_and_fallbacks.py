@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
-from agent.limits import MODEL_RETRY_AFTER_MAX_S, MODEL_TRIES_MAX
+from agent.limits import MODEL_BACKOFF_S, MODEL_RETRY_AFTER_MAX_S
 from agent.model.by_name import ByName
 from agent.model.client import (
     ModelAnswer,
@@ -33,6 +33,7 @@ from gateway.contracts.errors import (
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import own_words
 
+TRIES = len(MODEL_BACKOFF_S) + 1
 Failing = Mapping[str, Callable[[], ModelError]]
 
 
@@ -90,7 +91,7 @@ async def test_back_off_grows_and_has_jitter() -> None:
         models = Models({"a/1": busy})
         with pytest.raises(ModelUnavailable):
             await ask(models.retrying(), asking())
-        assert len(models.asked) == MODEL_TRIES_MAX
+        assert len(models.asked) == TRIES
         assert models.waited[0] < models.waited[1]
         waits.append(models.waited[0])
     assert len(set(waits)) > 1
@@ -160,7 +161,7 @@ async def test_fall_backs_are_asked_in_order_after_the_retries() -> None:
     models = Models({"a/1": busy, "b/1": lambda: ModelRejected("no such model")})
     client = FallbackClient(models.retrying(), ("b/1", "a/1", "c/1"))
     events = [event async for event in client.stream(asking())]
-    assert models.asked == ["a/1"] * MODEL_TRIES_MAX + ["b/1", "c/1"]
+    assert models.asked == ["a/1"] * TRIES + ["b/1", "c/1"]
     last_restart = max(at for at, event in enumerate(events) if isinstance(event, StreamRestarted))
     assert events[last_restart + 1 :] == [
         TextDelta("c/1…"),

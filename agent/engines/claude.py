@@ -1,0 +1,280 @@
+"""The engine `claude_sdk`: the Claude Agent SDK takes the steps, with our tools, our policy, our scrubber.
+
+The SDK runs its own command line program, which asks the models. Of that program nothing is used but the loop: its
+tools, settings, memories and sessions are off, and it lives in an empty folder that goes with the turn. It is given
+the whole history each time, and every call of a tool comes back to our registry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from agent.engine import Engine, Hold, Room, StepsTaken
+from agent.engines.hearing import TOOL_PREFIX, Hearing
+from agent.engines.history import as_text
+from agent.limits import CUT_GRACE_S, MODEL_BACKOFF_S, ROUND_TIMEOUT_S, WRAP_UP_ROUNDS
+from agent.model.client import ModelClient, PromptMessage, RequestedCall
+from agent.prompts.library import PROMPTS
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import ToolContext
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelTooSlow
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Clock, Scrubber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, SdkMcpTool, Transport
+
+_log = structlog.get_logger(__name__)
+_FAMILY: Final = ("anthropic/", "claude-")
+_SERVER: Final = TOOL_PREFIX.split("__")[1]
+_QUIET: Final = {
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": str(len(MODEL_BACKOFF_S)),
+}
+"""The program talks to the models' API and to nobody else; it tries as often as we do."""
+
+
+def load_sdk() -> ModuleType:
+    """The SDK, imported only where it was chosen. Raises `ConfigError` where it is not installed."""
+    try:
+        import claude_agent_sdk  # noqa: PLC0415 - an extra, and only those who chose it load it
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "agent.engine is claude_sdk, which is not installed: pip install 'trivet[claude]', "
+            "or set agent.engine to litellm"
+        ) from error
+    return claude_agent_sdk
+
+
+def is_claude(model: str) -> bool:
+    """Whether this engine can answer with a model of that name."""
+    return model.startswith(_FAMILY)
+
+
+class ClaudeEngine:
+    """`Engine` on the Claude Agent SDK. A session's model of another family is left to `otherwise`.
+
+    What joins a turn on its way (`queue.mode = "steer"`) waits for the next one here: the SDK's loop is its own.
+    """
+
+    def __init__(
+        self,
+        client: ModelClient,
+        tools: ToolRegistry,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        otherwise: Engine,
+        rounds_max: int,
+        fallbacks: Sequence[str] = (),
+        api_key: str = "",
+        api_base: str = "",
+        transport: Callable[[], Transport] | None = None,
+    ) -> None:
+        """Of the `fallbacks` the first Claude model counts. `transport` None: the program that came with the SDK.
+        Raises `ConfigError` if there is no SDK."""
+        self._sdk = load_sdk()
+        self._client = client
+        self._tools = tools
+        self._scrubber = scrubber
+        self._clock = clock
+        self._otherwise = otherwise
+        self._rounds_max = rounds_max
+        self._fallbacks = tuple(filter(is_claude, fallbacks))
+        self._access = {"ANTHROPIC_API_KEY": api_key, "ANTHROPIC_BASE_URL": api_base}
+        self._transport = transport
+        self._working: set[asyncio.Task[None]] = set()  # also those that nobody waits for any more
+
+    async def run(
+        self,
+        taken: StepsTaken,
+        hold: Hold,
+        context: ToolContext,
+        *,
+        model: str,
+        system: CleanText,
+        prompt: Sequence[PromptMessage],
+        room: Room,
+    ) -> None:
+        """Fill `taken` until it has an answer. Raises the `ModelError` tree."""
+        if not is_claude(model):
+            await self._otherwise.run(taken, hold, context, model=model, system=system, prompt=prompt, room=room)
+            return
+        try:
+            await self._attempt(taken, context, model, system, prompt)
+        except ContextTooLong:
+            anew = await room.condensed(taken.entries, counted=taken.prompt_tokens, is_refused=True)
+            if anew is None:
+                raise
+            await self._attempt(taken, context, model, system, anew)
+
+    async def _attempt(
+        self,
+        taken: StepsTaken,
+        context: ToolContext,
+        model: str,
+        system: CleanText,
+        prompt: Sequence[PromptMessage],
+    ) -> None:
+        await context.permit()
+        prices_usd = self._client.facts(model).prices_usd
+        hearing = Hearing(self._sdk, taken, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)
+        working = asyncio.create_task(self._converse(hearing, context, model, system, as_text(prompt)))
+        self._working.add(working)
+        working.add_done_callback(self._ended)
+        try:
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            working.cancel()  # once: a second one would cut short how the program is ended
+            raise
+        finally:
+            hearing.charge()
+        hearing.conclude()
+
+    def _ended(self, working: asyncio.Task[None]) -> None:
+        self._working.discard(working)
+        if not working.cancelled():
+            working.exception()  # or asyncio would complain that nobody looked
+
+    async def _converse(self, hearing: Hearing, context: ToolContext, model: str, system: CleanText, said: str) -> None:
+        transport = self._transport() if self._transport is not None else None
+        try:
+            with TemporaryDirectory(prefix="trivet-claude-") as folder:
+                async with asyncio.timeout(ROUND_TIMEOUT_S) as deadline:
+                    hands = _Hands(self._sdk, self._tools, context, hearing, deadline, rounds_max=self._rounds_max)
+                    options = self._options(hands.offered(), model, system, Path(folder))
+                    async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
+                        await self._listen(client, said, hearing, deadline)
+        except TimeoutError:
+            raise ModelTooSlow(ROUND_TIMEOUT_S) from None
+        except self._sdk.ResultError:
+            return  # the result was heard, and says more
+        except self._sdk.ClaudeSDKError as error:  # its text may hold the prompt
+            raise ModelError(f"the Claude CLI failed: {type(error).__name__}") from None
+
+    async def _listen(self, client: ClaudeSDKClient, said: str, hearing: Hearing, deadline: asyncio.Timeout) -> None:
+        """Say `said` and hear all that follows. Who stops listening has the model's call hung up."""
+        try:
+            await client.query(said)
+            async for message in client.receive_response():
+                _begin_again(deadline)
+                hearing.hear(message)
+        except asyncio.CancelledError:
+            with suppress(TimeoutError, self._sdk.ClaudeSDKError):
+                async with asyncio.timeout(CUT_GRACE_S):
+                    await client.interrupt()
+            raise
+
+    def _options(
+        self, tools: Sequence[SdkMcpTool[Any]], model: str, system: CleanText, folder: Path
+    ) -> ClaudeAgentOptions:
+        prompt = folder / "system.md"  # not an argument of the program: all of the machine can read those
+        prompt.write_text(system, "utf-8")
+        environment = {name: value for name, value in self._access.items() if value}
+        options: ClaudeAgentOptions = self._sdk.ClaudeAgentOptions(
+            tools=[],
+            mcp_servers={_SERVER: self._sdk.create_sdk_mcp_server(_SERVER, tools=list(tools))},
+            strict_mcp_config=True,
+            allowed_tools=[TOOL_PREFIX + tool.name for tool in tools],
+            permission_mode="dontAsk",
+            setting_sources=[],
+            system_prompt={"type": "file", "path": str(prompt)},
+            max_turns=self._rounds_max + WRAP_UP_ROUNDS if self._rounds_max else None,
+            model=_bare(model),
+            fallback_model=next((_bare(other) for other in self._fallbacks if _bare(other) != _bare(model)), None),
+            cwd=folder,
+            env={**_QUIET, **environment, "CLAUDE_CONFIG_DIR": str(folder)},
+            extra_args={"no-session-persistence": None, "disable-slash-commands": None},
+            stderr=lambda line: _log.debug("claude.said", line=line),
+        )
+        return options
+
+
+def _bare(model: str) -> str:
+    return model.removeprefix("anthropic/")
+
+
+class _Hands:
+    """Our tools as the SDK calls them, one at a time, under the policy and inside the envelope of the registry."""
+
+    def __init__(
+        self,
+        sdk: ModuleType,
+        tools: ToolRegistry,
+        context: ToolContext,
+        hearing: Hearing,
+        deadline: asyncio.Timeout,
+        *,
+        rounds_max: int,
+    ) -> None:
+        self._sdk = sdk
+        self._tools = tools
+        self._context = context
+        self._hearing = hearing
+        self._deadline = deadline
+        self._rounds_max = rounds_max
+        self._calls = 0
+        self._one_at_a_time = asyncio.Lock()  # two of them may write to one file
+
+    def offered(self) -> list[SdkMcpTool[Any]]:
+        """What the policy allows in this turn."""
+        return [
+            self._sdk.SdkMcpTool(
+                spec.name, spec.description, _without_references(spec.schema), self._handler(spec.name)
+            )
+            for spec in self._tools.specs_for(self._context)
+        ]
+
+    def _handler(self, name: str) -> Callable[[Any], Any]:
+        async def handle(arguments: Any) -> dict[str, Any]:
+            async with self._one_at_a_time:
+                with self._clock_stopped():
+                    text, is_error = await self._run(name, arguments)
+                    await self._context.permit()  # what is returned makes the model take its next step
+            return {"content": [{"type": "text", "text": text}], "is_error": is_error}
+
+        return handle
+
+    async def _run(self, name: str, arguments: Any) -> tuple[str, bool]:
+        if self._rounds_max and self._hearing.rounds > self._rounds_max:
+            return PROMPTS.wrap_up, True
+        self._calls += 1
+        call = RequestedCall(f"{self._context.turn_id}:{self._calls}", name, json.dumps(arguments))
+        (result,) = await self._tools.run_round(self._context, (call,))
+        note = self._tools.note_on((result,))
+        return "\n\n".join(filter(None, (result.text, note))), result.is_error
+
+    @contextmanager
+    def _clock_stopped(self) -> Iterator[None]:
+        """A tool has limits of its own, and a person who is asked may take longer than any model."""
+        self._deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            _begin_again(self._deadline)
+
+
+def _begin_again(deadline: asyncio.Timeout) -> None:
+    """Give the next step its whole time, unless the time is over already."""
+    if not deadline.expired():
+        deadline.reschedule(asyncio.get_running_loop().time() + ROUND_TIMEOUT_S)
+
+
+def _without_references(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema, or any object: the SDK would fetch what a stranger's `$ref` points to. Ours is checked anyway."""
+    is_open = '"$ref"' in json.dumps(dict(schema))
+    return {"type": "object", "properties": {}} if is_open else dict(schema)

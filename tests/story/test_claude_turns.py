@@ -1,0 +1,79 @@
+"""Whole turns on the second engine: the real program of the Claude Agent SDK, an API on loopback, a real bus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agent.model.client import ModelEvent, ModelRequest
+from agent.model.scripted import ScriptedClient
+from gateway.bus.bus import RedisBus
+from gateway.contracts.entries import EntryKind, Role
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import ControlKind
+from gateway.store.store import SqlStore
+from tests.parts.agents import running_agent
+from tests.parts.anthropic_server import serve_anthropic
+from tests.parts.claude_cli import Step
+from tests.parts.waiting import until
+
+ANN = SessionKey.parse("telegram:1")
+
+
+class Titles(ScriptedClient):
+    """Small work is done by litellm on either engine; here by the demo model under whatever name."""
+
+    def check_name(self, model: str) -> None:
+        """Every name."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        stand_in = ModelRequest("demo/scripted", request.purpose, request.key, request.system, request.messages)
+        async for event in super().stream(stand_in):
+            yield event
+
+
+def children() -> list[str]:
+    """Programs of the SDK that this process has started and that live."""
+    return [child.name() for child in psutil.Process().children(recursive=True) if child.name() == "claude"]
+
+
+async def test_a_conversation_with_a_tool_and_a_stop(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second turn knows the first; all is on record and paid for; a stop ends the program's call."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-nobody")
+    steps = [Step("Hello Ann."), Step("", [("todo_read", {})]), Step("Nothing to do, Ann."), Step("never heard")]
+    async with (
+        serve_anthropic(steps) as api,
+        running_agent(
+            bus,
+            sqlite_store,
+            Titles(),
+            tmp_path,
+            model="anthropic/claude-sonnet-4-6",
+            engine="claude_sdk",
+            api_base=api.url,
+        ) as agent,
+    ):
+        assert await agent.ask("I am Ann.") == "Hello Ann."
+        assert await agent.ask("What is there to do?") == "Nothing to do, Ann."
+        second = [request for request in api.requests if request.get("tools")][1]
+        assert "I am Ann." in json.dumps(second["messages"])
+        session = await sqlite_store.current_session(ANN)
+        assert session is not None
+        assert session.tokens >= 3 * 35
+        kept = [entry for entry in await sqlite_store.transcript(session.id) if entry.kind is EntryKind.MESSAGE]
+        roles = [Role.USER, Role.ASSISTANT, Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
+        assert [entry.role for entry in kept] == roles
+        api.hold()
+        await agent.say("Think for ever.")
+        asked = len(api.requests)
+        await until(lambda: len(api.requests) > asked, lambda: api.requests)
+        await agent.control(ControlKind.STOP)
+        assert "Stopped" in (await agent.heard(3))[-1].text
+        await until(lambda: api.hung_up == 1, lambda: api.hung_up)
+        await until(lambda: not children(), children)
