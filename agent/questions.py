@@ -31,7 +31,7 @@ def tool_question(tool: str, risk: str, arguments: str, *, chars_max: int) -> st
     written = _indented(arguments)
     shown = written[:chars_max]
     note = "" if shown == written else f"\n\n{len(written) - len(shown):,} more characters are not shown."
-    return f"May I run **{_plain(tool)}**? {_CLAUSES.get(risk, '')}\n\n{_fenced(shown)}{note}"
+    return f"May I run `{_plain(tool)}`? {_CLAUSES.get(risk, '')}\n\n{_fenced(shown)}{note}"
 
 
 def question_text(text: str, code: str, *, minutes: int) -> str:

@@ -15,6 +15,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     Activity,
+    Choice,
     CleanText,
     ControlRequest,
     DeliveryRecord,
@@ -346,3 +347,27 @@ class EditableAdapter(ScriptedAdapter):
         self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
     ) -> str | None:
         return None if self.lost in known else self.lost
+
+
+@dataclass
+class ButtonAdapter(ScriptedAdapter):
+    """A platform with buttons. `shown` is what stands in each message; an amendment takes the next of `refusals`."""
+
+    shown: dict[str, str] = field(default_factory=dict)
+    refusals: list[Exception] = field(default_factory=list)
+
+    async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        ids = await super().send(address, chunk, send_id=send_id, plain=plain)
+        self.shown[ids[0]] = str(chunk)
+        return ids
+
+    def offering(self, chunk: AnyChunk, choices: Sequence[Choice]) -> AnyChunk:
+        return f"{chunk} [{'|'.join(choice.label for choice in choices)}]"
+
+    async def amend(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        if message_id not in self.shown:
+            return False
+        self.shown[message_id] = str(chunk)
+        return True

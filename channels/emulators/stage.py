@@ -44,8 +44,19 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Button:
+    """One button under a message. `id` is what the vendor sends back for it."""
+
+    id: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
-    """One message as people see it now. `text` is plain, `html` is how the vendor's client would show it."""
+    """One message as people see it now. `text` is plain, `html` is how the vendor's client would show it.
+
+    `only_for` is the person who alone sees it; None: everybody does.
+    """
 
     id: str
     place_id: str
@@ -56,6 +67,8 @@ class Said:
     edited: bool = False
     reply_to: str | None = None
     files: tuple[str, ...] = ()
+    buttons: tuple[Button, ...] = ()
+    only_for: str | None = None
 
 
 class EventKind(StrEnum):
@@ -64,17 +77,20 @@ class EventKind(StrEnum):
     DELETED = "deleted"
     TYPING = "typing"
     PLACE = "place"
+    TOAST = "toast"
 
 
 @dataclass(frozen=True, slots=True)
 class StageEvent:
-    """Something visible happened. `said` for SAID and EDITED, `message_id` for DELETED."""
+    """Something visible happened. `said` for SAID and EDITED, `message_id` for DELETED. A TOAST is a `status` that
+    only `person_id` sees, for a moment."""
 
     kind: EventKind
     place_id: str
     said: Said | None = None
     message_id: str | None = None
     status: str = ""
+    person_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -134,6 +150,10 @@ class Stage(Protocol):
 
     async def delete(self, message_id: str, place_id: str) -> None:
         """The author takes a message back."""
+        ...
+
+    async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
+        """Press a button that a message shows. Raises `ValueError` for one that it does not show (any more)."""
         ...
 
     def said(self, place_id: str) -> Sequence[Said]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 from telegram.error import RetryAfter
 
 from channels.emulators.stage import PlaceKind
@@ -87,6 +88,25 @@ class TestThePage:
         await expect(said.nth(1).locator(".edited")).to_be_visible()
         await ground.bot.delete_message(ground.ada, answer.message_id)
         await expect(said).to_have_count(1)
+
+    async def test_a_button_is_pressed_by_keyboard_and_answered_for_one_person_only(
+        self, page: Page, ground: Ground
+    ) -> None:
+        """The bot hears who pressed; the toast is for that person; without its buttons the message keeps the focus."""
+        keyboard = InlineKeyboardMarkup([[InlineKeyboardButton(word, callback_data=word) for word in ("Yes", "No")]])
+        sent = await ground.bot.send_message(ground.ada, "May I?", reply_markup=keyboard)
+        message = page.locator(".said li").first
+        await message.get_by_role("button", name="Yes").focus()
+        await page.keyboard.press("Enter")
+        *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["callback_query"])
+        query = update.callback_query
+        assert query is not None
+        assert (str(query.from_user.id), query.data) == (ground.ada, "Yes")
+        await query.answer("Noted.")
+        await expect(page.get_by_text("Noted.")).to_be_visible()
+        await ground.bot.edit_message_text("I may.", chat_id=ground.ada, message_id=sent.message_id)
+        await expect(message.get_by_role("group", name="Answers")).to_be_hidden()
+        await expect(message).to_be_focused()
 
     async def test_a_person_can_mention_reply_edit_and_delete(self, page: Page, ground: Ground) -> None:
         await page.get_by_label("Place to write in").select_option(label="Kitchen")

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 from starlette.applications import Starlette
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
 from channels.emulators.playground.sessions import AdminSessions
 from channels.emulators.serving import PLAYGROUND, listening, serve
@@ -36,6 +37,18 @@ class TestTheControlApi:
         assert (said["text"], now["text"], now["edited"]) == ("@trivet_demo_bot hot?", "cold?", True)
         await http.request("DELETE", "/stage/telegram/messages", json=named)
         assert (await http.get("/stage/telegram/messages", params={"place": thread["id"]})).json() == {"messages": []}
+
+    async def test_only_a_button_that_is_shown_can_be_pressed(self, ground: Ground) -> None:
+        keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Yes", callback_data="yes")]])
+        sent = await ground.bot.send_message(ground.ada, "May I?", reply_markup=keyboard)
+        (said,) = (await ground.http.get("/stage/telegram/messages", params={"place": ground.dm})).json()["messages"]
+        assert said["buttons"] == [{"id": "yes", "label": "Yes"}]
+        pressed = {"person_id": ground.ada, "place_id": ground.dm, "message_id": str(sent.message_id)}
+        wrong = await ground.http.post("/stage/telegram/press", json=pressed | {"button_id": "no"})
+        assert (wrong.status_code, wrong.json()) == (400, {"error": "the message shows no such button"})
+        assert (await ground.http.post("/stage/telegram/press", json=pressed | {"button_id": "yes"})).json() == {}
+        *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["callback_query"])
+        assert update.callback_query is not None
 
     async def test_events_are_told_from_the_moment_of_asking(self, ground: Ground) -> None:
         async with ground.http.stream("GET", "/stage/telegram/events") as stream:

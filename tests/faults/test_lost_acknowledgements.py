@@ -6,8 +6,10 @@ there twice has to say so itself, and the bus counts it.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,6 +17,9 @@ import pytest
 from channels.adapter import MARK
 from channels.emulators.stage import Place
 from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import Choice, CleanText, Reply, ReplyKind
 from tests.parts.answering import EchoAgent, until_delivered
 from tests.parts.towns import Town, town
 from tests.parts.waiting import until
@@ -58,3 +63,47 @@ async def test_a_hundred_replies_with_lost_acknowledgements(
 
 def _is_answered(town: Town, places: list[Place], question: str) -> bool:
     return all((town.texts(place) or [""])[-1].endswith(question) for place in places)
+
+
+async def test_a_question_whose_acknowledgement_got_lost_is_there_once_with_its_buttons(
+    town: Town, bus: RedisBus
+) -> None:
+    """Found again by what the platform offers for that; and so is the amendment that takes its buttons away."""
+    async with EchoAgent(bus).at_work(), town.line(bus):
+        await town.stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+        await town.until_answers(1)
+        await until_delivered(bus, town.platform)
+        (said,) = [message for message in town.stage.said(town.dm(town.ann).id) if not message.author.is_bot]
+        asked = question_to(town, said.id)
+        for reply in (asked, replace(asked, id="ask:1:end", text=CleanText("Settled."), choices=(), amends=asked.id)):
+            town.stage.faults.drop_after = 1
+            await bus.lanes.republish([reply])
+            await until(lambda: not town.stage.faults.drop_after)
+            await until_delivered(bus, town.platform)
+            (shown,) = [message for message in town.answers() if "echo" not in message.text]
+            assert shown.text == reply.text
+            assert [button.label for button in shown.buttons] == [choice.label for choice in reply.choices]
+    assert (await bus.operator.figures()).ambiguous_sends.get(town.platform, 0) == 0
+
+
+def question_to(town: Town, message_id: str) -> Reply:
+    """A question in Ann's direct chat, as an answer to her message."""
+    chat = town.dm(town.ann).address.removeprefix("DM ")
+    target: dict[str, object] = {"channel": chat, "message_ts": message_id}
+    if town.platform == "telegram":
+        target = {"chat_id": int(chat), "answered_message_id": int(message_id)}
+    elif town.platform == "discord":
+        target = {"channel_id": chat}
+    return Reply(
+        id="ask:1",
+        turn_id="1",
+        key=SessionKey(town.platform, town.ann.id),
+        address=ReplyAddress(town.platform, chat, json.dumps(target)),
+        text=CleanText("May I?"),
+        kind=ReplyKind.QUESTION,
+        created_at_ms=SystemClock().now_ms(),
+        choices=(
+            Choice(CleanText("Approve"), CleanText("/approve K7QM2PXA")),
+            Choice(CleanText("Deny"), CleanText("/deny K7QM2PXA")),
+        ),
+    )

@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 
 from channels.discord.normalize import DiscordIdentity, DiscordMessage
 from channels.discord.normalize import normalize as normalize_discord
+from channels.discord.presses import DiscordPress
+from channels.discord.presses import normalize_press as normalize_discord_press
 from channels.normalized import Ignored, Incoming, Migrated, Retraction, find_command, without
 from channels.slack.normalize import SlackIdentity, normalize_slash
 from channels.slack.normalize import normalize as normalize_slack
+from channels.slack.presses import normalize_press as normalize_slack_press
+from channels.slack.presses import response_url_of
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
+from channels.telegram.presses import normalize_press as normalize_telegram_press
 from gateway.contracts.ids import SessionKey, SessionScope
 from tests.parts.texts import patient
 
@@ -155,3 +160,60 @@ def test_a_command_is_read_back(text: str) -> None:
     command = find_command(text)
     assert command is not None
     assert text.startswith(f"/{command.name}")
+
+
+_CALLBACK: dict[str, Any] = {
+    "update_id": 1,
+    "callback_query": {
+        "id": "77",
+        "from": {"id": 9, "is_bot": False, "first_name": "A", "last_name": "B"},
+        "message": {"message_id": 7, "date": 0, "chat": {"id": -5, "type": "supergroup"}},
+        "chat_instance": "1",
+        "data": "/approve K7QM2PXA",
+    },
+}
+_BLOCK_ACTIONS: dict[str, Any] = {
+    "type": "block_actions",
+    "user": {"id": "U1", "username": "a", "name": "a"},
+    "container": {"type": "message", "message_ts": "1.2", "channel_id": "C1"},
+    "response_url": "https://hooks.slack.com/x",
+    "actions": [{"type": "button", "action_id": "choice-1", "value": "/deny K7QM2PXA", "action_ts": "1.3"}],
+}
+
+
+@patient
+@given(st.one_of(_JSON, _like(_CALLBACK)))
+def test_telegram_presses_never_raise(update: Any) -> None:
+    """From recorded shapes with parts torn out, and from anything at all."""
+    _check_press(normalize_telegram_press(update, TelegramIdentity(42, "TrivetBot")))
+
+
+@patient
+@given(_like(_BLOCK_ACTIONS))
+def test_slack_presses_never_raise(body: Any) -> None:
+    """From recorded shapes with parts torn out."""
+    _check_press(normalize_slack_press(body, SlackIdentity("T1", "U0")))
+    assert isinstance(response_url_of(body), str)
+
+
+@patient
+@given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30), st.text(max_size=120))
+def test_discord_presses_never_raise(press_id: str, channel_id: str, user_id: str, custom_id: str) -> None:
+    """Whatever stands in the fields."""
+    press = DiscordPress(press_id, channel_id, user_id, "Ann", custom_id)
+    _check_press(normalize_discord_press(press, DiscordIdentity("42")))
+
+
+def test_who_pressed_is_the_platforms_word_and_not_the_buttons() -> None:
+    telegram = normalize_telegram_press(_CALLBACK, TelegramIdentity(42, "TrivetBot"))
+    slack = normalize_slack_press(_BLOCK_ACTIONS, SlackIdentity("T1", "U0"))
+    discord = normalize_discord_press(DiscordPress("5", "6", "7", "Ann", "/approve X"), DiscordIdentity("42"))
+    found = [press for press in (telegram, slack, discord) if isinstance(press, Incoming)]
+    assert [press.user_id for press in found] == ["9", "U1", "7"]
+    assert [press.command.name for press in found if press.command] == ["approve", "deny", "approve"]
+    assert len({press.id for press in found}) == 3
+
+
+def _check_press(press: Incoming | Ignored) -> None:
+    if isinstance(press, Incoming):
+        assert str(press.key(SessionScope.SHARED)) == f"{press.channel}:{press.user_id}"

@@ -5,21 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent import turn
+from agent.background import Background
+from agent.deciding import Deciding
+from agent.limits import QUESTION_CHARS_MAX
 from agent.model.scripted import ScriptedClient
+from agent.people import People
+from agent.tools.approvals import Question, Verdict
+from agent.tools.asking import AskingPeople
 from agent.tools.files.workspace import folder_name
 from agent.tools.toolbox import WORKSPACES
 from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind, Reply
+from gateway.contracts.messages import CleanText, ControlKind, ControlRequest, Reply
+from gateway.contracts.ports import Claim
+from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
-from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.waiting import until
 
 ADMIN = "telegram:1"
@@ -70,7 +80,7 @@ async def after(agent: AgentProcess, question: Reply) -> list[Reply]:
 async def test_an_approved_call_runs_and_the_question_says_who_approved(agent: AgentProcess, tmp_path: Path) -> None:
     await agent.say(WRITE, ADMIN)
     question = await agent.question()
-    assert question.text.startswith("May I run **file_write**?")
+    assert question.text.startswith("May I run `file_write`?")
     assert "note.txt" in question.text
     assert not note_of(tmp_path).exists()
     assert await agent.press(commands(question)[0], ADMIN) == ""
@@ -232,3 +242,43 @@ async def test_a_question_survives_a_loss_of_what_the_bus_knew(
         await asyncio.sleep(0.02)
     assert await agent.press(commands(question)[1], ADMIN) == ""
     await after(agent, question)
+
+
+async def test_what_is_too_long_for_a_question_is_said_before_it(bus: RedisBus, sqlite_store: SqlStore) -> None:
+    """A plan of several pages, and one short question with the buttons below it."""
+    claim = await claimed(bus)
+    background, clock, scrubber = Background(), SystemClock(), Scrubber()
+    asking = AskingPeople(bus.questions, bus.lanes, sqlite_store, scrubber, clock, background, ttl_s=60)
+    message = claim.messages[0]
+    plan = CleanText("".join(f"S{number}. Do this and that.\n" for number in range(150)))
+    question = Question(
+        claim.key, "t1", claim.lease.fence, claim.key, message.address, CleanText("Shall I?" + "x" * 9_000), plan
+    )
+    answer = asyncio.create_task(asking.ask(question))
+    heard: list[Reply] = []
+    while len(heard) < 2:
+        heard += [found.reply for found in await bus.deliveries.replies("telegram", "c", count=10, wait_s=1)]
+    preface, asked = heard
+    assert (preface.text, preface.choices) == (plan, ())
+    assert asked.text.startswith("Shall I?")
+    assert len(asked.text) < QUESTION_CHARS_MAX + 100
+    people = People(bus.access, ())
+    decided = await Deciding(bus.questions, bus.operator, people, scrubber, clock).decide(
+        ControlRequest(ControlKind.APPROVE, replace(message, text=asked.choices[0].command))
+    )
+    assert decided.word == "Approved."
+    assert await answer is Verdict.APPROVED
+
+
+async def test_where_nobody_can_be_asked_asking_is_denying(bus: RedisBus, sqlite_store: SqlStore) -> None:
+    asking = AskingPeople(bus.questions, bus.lanes, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=60)
+    key = SessionKey.parse(ADMIN)
+    assert await asking.ask(Question(key, "t1", 1, key, None, CleanText("May I?"))) is Verdict.DENIED
+
+
+async def claimed(bus: RedisBus) -> Claim:
+    """A lane in work, for a question that somebody waits for."""
+    await bus.lanes.register("w", lease_ttl_s=60)
+    await bus.intake.enqueue(message("hello", ADMIN))
+    batch = await bus.lanes.claim("w", lanes_max=1, messages_max=10, attempts_max=4)
+    return batch.claims[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from channels.indicators import ENDED_KEPT, SHOWN_MAX, STATUS, Indicators
 from gateway.clock import SystemClock
@@ -178,3 +178,18 @@ class TestWhatAnswersLeaveOver:
 
 def _typing_tasks(adapter: TypingAdapter) -> set[asyncio.Task[None]]:
     return {task for task in asyncio.all_tasks() if task.get_name() == f"{adapter.name}-typing"}
+
+
+async def test_goes_out_with_a_question_and_comes_back_when_it_is_settled() -> None:
+    """While a person is asked, nobody writes."""
+    adapter = TypingAdapter()
+    async with showing(adapter) as indicators:
+        indicators.follow(Activity(PLACE, "t1", 60.0))
+        await adapter.until(lambda: adapter.count() > 0)
+        indicators.answering(replace(answer(), kind=ReplyKind.QUESTION))
+        indicators.follow(Activity(PLACE, "t1", 60.0))
+        await stays_dark(adapter)
+        before = adapter.count()
+        indicators.answering(replace(answer(), id="r2", amends="r1"))
+        indicators.follow(Activity(PLACE, "t1", 60.0))
+        await adapter.until(lambda: adapter.count() > before)

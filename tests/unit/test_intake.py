@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels import notices
 from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, StrangerRule, admit
 from channels.bounding import TEXT_BYTES_MAX, fit
@@ -16,7 +17,7 @@ from channels.normalized import Addressing, Incoming, Retraction
 from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey, SessionScope
-from gateway.contracts.messages import ControlKind, RemovedSecrets
+from gateway.contracts.messages import CleanText, ControlKind, RemovedSecrets, Reply, ReplyKind
 from gateway.contracts.ports import Verdict
 from gateway.limits import ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
 from tests.doubles import ManualClock, MemoryBus, PlainScrubber
@@ -318,3 +319,56 @@ class TestBounds:
         bus = MemoryBus()
         await door(bus).accept(private_message(text=letter * 100_000))
         assert len(encode(bus.queued[0])) <= ENVELOPE_BYTES_MAX
+
+
+class TestAPress:
+    """Of a button under a message of ours; what comes back with it may have been made up by anybody."""
+
+    async def test_becomes_a_command_of_the_one_who_pressed(self) -> None:
+        bus = MemoryBus()
+        assert await door(bus).press(pressed("/approve K7QM2PXA")) is None
+        (request,) = bus.controls
+        assert (request.kind, request.is_press, request.message.text) == (
+            ControlKind.APPROVE,
+            True,
+            "/approve K7QM2PXA",
+        )
+        assert request.message.key == ANN
+
+    async def test_that_comes_twice_is_one(self) -> None:
+        bus = MemoryBus()
+        assert [await door(bus).press(pressed("/deny K7QM2PXA")) for _ in range(2)] == [None, ""]
+        assert len(bus.controls) == 1
+
+    @pytest.mark.parametrize("data", ["", "/stop", "/new", "approve K7QM2PXA", "\x00", "x" * 64])
+    async def test_that_says_anything_else_does_nothing(self, data: str) -> None:
+        bus = MemoryBus()
+        assert await door(bus).press(pressed(data)) == notices.NOT_IN_USE
+        assert (bus.controls, bus.queued) == ([], [])
+
+    async def test_of_a_stranger_is_not_for_him_and_of_a_blocked_user_is_silence(self) -> None:
+        for policy, roles, word in (
+            (PAIRING, {}, notices.NOT_FOR_STRANGERS),
+            (CLOSED, {}, notices.NOT_FOR_STRANGERS),
+            (OPEN, {str(ANN): "blocked"}, ""),
+        ):
+            bus = MemoryBus(roles=roles)
+            assert await door(bus, policy).press(pressed("/approve K7QM2PXA")) == word
+            assert bus.controls == []
+
+    async def test_stays_with_its_platform_while_the_bus_is_away(self) -> None:
+        with pytest.raises(BusUnavailable):
+            await door(MemoryBus(away=True)).press(pressed("/approve K7QM2PXA"))
+
+    async def test_is_answered_with_what_the_agent_says_or_not_at_all(self) -> None:
+        bus, press = MemoryBus(), pressed("/approve K7QM2PXA")
+        assert await door(bus).told(press) == ""
+        bus.words[press.id] = Reply("w", "", ANN, press.address, CleanText("no"), ReplyKind.NOTICE, 1)
+        assert await door(bus).told(press) == "no"
+        bus.away = True
+        assert await door(bus).told(press) == ""
+
+
+def pressed(data: str) -> Incoming:
+    """Ann presses a button that says `data`."""
+    return replace(private_message(data), id="telegram:42:press:1")

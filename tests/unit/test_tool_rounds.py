@@ -251,7 +251,7 @@ async def test_reading_is_allowed_and_the_rest_is_asked_of_an_admin_and_denied_t
     }
     (question,) = people.asked
     assert str(question.asked_by) == "telegram:1"
-    assert question.text.startswith("May I run **write**? It changes files or data.")
+    assert question.text.startswith("May I run `write`? It changes files or data.")
 
 
 async def test_the_model_is_not_shown_what_is_denied() -> None:

@@ -26,7 +26,7 @@ from channels.emulators.discord.gateway import Gateway
 from channels.emulators.discord.herald import Herald
 from channels.emulators.discord.interactions import Interactions
 from channels.emulators.discord.posting import Draft, Posting, rewritten
-from channels.emulators.discord.stagecraft import as_person, as_place, as_said
+from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageKind, User, World
 from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, StageEvent
@@ -212,6 +212,12 @@ class DiscordEmulator:
 
     async def delete(self, message_id: str, place_id: str) -> None:
         self._posting.delete(self._message(message_id, place_id))
+
+    async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
+        shown = buttons_of(self._message(message_id, place_id).components)
+        if all(button.id != button_id for button in shown):
+            raise ValueError("the message shows no such button")
+        self.interactions.press(person_id, message_id, place_id, button_id)
 
     def react(self, person_id: str, message_id: str, place_id: str, emoji: str) -> None:
         """A person puts a reaction on a message."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from channels.emulators.discord import markup
-from channels.emulators.discord.world import Channel, Message, MessageKind, User, World
-from channels.emulators.stage import Person, Place, PlaceKind, Said
+from channels.emulators.discord.world import Channel, Message, MessageFlag, MessageKind, User, World
+from channels.emulators.stage import Button, Person, Place, PlaceKind, Said
 from channels.emulators.traffic import Json
 
+_BUTTON: Final = 2
 _MENTION: Final = re.compile(r"<(@&|@!?|#)(\d+)>")
 
 
@@ -37,7 +39,24 @@ def as_said(world: World, message: Message) -> Said:
         edited=message.edited_ms is not None,
         reply_to=_target(message.reference) if message.kind is MessageKind.REPLY else None,
         files=tuple(file.name for file in message.files),
+        buttons=tuple(buttons_of(message.components)),
+        only_for=_only_for(message),
     )
+
+
+def buttons_of(components: Iterable[Json]) -> Iterator[Button]:
+    """Those that can be pressed, in all rows and containers; a link is none."""
+    for component in components:
+        if component.get("type") == _BUTTON and "custom_id" in component and not component.get("disabled"):
+            yield Button(str(component["custom_id"]), str(component.get("label") or ""))
+        yield from buttons_of(component.get("components") or [])
+
+
+def _only_for(message: Message) -> str | None:
+    """An ephemeral message is seen by the one whose interaction it answers."""
+    if not message.flags & MessageFlag.EPHEMERAL or message.interaction is None:
+        return None
+    return str(message.interaction["user"]["id"])
 
 
 def _target(reference: Json | None) -> str | None:

@@ -10,6 +10,7 @@ Other processes may drive the stages by the same calls as the page. Every body a
     POST   /stage/{p}/places          {"kind": "group"|"thread", "title", "parent_id"?}     -> Place
     GET    /stage/{p}/messages?place= {"messages": [Said]}, oldest first
     POST   /stage/{p}/say             {"person_id", "place_id", "text", "mention_bot"?, "reply_to"?} -> Said
+    POST   /stage/{p}/press           {"person_id", "place_id", "message_id", "button_id"}  -> {}
     PATCH  /stage/{p}/messages        {"place_id", "message_id", "text"}                    -> {}
     DELETE /stage/{p}/messages        {"place_id", "message_id"}                            -> {}
     GET    /stage/{p}/faults          Faults
@@ -19,7 +20,7 @@ Other processes may drive the stages by the same calls as the page. Every body a
     GET    /stage/events              the same for all platforms, each with "platform"
     GET    /sessions                  {"sessions": [...], "problem": ""}, from the admin API, without its token
 
-Person, Place, Said, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field by field.
+Person, Place, Said, Button, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field by field.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Playground:
                 Route("/stage/{platform}/places", _answered(self._places), methods=["GET", "POST"]),
                 Route("/stage/{platform}/messages", _answered(self._messages), methods=["GET", "PATCH", "DELETE"]),
                 Route("/stage/{platform}/say", _answered(self._say), methods=["POST"]),
+                Route("/stage/{platform}/press", _answered(self._press), methods=["POST"]),
                 Route("/stage/{platform}/faults", _answered(self._faults), methods=["GET", "PATCH"]),
                 Route("/stage/{platform}/cut", _answered(self._cut), methods=["POST"]),
                 Route("/stage/{platform}/events", self._events),
@@ -133,6 +135,12 @@ class Playground:
             reply_to=_optional(given, "reply_to"),
         )
         return asdict(said)
+
+    async def _press(self, request: Request) -> object:
+        given = await _body(request)
+        names = ("person_id", "place_id", "message_id", "button_id")
+        await self._stage(request).press_button(*(_text(given, name) for name in names))
+        return {}
 
     async def _faults(self, request: Request) -> object:
         faults = self._stage(request).faults

@@ -29,7 +29,7 @@ from channels.emulators.slack.people_api import PeopleApi
 from channels.emulators.slack.posting import Draft, Posting
 from channels.emulators.slack.responses import ResponseLinks
 from channels.emulators.slack.sockets import SocketMode
-from channels.emulators.slack.stagecraft import as_person, as_place, as_said, as_thread, split_id
+from channels.emulators.slack.stagecraft import as_person, as_place, as_said, as_thread, buttons_of, split_id
 from channels.emulators.slack.streams_api import StreamsApi
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Lookup, Tokens, WebApi
@@ -300,6 +300,12 @@ class SlackEmulator:
             "actions": [action],
         }
         return self._ask("interactive", payload, place, user, message)
+
+    async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
+        shown = {str(each["action_id"]): each for each in buttons_of(self._message(message_id, place_id))}
+        if button_id not in shown:
+            raise ValueError("the message shows no such button")
+        self.press(person_id, message_id, place_id, button_id, str(shown[button_id].get("value", "")))
 
     def _ask(self, kind: str, payload: Json, place: Conversation, user: User, source: Message | None) -> Parcel:
         def respond(body: Json) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from channels.emulators.slack import markup
 from channels.emulators.slack.mrkdwn import plain
 from channels.emulators.slack.world import Conversation, Message, User, World, ts_key
-from channels.emulators.stage import Person, Place, PlaceKind, Said
+from channels.emulators.stage import Button, Person, Place, PlaceKind, Said
+from channels.emulators.traffic import Json
 
 TITLE_CHARS_MAX: Final = 60
 _CONTROL: Final = re.compile(r"<([@#!]?)([^<>|\n]+)(?:\|([^<>\n]*))?>")
@@ -58,7 +60,22 @@ def as_said(world: World, message: Message, place_id: str | None = None) -> Said
         edited=message.edited_ts is not None,
         reply_to=message.thread_ts if message.is_reply else None,
         files=tuple(file.name for file in message.files),
+        buttons=tuple(Button(str(each["action_id"]), _label(each)) for each in buttons_of(message)),
+        only_for=message.only_for,
     )
+
+
+def buttons_of(message: Message) -> Iterator[Json]:
+    """The buttons of all its blocks, as the app made them; a link is none."""
+    for block in message.blocks:
+        elements = [*(block.get("elements") or []), block.get("accessory") or {}]
+        for element in elements if block.get("type") in ("actions", "section") else []:
+            if element.get("type") == "button" and "action_id" in element and "url" not in element:
+                yield element
+
+
+def _label(button: Json) -> str:
+    return str((button.get("text") or {}).get("text", ""))
 
 
 def name_in(world: World, some_id: str) -> str | None:
@@ -85,5 +102,5 @@ def _html(world: World, message: Message) -> str:
         return name_in(world, some_id)
 
     if message.blocks:
-        return markup.blocks_html(message.blocks, name_of)
+        return markup.blocks_html([block for block in message.blocks if block.get("type") != "actions"], name_of)
     return markup.mrkdwn_html(message.text, name_of)

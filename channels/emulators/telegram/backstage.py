@@ -29,6 +29,16 @@ class Target:
 
 
 @dataclass(slots=True)
+class Press:
+    """A button that somebody pressed; his client shows that it waits until the bot answers."""
+
+    at_s: float
+    person_id: int
+    place_id: str
+    is_answered: bool = False
+
+
+@dataclass(slots=True)
 class Backstage:
     world: World
     updates: UpdateQueue
@@ -37,7 +47,7 @@ class Backstage:
     audience: Audience
     faults: Faults
     commands: dict[str, list[object]] = field(default_factory=dict)
-    callbacks: dict[str, float] = field(default_factory=dict)  # query id -> when it was pressed
+    callbacks: dict[str, Press] = field(default_factory=dict)  # by the id of the callback query
 
     def switch(self, name: str) -> float:
         """One of the vendor switches; 0 is off."""
@@ -63,6 +73,10 @@ class Backstage:
     def show_status(self, chat: Chat, thread_id: int | None, status: str) -> None:
         if place_id := self.world.place_id(chat.id, thread_id):
             self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=status))
+
+    def show_toast(self, press: Press, text: str) -> None:
+        """The answer to a press, for the one who pressed."""
+        self.audience.tell(StageEvent(EventKind.TOAST, press.place_id, status=text, person_id=str(press.person_id)))
 
     def tell_bot(self, kind: str, chat: Chat, message: Message) -> None:
         """Queue the update for a message, and what the fault switches add to it."""

@@ -29,7 +29,7 @@ from starlette.types import ASGIApp
 
 from channels.emulators.audience import Audience
 from channels.emulators.stage import EventKind, Faults, Person, Place, PlaceKind, Said, StageEvent
-from channels.emulators.telegram.backstage import Backstage
+from channels.emulators.telegram.backstage import Backstage, Press
 from channels.emulators.telegram.methods.files import media_shape
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
 from channels.emulators.telegram.quotas import Quotas
@@ -39,7 +39,7 @@ from channels.emulators.telegram.text.tidy import tidy
 from channels.emulators.telegram.updates import PollCut, UpdateQueue
 from channels.emulators.telegram.webhook import WebhookSender
 from channels.emulators.telegram.wire import Wire
-from channels.emulators.telegram.world import Spot, World, person
+from channels.emulators.telegram.world import Spot, World, buttons_of, person
 
 PERSON_TEXT_MAX: Final = 4096  # a client cuts what is longer into several messages
 FIRST_RETRY_S: Final = 1.0
@@ -231,6 +231,12 @@ class TelegramEmulator:
             if not message.service and message.topic_id == spot.thread_id
         ]
 
+    async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
+        _, message = self._message(message_id, place_id)
+        if all(button.id != button_id for button in buttons_of(message)):
+            raise ValueError("the message shows no such button")
+        self.press(person_id, place_id, message_id, button_id)
+
     def events(self) -> AsyncIterator[StageEvent]:
         return self._audience.listen()
 
@@ -263,7 +269,7 @@ class TelegramEmulator:
         user = self._user(person_id)
         chat, message = self._message(message_id, place_id)
         query_id = f"{user.id}{len(self._backstage.callbacks) + 1:08d}"
-        self._backstage.callbacks[query_id] = self._world.now()
+        self._backstage.callbacks[query_id] = Press(self._world.now(), user.id, place_id)
         payload = {
             "id": query_id,
             "from": user.as_json(),
@@ -273,6 +279,11 @@ class TelegramEmulator:
         }
         self._updates.put("callback_query", payload, lane=user.id)
         return query_id
+
+    @property
+    def unanswered_presses(self) -> int:
+        """How many people's clients show that they wait."""
+        return sum(not press.is_answered for press in self._backstage.callbacks.values())
 
     # --- leaves
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from channels.emulators.stage import Person, PlaceKind, Said
+from channels.emulators.stage import Button, Person, PlaceKind, Said
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, Topic, User
 from channels.emulators.telegram.text.entities import FormattedText
 from channels.emulators.telegram.text.show import to_html
@@ -185,7 +185,17 @@ class World:
             edited=message.edited_at is not None,
             reply_to=str(message.reply_to) if message.reply_to in chat.messages else None,
             files=message.files,
+            buttons=tuple(buttons_of(message)),
         )
+
+
+def buttons_of(message: Message) -> Iterator[Button]:
+    """Those that a press sends to the bot; links and the like are none."""
+    rows = (message.reply_markup or {}).get("inline_keyboard")
+    for row in rows if isinstance(rows, list) else []:
+        for button in row:
+            if "callback_data" in button:
+                yield Button(str(button["callback_data"]), str(button.get("text", "")))
 
 
 def person(user: User) -> Person:

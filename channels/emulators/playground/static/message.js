@@ -38,6 +38,14 @@ export function render(said, isMine, quoted, actions) {
     part(".files").hidden = false;
     part(".files").append(Object.assign(document.createElement("li"), { textContent: name }));
   }
+  part(".private").hidden = !said.only_for;
+  part(".buttons").hidden = !said.buttons.length;
+  for (const { id, label } of said.buttons) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
+    button.dataset.id = id;
+    button.addEventListener("click", () => actions.press(said, id));
+    part(".buttons").append(button);
+  }
   part(".reply").addEventListener("click", () => actions.reply(said));
   part(".change").hidden = part(".remove").hidden = !isMine;
   part(".change").addEventListener("click", () => actions.change(said));

@@ -6,6 +6,7 @@ import { render } from "./message.js";
 import { placeOptions } from "./places.js";
 
 const TYPING_MS = 5500;
+const TOAST_MS = 6000;
 const NEAR_END_PX = 80;
 
 export class Pane {
@@ -107,7 +108,7 @@ export class Pane {
       const path = this.path(`messages?place=${encodeURIComponent(place?.id ?? "")}`);
       const given = place ? await call("GET", path) : { messages: [] };
       if (place?.id === this.place?.id) {
-        this.messages = new Map(given.messages.map((each) => [each.id, each]));
+        this.messages = new Map(given.messages.filter((each) => this.#isSeen(each)).map((each) => [each.id, each]));
         this.#draw();
         this.onChoice(this);
       }
@@ -124,6 +125,7 @@ export class Pane {
       reply: (which) => this.#startReply(which),
       change: (which) => this.#startChange(which),
       remove: (which) => this.#remove(which),
+      press: (which, button) => this.#press(which, button).catch(this.report),
     };
     return render(said, said.author.id === this.person?.id, this.messages.get(said.reply_to), actions);
   }
@@ -158,7 +160,9 @@ export class Pane {
     } else if (event.kind === "deleted") {
       this.messages.delete(event.message_id);
       this.part(`li[data-id="${CSS.escape(event.message_id)}"]`)?.remove();
-    } else {
+    } else if (event.kind === "toast") {
+      this.#showToast(event);
+    } else if (this.#isSeen(event.said)) {
       this.#keep(event.said);
     }
     this.faults.refresh().catch(this.report);
@@ -170,7 +174,12 @@ export class Pane {
     const old = this.part(`li[data-id="${CSS.escape(said.id)}"]`);
     this.messages.set(said.id, said);
     if (old) {
-      old.replaceWith(this.#item(said));
+      const item = this.#item(said); // a button that had the focus may be gone: its message takes it
+      const hadFocus = old.contains(document.activeElement);
+      old.replaceWith(item);
+      if (hadFocus) {
+        item.focus();
+      }
     } else {
       list.append(this.#item(said));
       if (said.author.is_bot) {
@@ -179,6 +188,20 @@ export class Pane {
     }
     if (isAtEnd) {
       this.#toEnd();
+    }
+  }
+
+  #isSeen(said) {
+    return !said.only_for || said.only_for === this.person?.id;
+  }
+
+  #showToast({ person_id, status }) {
+    if (person_id === this.person?.id) {
+      const line = this.part(".toast");
+      clearTimeout(this.toastEnds);
+      line.textContent = status;
+      line.hidden = false;
+      this.toastEnds = setTimeout(() => (line.hidden = true), TOAST_MS);
     }
   }
 
@@ -231,6 +254,12 @@ export class Pane {
     const area = this.part("textarea");
     area.style.height = "auto";
     area.style.height = `${area.scrollHeight + 2}px`;
+  }
+
+  async #press(said, button_id) {
+    this.part(".problem").textContent = "";
+    const pressed = { person_id: this.person.id, place_id: this.place.id, message_id: said.id, button_id };
+    await call("POST", this.path("press"), pressed);
   }
 
   async #send() {

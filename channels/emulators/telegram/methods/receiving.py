@@ -57,11 +57,15 @@ async def get_webhook_info(backstage: Backstage, call: Call) -> Json:
 
 
 async def answer_callback_query(backstage: Backstage, call: Call) -> bool:
-    pressed_at = backstage.callbacks.get(call.text("callback_query_id"))
-    if pressed_at is None or backstage.world.now() - pressed_at > CALLBACK_ANSWER_S:
+    query_id, text = call.text("callback_query_id"), call.text("text")
+    press = backstage.callbacks.get(query_id)
+    if press is None or backstage.world.now() - press.at_s > CALLBACK_ANSWER_S:
         raise bad_request("query is too old and response timeout expired or query ID is invalid")
-    if len(call.text("text")) > CALLBACK_TEXT_MAX:
+    if len(text) > CALLBACK_TEXT_MAX:
         raise bad_request("MESSAGE_TOO_LONG")
+    press.is_answered = True
+    if text:
+        backstage.show_toast(press, text)
     return True
 
 
