@@ -62,8 +62,10 @@ def _written(scanner: Scanner, at: int) -> tuple[Clock, int] | None:
         if match is None:
             continue
         behind = scanner.behind_spaces(match.end())
-        named = scanner.words("oclock", behind)
-        if pattern is _WITH_DOT and named is None and scanner.meaning("parts", behind) is None:
+        named, part = scanner.words("oclock", behind), scanner.meaning("parts", behind)
+        if named is None and part is None and _is_torn(scanner, match.end()):
+            return None
+        if pattern is _WITH_DOT and named is None and part is None:
             raise Unclear(f"“{match[0]}” may be a time or a date: write {match[1]}:{match[2]}", match.end())
         return checked(int(match[1]), int(match[2]), match.end()), named or match.end()
     return None
@@ -80,7 +82,7 @@ def _spoken(scanner: Scanner, at: int, *, is_announced: bool) -> tuple[Clock, in
     named, part = scanner.words("oclock", behind), scanner.meaning("parts", behind)
     if named is None and not (is_announced or (part is not None and part[0] in _HALVES)):
         return None
-    if named is None and part is None and scanner.meaning("units", behind) is not None:
+    if named is None and part is None and (_is_torn(scanner, end) or scanner.meaning("units", behind) is not None):
         return None
     end = named or end
     past = scanner.meaning("past", scanner.behind_commas(end))
@@ -102,5 +104,9 @@ def _minutes(scanner: Scanner, at: int) -> tuple[int, int] | None:
     unit = scanner.meaning("units", scanner.behind_spaces(end))
     if unit is not None:
         return (minutes, unit[1]) if unit[0] == "minute" else None
-    is_part_of_a_word = scanner.is_spaced and scanner.text[end : end + 1].isalnum()
-    return None if is_part_of_a_word else (minutes, end)
+    return None if _is_torn(scanner, end) else (minutes, end)
+
+
+def _is_torn(scanner: Scanner, end: int) -> bool:
+    """Whether a word goes on behind `end`: `9ish`."""
+    return scanner.is_spaced and scanner.text[end : end + 1].isalnum()

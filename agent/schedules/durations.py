@@ -15,7 +15,12 @@ _WORKDAYS: Final = frozenset(range(1, 6))
 _WEEKEND: Final = frozenset({6, 7})
 
 
-# --- so long from now
+# --- so long
+
+
+def length(scanner: Scanner, at: int) -> tuple[Delay, int] | None:
+    """A length of time by itself: `3 days`."""
+    return _duration(scanner, at, is_bare_allowed=False)
 
 
 def delay(scanner: Scanner, at: int) -> tuple[Delay, int] | None:
@@ -112,6 +117,9 @@ def _what_every(scanner: Scanner, at: int) -> tuple[Repeating, int] | None:
         end = scanner.words(name, at)
         if end is not None:
             return _by_adverb(name), end
+    part = scanner.meaning("each_part", at)
+    if part is not None:
+        return Repeating(days=1, part=part[0]), part[1]
     by_month = _day_of_each_month(scanner, at)
     if by_month is not None:
         return by_month

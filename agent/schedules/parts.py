@@ -37,12 +37,14 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Repeating:
-    """Again and again: after some seconds, every so many days, on some weekdays (1 to 7), or on a day of the month."""
+    """Again and again: after some seconds, every so many days, on some weekdays (1 to 7), or on a day of the month.
+    `part` is the part of the day that was named with it ("every morning")."""
 
     seconds: int = 0
     days: int = 0
     weekdays: frozenset[int] = frozenset()
     month_day: int = 0
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)

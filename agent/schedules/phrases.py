@@ -14,7 +14,7 @@ from typing import Final
 
 from agent.schedules.clocks import clock
 from agent.schedules.days import day
-from agent.schedules.durations import delay, repeating
+from agent.schedules.durations import delay, length, repeating
 from agent.schedules.parts import Parts, Unclear, in_part
 from agent.schedules.scanner import Scanner
 
@@ -67,6 +67,7 @@ def _read_repeating(scanner: Scanner, parts: Parts, at: int) -> int | None:
     if parts.repeating or parts.day or parts.delay:
         raise Unclear("two times stand in it", found[1])
     parts.repeating, end = found
+    _name_part(parts, parts.repeating.part, end)
     return end
 
 
@@ -87,9 +88,8 @@ def _read_day(scanner: Scanner, parts: Parts, at: int) -> int | None:
     named, part, end = found
     if parts.repeating or parts.day or parts.delay:
         raise Unclear("two days stand in it", end)
-    if part and parts.clock is not None:
-        parts.clock, parts.is_clock_final = in_part(parts.clock, part, end), True
-    parts.day, parts.part = named, part or parts.part
+    parts.day = named
+    _name_part(parts, part, end)
     return end
 
 
@@ -98,10 +98,17 @@ def _read_part_of_day(scanner: Scanner, parts: Parts, at: int) -> int | None:
     found = scanner.meaning("parts", at)
     if found is None or parts.part or parts.is_clock_final or (parts.is_empty and scanner.is_spaced):
         return None
-    parts.part, end = found
-    if parts.clock is not None:
-        parts.clock, parts.is_clock_final = in_part(parts.clock, parts.part, end), True
+    part, end = found
+    _name_part(parts, part, end)
     return end
+
+
+def _name_part(parts: Parts, part: str, end: int) -> None:
+    """A part of the day was named; a clock that was read before is in it."""
+    if part:
+        parts.part = part
+        if parts.clock is not None:
+            parts.clock, parts.is_clock_final = in_part(parts.clock, part, end), True
 
 
 # --- what may not follow
@@ -120,8 +127,11 @@ def _refuse_what_follows(scanner: Scanner, parts: Parts) -> None:
         raise Unclear("two times stand in it", joint)
     for name in _BEFORE_A_TIME:
         end = scanner.words(name, at)
-        if end is not None and _DIGIT.match(scanner.text, end):
+        if end is not None and (_DIGIT.match(scanner.text, end) or _is_amount(scanner, scanner.behind_spaces(end))):
             raise Unclear("two times stand in it", end)
+    lasting = scanner.words("lasting", at)
+    if lasting is not None and length(scanner, scanner.behind_spaces(lasting)) is not None:
+        raise Unclear("what recurs goes on until it is cancelled", lasting)
     if parts.clock is not None and not parts.clock.minute and _may_be_minutes(scanner, at):
         raise Unclear("the minutes of a time are written as in 9:30", at)
 
@@ -135,5 +145,10 @@ def _is_a_time(scanner: Scanner, at: int) -> bool:
 
 def _may_be_minutes(scanner: Scanner, at: int) -> bool:
     """`at 9 30`, `at nine thirty`; "at 9 a walk" names no minutes."""
+    return _TWO_DIGITS.match(scanner.text, at) is not None or _is_amount(scanner, at)
+
+
+def _is_amount(scanner: Scanner, at: int) -> bool:
+    """A number in words; "a" and its like are none."""
     word = scanner.number_word(at)
-    return _TWO_DIGITS.match(scanner.text, at) is not None or (word is not None and word[0] > 1)
+    return word is not None and word[0] > 1

@@ -63,10 +63,10 @@ def languages() -> tuple[Language, ...]:
 
 _LISTS: Final = (
     *("me", "lead_in", "every", "in", "after", "at", "on", "and", "through", "oclock", "next", "next_week", "this"),
-    *("of", "ordinal", "second", "noon", "midnight", "workday", "weekend", "refused"),
+    *("of", "ordinal", "second", "noon", "midnight", "workday", "weekend", "refused", "lasting"),
 )
 _TABLES: Final = (
-    *("adverbs", "units", "numbers", "spans", "past", "days", "parts", "day_parts"),
+    *("adverbs", "units", "numbers", "spans", "past", "days", "parts", "each_part", "day_parts"),
     *("weekdays", "short_weekdays", "each_weekday", "months"),
 )
 
