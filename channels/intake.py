@@ -7,6 +7,7 @@ it has seen. Whoever is turned away is told so, in the place where he spoke, at 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
@@ -57,6 +58,7 @@ FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
 BY_BUTTON: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 """What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
 
+LISTENING_MAX: Final = 16  # people told at a time: each needs a connection to the bus for as long
 ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says that it is the last
 SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
 
@@ -93,6 +95,7 @@ class Intake:
         self._interrupts = interrupts
         self._accepted = accepted
         self._recollection = Recollection()
+        self._listening = asyncio.Semaphore(LISTENING_MAX)
         self._is_closed = False
 
     def close(self) -> None:
@@ -142,7 +145,8 @@ class Intake:
     async def told(self, press: Incoming) -> CleanText:
         """What the agent says to the one who pressed; empty for nothing, and when nobody says it in time."""
         try:
-            reply = await self._presses.told(self._message(press), wait_s=PRESS_ANSWER_S)
+            async with self._listening:
+                reply = await self._presses.told(self._message(press), wait_s=PRESS_ANSWER_S)
         except BusUnavailable:
             return own_words("")
         return own_words("") if reply is None else reply.text
