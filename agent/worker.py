@@ -130,10 +130,22 @@ class Worker:
             try:
                 wait_s = await self._claim(free, beat)
                 if wait_s > 0:
-                    await self._bus.wait_for_work(timeout_s=wait_s)
+                    await self._wait(stopping, wait_s)
             except BusError as error:
                 _log.warning("worker.claim_failed", reason=str(error))
                 await asyncio.sleep(_BUS_RETRY_S)
+
+    async def _wait(self, stopping: asyncio.Event, wait_s: float) -> None:
+        """Until a lane may be ready or the process is to stop, `wait_s` at most."""
+        waiting = asyncio.create_task(self._bus.wait_for_work(timeout_s=wait_s))
+        stopped = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            waiting.cancel()
+        if not stopping.is_set():
+            await waiting
 
     async def _claim(self, free: int, beat: Beat) -> float:
         """Start a run for each lane that is ready; how long to wait before there may be more."""

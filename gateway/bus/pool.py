@@ -15,6 +15,7 @@ from gateway.bus.line import Command, Word
 from gateway.bus.way import Way
 
 T = TypeVar("T")
+_NOTICED_WITHIN_S: Final = 0.02  # a cancellation that is not forgotten ends a call at once
 _ELSEWHERE: Final = (MovedError, ConnectionError, ReadOnlyError, ClusterDownError, OSError)
 """Errors after which another server may have taken over."""
 
@@ -23,15 +24,19 @@ async def honest(call: Awaitable[T]) -> T:
     """Await a call into redis-py without losing a cancellation.
 
     It sends through `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that arrives in
-    the moment the sending ends: a worker told to stop would go on and block in its next read.
+    the moment the sending ends: a process told to stop would go on and block in its next read. So the call has a
+    task of its own, which is cancelled until it has noticed.
     """
-    task = asyncio.current_task()
-    earlier = task.cancelling() if task is not None else 0
+    calling = asyncio.ensure_future(call)
     try:
-        return await call
-    finally:
-        if task is not None and task.cancelling() > earlier:
-            raise asyncio.CancelledError
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        while not calling.done():
+            calling.cancel()
+            await asyncio.wait({calling}, timeout=_NOTICED_WITHIN_S)
+        if not calling.cancelled():
+            calling.exception()  # looked at, or asyncio would complain that nobody did
+        raise
 
 
 class Pool:

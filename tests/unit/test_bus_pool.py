@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -28,8 +29,15 @@ async def broken() -> str:
     return "never"
 
 
-@pytest.mark.parametrize("call", [forgetful, broken])
-async def test_a_swallowed_cancellation_is_raised_after_all(call: Callable[[], Awaitable[str]]) -> None:
+async def forgetful_and_patient() -> str:
+    """The sending forgets it, and then the call waits for an answer."""
+    await forgetful()
+    await asyncio.Event().wait()
+    return "never"
+
+
+@pytest.mark.parametrize("call", [forgetful, broken, forgetful_and_patient])
+async def test_a_swallowed_cancellation_is_raised_after_all(call: Callable[[], Coroutine[Any, Any, str]]) -> None:
     task = asyncio.create_task(honest(call()))
     await asyncio.sleep(0)
     task.cancel()
