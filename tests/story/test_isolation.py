@@ -26,9 +26,11 @@ from agent.model.client import (
 from agent.model.scripted import ScriptedClient
 from agent.tools.files.workspace import folder_name
 from gateway.bus.bus import RedisBus
+from gateway.config.cache import Cache
 from gateway.config.tools import Tools
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import ReplyKind
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
 
@@ -100,7 +102,9 @@ def model() -> Burglar:
 
 @pytest.fixture
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, model: Burglar) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, store, model, tmp_path, tools=EVERYTHING_ALLOWED) as process:
+    async with running_agent(
+        bus, store, model, tmp_path, tools=EVERYTHING_ALLOWED, cache=Cache(enabled=True)
+    ) as process:
         yield process
 
 
@@ -110,7 +114,10 @@ async def live(agent: AgentProcess) -> None:
     await agent.ask("remember that I own canaryfact", ANN)
     await agent.ask("todo feed canarytask", ANN)
     await agent.ask('tool file_write {"path": "diary.txt", "content": "canarydiary"}', ANN)
+    await agent.ask("what is a canarycache made of, in one word?", ANN)
+    await agent.ask("/remind in 5 hours to feed canaryreminder", ANN)
     await agent.ask("long 900 canarylong", ANN)
+    await agent.ask("/undo", ANN)
     await agent.ask(f"/title {TITLE}", ANN)
     await agent.ask("/new", ANN)
     await agent.ask("say canarysecond", ANN)
@@ -140,6 +147,21 @@ async def known_of(agent: AgentProcess, store: SqlStore, data_dir: Path) -> list
     ]
 
 
+async def tried(agent: AgentProcess, text: str, key: str) -> str:
+    """Say it, say no to whatever is asked, and hear everything up to the end of the turn."""
+    began = len(agent.replies)
+    await agent.say(text, key)
+    seen = began
+    while True:
+        await agent.heard(seen + 1)
+        for reply in agent.replies[seen:]:
+            if reply.kind is ReplyKind.QUESTION:
+                await agent.say_to_control(reply.choices[-1].command, key)
+        seen = len(agent.replies)
+        if any(str(reply.key) == key and reply.id == f"{reply.turn_id}:1" for reply in agent.replies[began:]):
+            return "\n".join(reply.text for reply in agent.replies[began:])
+
+
 @pytest.mark.parametrize("burglar", [BEN, BEN_IN_HER_GROUP])
 async def test_no_command_and_no_tool_gives_what_is_anothers(
     agent: AgentProcess,
@@ -156,11 +178,11 @@ async def test_no_command_and_no_tool_gives_what_is_anothers(
     commands = re.findall(r"^- (/\w+)", await agent.ask("/help", burglar), re.MULTILINE)
     assert len(commands) >= 7
     capsys.readouterr()
-    replies = [await agent.ask(f"{command} {word}".strip(), burglar) for command in commands for word in ("", *known)]
-    replies += [await agent.ask(f"{BREAK_IN}{word}", burglar) for word in known]
+    replies = [await tried(agent, f"{command} {word}".strip(), burglar) for command in commands for word in known]
+    replies += [await tried(agent, f"{BREAK_IN}{word}", burglar) for word in known]
     printed = capsys.readouterr()
-    tried = {call.name for request in model.asked for message in request.messages for call in message.tool_calls}
-    assert set(model.offered) <= tried, "a tool was never tried"
+    called = {call.name for request in model.asked for message in request.messages for call in message.tool_calls}
+    assert set(model.offered) <= called, "a tool was never tried"
     for where, text in {
         "replies": "\n".join(replies),
         "prompts and results": model.seen_by(burglar),
@@ -174,6 +196,6 @@ async def test_what_was_said_in_private_does_not_surface_in_a_group(agent: Agent
     await live(agent)
     await agent.ask("tell me about canaryanswer and canarydiary again", ANN_IN_A_GROUP)
     for word in ("answer", "diary.txt", "*"):
-        await agent.ask(f"{BREAK_IN}{word}", ANN_IN_A_GROUP)
+        await tried(agent, f"{BREAK_IN}{word}", ANN_IN_A_GROUP)
     heard = model.seen_by(ANN_IN_A_GROUP).replace("canaryanswer and canarydiary again", "")
     assert not re.findall(r"canary(?:answer|diary|second|long)", heard)

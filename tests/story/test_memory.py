@@ -161,7 +161,7 @@ async def test_a_condensed_part_is_gathered_from_once(agent: AgentProcess, mind:
     """Each boundary is gone through once: what a compaction covered is not read again when the session ends."""
     await agent.ask("my sister lives in Oslo and she likes the long dark winters there very much", ANNA)
     await agent.ask("long 3000", ANNA)
-    assert "Condensed" in await agent.ask("/compact", ANNA)
+    assert "Compacted" in await agent.ask("/compact", ANNA)
     await until_gathered(agent, mind, 1)
     await agent.ask("my brother lives in Rome", ANNA)
     await agent.ask("/new", ANNA)
