@@ -188,7 +188,7 @@ class Planning:
         )
         _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)
         if verdict is Verdict.APPROVED:
-            await self._store.replace_todos(context.owner, self._todos(plan))
+            await self._store.replace_todos(context.key, self._todos(plan))
         return Proposal(plan, text, verdict)
 
     def _todos(self, plan: PlanDocument) -> Sequence[Todo]:

@@ -142,7 +142,7 @@ class TurnTaker:
 
     async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
         context = await self._context(batch, session, taken, hold)
-        todos = await self._store.todos(context.owner)
+        todos = await self._store.todos(context.key)
         system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
         chosen = self._models.choose(session, taken.said or "", Depth.of(room.view), prompt_tokens=room.tokens)

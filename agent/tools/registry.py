@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import structlog
@@ -75,7 +77,7 @@ class ToolRegistry:
         if len(set(names)) != len(names) or not self._tools.keys().isdisjoint(names):
             raise ValueError("two tools share a name")
         for tool in new:
-            Draft202012Validator.check_schema(tool.spec.schema)
+            _check(json.dumps(tool.spec.schema, sort_keys=True))
         self._tools |= {tool.spec.name: tool for tool in new}
         self._validators |= {tool.spec.name: _validator(tool.spec.schema) for tool in new}
 
@@ -192,6 +194,12 @@ def _asking(tool: Tool, call: RequestedCall) -> str:
     return tool_question(
         tool.spec.name, tool.risk.value, written_out(call.arguments), chars_max=ARGUMENTS_SHOWN_CHARS_MAX
     )
+
+
+@cache
+def _check(schema: str) -> None:
+    """Raises `SchemaError`. Our own schemas are the same in every registry, and looking at all of them takes 0.2 s."""
+    Draft202012Validator.check_schema(json.loads(schema))
 
 
 def _validator(schema: Mapping[str, Any]) -> Draft202012Validator:

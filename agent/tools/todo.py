@@ -14,10 +14,10 @@ from gateway.contracts.ports import Scrubber, Store
 
 MARKS: Final = {TodoState.PENDING: "○", TodoState.IN_PROGRESS: "◑", TodoState.DONE: "●"}
 
-_READ: Final = ToolSpec("todo_read", "Read the task list of this user.", {"type": "object", "properties": {}})
+_READ: Final = ToolSpec("todo_read", "Read the task list of this conversation.", {"type": "object", "properties": {}})
 _WRITE: Final = ToolSpec(
     "todo_write",
-    "Replace the task list of this user. Pass the whole list, in order.",
+    "Replace the task list of this conversation. Pass the whole list, in order.",
     {
         "type": "object",
         "properties": {
@@ -43,7 +43,7 @@ def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
     """`todo_read` and `todo_write` on the store."""
 
     async def read(context: ToolContext, _arguments: Mapping[str, Any]) -> str:
-        todos = await store.todos(context.owner)
+        todos = await store.todos(context.key)
         return "\n".join(map(todo_line, todos)) or "The task list is empty."
 
     async def write(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -51,7 +51,7 @@ def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
             Todo(position, scrubber.scrub(item["text"]), TodoState(item["state"]))
             for position, item in enumerate(arguments["todos"], 1)
         ]
-        await store.replace_todos(context.owner, todos)
+        await store.replace_todos(context.key, todos)
         return "\n".join(map(todo_line, todos)) or "The task list is empty now."
 
     return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from functools import cache
 from typing import Annotated, Final
 from zoneinfo import available_timezones
 
@@ -13,8 +15,13 @@ HEARTBEAT_MINUTES_MIN: Final = 5
 """A turn every few minutes, day and night, is a mistake and not a heartbeat."""
 
 
+@cache
+def _zones() -> Set[str]:
+    return available_timezones()  # reads a hundred files
+
+
 def _known(zone: str) -> str:
-    if zone not in available_timezones():
+    if zone not in _zones():
         raise ValueError("not a time zone")
     return zone
 

@@ -252,13 +252,13 @@ class SqlStore:
         """The newest decision about a user replaces the one before."""
         await self._database.write(partial(grants.put, grant=grant))
 
-    async def todos(self, owner: SessionKey) -> Sequence[Todo]:
-        """The task list of an owner."""
-        return await self._database.read(partial(task_lists.task_list, owner=owner))
+    async def todos(self, key: SessionKey) -> Sequence[Todo]:
+        """The task list of an key."""
+        return await self._database.read(partial(task_lists.task_list, key=key))
 
-    async def replace_todos(self, owner: SessionKey, todos: Sequence[Todo]) -> None:
+    async def replace_todos(self, key: SessionKey, todos: Sequence[Todo]) -> None:
         """The whole list at once."""
-        await self._database.write(partial(task_lists.replace_task_list, owner=owner, tasks=todos))
+        await self._database.write(partial(task_lists.replace_task_list, key=key, tasks=todos))
 
     # --- the database itself
 

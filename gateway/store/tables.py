@@ -260,7 +260,7 @@ grants: Final = Table(
 todos: Final = Table(
     "todos",
     metadata,
-    _column("owner", Text, doc="whose list", primary_key=True),
+    _column("key", Text, doc="the lane whose list it is", primary_key=True),
     _column("position", Integer, doc="the order of the list", primary_key=True),
     _column("text", AnyText, doc="the task"),
     _column("state", Text, doc="a TodoState"),

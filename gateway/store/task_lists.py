@@ -1,4 +1,4 @@
-"""Task lists. Every statement names the owner."""
+"""Task lists. Every statement names the lane: what was set out to be done in private stands in no group."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from gateway.contracts.ids import SessionKey
 from gateway.store.rows import to_todo
 from gateway.store.tables import todos
 
-_TODOS: Final = select(todos).where(todos.c.owner == bindparam("owner")).order_by(todos.c.position)
-_CLEAR_TODOS: Final = delete(todos).where(todos.c.owner == bindparam("owner"))
+_TODOS: Final = select(todos).where(todos.c.key == bindparam("k")).order_by(todos.c.position)
+_CLEAR_TODOS: Final = delete(todos).where(todos.c.key == bindparam("k"))
 _PUT_TODOS: Final = todos.insert()
 
 
-def task_list(connection: Connection, owner: SessionKey) -> list[Todo]:
-    """The todos of an owner in their order."""
-    return [to_todo(row) for row in connection.execute(_TODOS, {"owner": str(owner)})]
+def task_list(connection: Connection, key: SessionKey) -> list[Todo]:
+    """The todos of a lane in their order."""
+    return [to_todo(row) for row in connection.execute(_TODOS, {"k": str(key)})]
 
 
-def replace_task_list(connection: Connection, owner: SessionKey, tasks: Sequence[Todo]) -> None:
+def replace_task_list(connection: Connection, key: SessionKey, tasks: Sequence[Todo]) -> None:
     """The whole list at once."""
-    connection.execute(_CLEAR_TODOS, {"owner": str(owner)})
+    connection.execute(_CLEAR_TODOS, {"k": str(key)})
     rows = [
-        {"owner": str(owner), "position": task.position, "text": task.text, "state": task.state.value} for task in tasks
+        {"key": str(key), "position": task.position, "text": task.text, "state": task.state.value} for task in tasks
     ]
     if rows:
         connection.execute(_PUT_TODOS, rows)

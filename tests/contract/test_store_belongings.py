@@ -39,7 +39,7 @@ async def live(store: SqlStore, key: SessionKey, sign: str) -> None:
     await store.memories.remember(
         key, CleanText(f"{sign} likes tea"), now_ms=7_000, embedding=Embedding("model", (1.0, 0.5))
     )
-    await store.replace_todos(key.owner, [Todo(1, CleanText(f"{sign} has to do it"), TodoState.PENDING)])
+    await store.replace_todos(key, [Todo(1, CleanText(f"{sign} has to do it"), TodoState.PENDING)])
     message = says(key, f"{sign} paid", id_=f"{key}#paid", author=sign)
     start = await begin(store, f"turn-{key}-paid", [message], fence=9)
     await store.commit_turn(outcome(start, f"turn-{key}-paid", [message], fence=9, usage=(call(key, 10, 1, 0.5),)))

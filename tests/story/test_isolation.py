@@ -198,4 +198,4 @@ async def test_what_was_said_in_private_does_not_surface_in_a_group(agent: Agent
     for word in ("answer", "diary.txt", "*"):
         await tried(agent, f"{BREAK_IN}{word}", ANN_IN_A_GROUP)
     heard = model.seen_by(ANN_IN_A_GROUP).replace("canaryanswer and canarydiary again", "")
-    assert not re.findall(r"canary(?:answer|diary|second|long)", heard)
+    assert set(CANARY.findall(heard)) == {"canarygroup"}

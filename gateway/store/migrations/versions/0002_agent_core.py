@@ -28,6 +28,7 @@ def _extend_conversations() -> None:
     op.add_column("sessions", sa.Column("model", sa.Text, nullable=False, server_default=""))
     op.add_column("sessions", sa.Column("profile", sa.Text, nullable=False, server_default=""))
     op.add_column("entries", sa.Column("is_undone", sa.Boolean, nullable=False, server_default=sa.false()))
+    op.execute('ALTER TABLE todos RENAME COLUMN owner TO "key"')  # the text of an owner is that of the direct message
 
 
 def _schedules() -> None:
