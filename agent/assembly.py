@@ -37,7 +37,7 @@ from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
-from agent.model.metered import MeteredClient, MeteredEmbeddings
+from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings
 from agent.models import Models
 from agent.people import People
 from agent.planner import Planner, Planning, plan_tool
@@ -191,7 +191,7 @@ class _Parts:
         """What takes the turns of this process."""
         settings = self._settings
         facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
-        engine = _engine(settings.agent, self.client, tools, self._scrubber, self._clock)
+        engine = _engine(settings.agent, self.client, self.meter, tools, self._scrubber, self._clock)
         if settings.cache.enabled:
             engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
         return TurnTaker(
@@ -238,7 +238,9 @@ class _Parts:
         )
 
 
-def _engine(settings: Agent, client: ModelClient, tools: ToolRegistry, scrubber: Scrubber, clock: Clock) -> Engine:
+def _engine(
+    settings: Agent, client: ModelClient, gate: Gate, tools: ToolRegistry, scrubber: Scrubber, clock: Clock
+) -> Engine:
     steps = Steps(client, tools, scrubber, clock, rounds_max=settings.tool_rounds_max)
     if settings.engine == "litellm":
         return steps
@@ -253,6 +255,7 @@ def _engine(settings: Agent, client: ModelClient, tools: ToolRegistry, scrubber:
         scrubber,
         clock,
         otherwise=steps,
+        gate=gate,
         rounds_max=settings.tool_rounds_max,
         fallbacks=settings.fallback_models,
         api_key=settings.api_key.get_secret_value() if settings.api_key else "",

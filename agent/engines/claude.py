@@ -21,8 +21,9 @@ import structlog
 from agent.engine import Engine, Hold, Room, StepsTaken
 from agent.engines.hearing import TOOL_PREFIX, Hearing
 from agent.engines.history import as_text
-from agent.limits import CUT_GRACE_S, MODEL_BACKOFF_S, ROUND_TIMEOUT_S, WRAP_UP_ROUNDS
+from agent.limits import CUT_GRACE_S, MODEL_BACKOFF_S, ROUND_TIMEOUT_S, TURN_TIMEOUT_S, WRAP_UP_ROUNDS
 from agent.model.client import ModelClient, PromptMessage, RequestedCall
+from agent.model.metered import Gate, cost_of, planned
 from agent.prompts.library import PROMPTS
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
@@ -79,6 +80,7 @@ class ClaudeEngine:
         clock: Clock,
         *,
         otherwise: Engine,
+        gate: Gate,
         rounds_max: int,
         fallbacks: Sequence[str] = (),
         api_key: str = "",
@@ -93,6 +95,7 @@ class ClaudeEngine:
         self._scrubber = scrubber
         self._clock = clock
         self._otherwise = otherwise
+        self._gate = gate
         self._rounds_max = rounds_max
         self._fallbacks = tuple(filter(is_claude, fallbacks))
         self._access = {"ANTHROPIC_API_KEY": api_key, "ANTHROPIC_BASE_URL": api_base}
@@ -131,9 +134,13 @@ class ClaudeEngine:
         prompt: Sequence[PromptMessage],
     ) -> None:
         await context.permit()
-        prices_usd = self._client.facts(model).prices_usd
+        prices_usd, told = self._client.facts(model).prices_usd, as_text(prompt)
+        ticket = await self._gate.admit(
+            context.key.owner, lambda: planned(model, system + told, prices_usd, TURN_TIMEOUT_S, context.turn_id)
+        )
+        charged = len(taken.usage)
         hearing = Hearing(self._sdk, taken, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)
-        working = asyncio.create_task(self._converse(hearing, context, model, system, as_text(prompt)))
+        working = asyncio.create_task(self._converse(hearing, context, model, system, told))
         self._working.add(working)
         working.add_done_callback(self._ended)
         try:
@@ -143,6 +150,8 @@ class ClaudeEngine:
             raise
         finally:
             hearing.charge()
+            if ticket is not None:
+                ticket.settle_soon(cost_of(taken.usage[charged:]))
         hearing.conclude()
 
     def _ended(self, working: asyncio.Task[None]) -> None:

@@ -8,7 +8,7 @@ written. Each attempt that broke in the middle is paid for.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -26,7 +26,7 @@ from agent.model.client import (
 )
 from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
 from agent.tokens import estimate_tokens
-from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.entries import Usage, UsagePurpose
 from gateway.contracts.errors import ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.spending import Amounts, nano_of
@@ -185,6 +185,18 @@ class _Call:
         if not self._is_open:
             return self._lost
         return self._lost + _amounts(_prompt_tokens(self._request), self._heard_tokens, self._prices_usd)
+
+
+def planned(model: str, prompt: str, prices_usd: Mapping[str, float], for_s: float, turn_id: str) -> Planned:
+    """The plan of an engine that makes the calls of a turn by itself: its first one stands for all of them."""
+    most = _amounts(estimate_tokens(prompt), RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
+    return Planned(model, most, any(prices_usd.values()), for_s, turn_id=turn_id, begins_turn=True)
+
+
+def cost_of(calls: Iterable[Usage]) -> Amounts:
+    """What these calls cost, as the ledger of the day counts it."""
+    amounts = (Amounts(call.prompt_tokens + call.completion_tokens, nano_of(call.cost_usd)) for call in calls)
+    return sum(amounts, start=Amounts())
 
 
 def _planned(request: ModelRequest, facts: ModelFacts) -> Planned:

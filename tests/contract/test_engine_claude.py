@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from agent.engines import claude
 from agent.engines.claude import ClaudeEngine
 from agent.engines.history import as_text
 from agent.model.client import ModelFacts, PromptMessage
+from agent.model.metered import Planned
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
 from agent.tools.permissions import Permission, Policy, PolicyLine, Risk
@@ -27,6 +28,7 @@ from gateway.clock import SystemClock
 from gateway.config.settings import Agent
 from gateway.contracts.entries import Entry, Role, ToolCall
 from gateway.contracts.errors import (
+    BudgetSpent,
     ConfigError,
     ContextTooLong,
     ModelError,
@@ -34,7 +36,9 @@ from gateway.contracts.errors import (
     ModelTooSlow,
     ModelUnavailable,
 )
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.spending import Amounts, Measure
 from gateway.scrub import Scrubber
 from tests.parts.anthropic_server import serve_anthropic
 from tests.parts.claude_cli import ClaudeCli, Step
@@ -83,6 +87,30 @@ class Free:
         return ()
 
 
+class Till:
+    """`Gate` and `Ticket` in one: lets everybody in, unless it is closed, and remembers what was paid."""
+
+    def __init__(self, refusal: BudgetSpent | None = None) -> None:
+        self.planned: list[Planned] = []
+        self.paid: list[Amounts] = []
+        self._refusal = refusal
+
+    async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> Till:
+        if self._refusal is not None:
+            raise self._refusal
+        self.planned.append(plan())
+        return self
+
+    async def renew(self) -> None:
+        raise AssertionError("the program tries again by itself")
+
+    async def settle(self, cost: Amounts) -> None:
+        self.paid.append(cost)
+
+    def settle_soon(self, cost: Amounts) -> None:
+        self.paid.append(cost)
+
+
 def user(text: str) -> PromptMessage:
     return PromptMessage(Role.USER, CleanText(text))
 
@@ -102,6 +130,7 @@ async def converse(
     asked: Any = None,
     model: str = MODEL,
     otherwise: Otherwise | None = None,
+    gate: Till | None = None,
 ) -> StepsTaken:
     """One turn, each attempt with the next program."""
     runs = iter(clis)
@@ -111,6 +140,7 @@ async def converse(
         Scrubber(),
         SystemClock(),
         otherwise=otherwise or Otherwise(),
+        gate=gate or Till(),
         rounds_max=rounds_max,
         transport=lambda: next(runs),
     )
@@ -254,6 +284,20 @@ async def test_a_turn_without_a_permit_starts_no_program() -> None:
     assert cli.said == []
 
 
+async def test_a_turn_is_reserved_before_the_program_starts_and_settled_for_what_it_cost() -> None:
+    till = Till()
+    taken = await converse(ClaudeCli([Step("Hello.")]), gate=till)
+    (planned,), (paid,) = till.planned, till.paid
+    assert planned.begins_turn
+    assert planned.most.tokens > 0
+    assert paid.tokens == sum(call.prompt_tokens + call.completion_tokens for call in taken.usage) > 0
+
+
+async def test_at_the_limit_no_program_starts() -> None:
+    with pytest.raises(BudgetSpent):
+        await converse(gate=Till(BudgetSpent(Measure.TURNS, reset_at_ms=1)))
+
+
 async def test_a_stop_ends_the_program_and_keeps_what_was_done() -> None:
     """What it had cost by then is in the ledger, by the list of prices."""
     gate = asyncio.Event()
@@ -371,6 +415,7 @@ def real_engine(api_base: str, *tools: Tool) -> ClaudeEngine:
         Scrubber(),
         SystemClock(),
         otherwise=Otherwise(),
+        gate=Till(),
         rounds_max=5,
         api_key="sk-ant-nobody",
         api_base=api_base,
@@ -425,7 +470,7 @@ def test_without_the_extra_the_start_stops_and_says_what_to_install(monkeypatch:
 def test_the_engine_needs_a_model_it_can_answer_with() -> None:
     settings = Agent(model="openai/gpt-4o", engine="claude_sdk")
     with pytest.raises(ConfigError, match=r"agent\.model is openai/gpt-4o"):
-        assembly._engine(settings, Priced(), registry(), Scrubber(), SystemClock())
+        assembly._engine(settings, Priced(), Till(), registry(), Scrubber(), SystemClock())
     settings = Agent(model=MODEL, engine="claude_sdk")
-    engine = assembly._engine(settings, Priced(), registry(), Scrubber(), SystemClock())
+    engine = assembly._engine(settings, Priced(), Till(), registry(), Scrubber(), SystemClock())
     assert isinstance(engine, ClaudeEngine)
