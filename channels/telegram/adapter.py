@@ -148,7 +148,7 @@ class TelegramAdapter:
         return await self.complete(address, chunk, message_id=message_id, plain=plain)
 
     async def find_lost(
-        self, address: ReplyAddress, chunk: TelegramChunk, *, after: str, known: frozenset[str]
+        self, address: ReplyAddress, chunk: TelegramPart, *, after: str, known: frozenset[str]
     ) -> str | None:
         target = parse_target(address.target)
         answered = target.answered_message_id or target.reply_to_message_id

@@ -65,6 +65,11 @@ class TelegramFile:
     content: bytes = field(repr=False)
     caption: str
 
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Buttons stand under the text, which is another message."""
+        return ()
+
 
 TelegramPart: TypeAlias = TelegramChunk | TelegramFile
 

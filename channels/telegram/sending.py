@@ -24,7 +24,7 @@ from telegram.error import BadRequest, InvalidToken
 
 from channels.telegram import limits
 from channels.telegram.address import TelegramTarget
-from channels.telegram.render import TelegramChunk, TelegramFile
+from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
 from gateway.limits import SENT_IDS_MAX
 
 PLACEHOLDER: Final = "…"
@@ -112,7 +112,7 @@ class TelegramSender:
         )
 
     async def find_lost(
-        self, target: TelegramTarget, chunk: TelegramChunk, *, after: int, known: frozenset[str]
+        self, target: TelegramTarget, chunk: TelegramPart, *, after: int, known: frozenset[str]
     ) -> str | None:
         """The one message of ours among the next ids that is not `known`; None when that cannot be said.
 
@@ -194,7 +194,7 @@ def _entities(chunk: TelegramChunk) -> list[MessageEntity]:
     ]
 
 
-def _keyboard(chunk: TelegramChunk) -> InlineKeyboardMarkup | None:
+def _keyboard(chunk: TelegramPart) -> InlineKeyboardMarkup | None:
     """A button for each choice, side by side; of no chunk that has none."""
     if not chunk.choices:
         return None
