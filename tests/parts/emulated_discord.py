@@ -14,6 +14,7 @@ import yarl
 
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import LOOPBACK, listening
+from channels.emulators.stage import Person, Place, PlaceKind
 from tests.parts.waiting import until
 
 with warnings.catch_warnings():
@@ -121,3 +122,7 @@ async def discord_world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Discor
         monkeypatch.setattr(Route, "BASE", f"http://{world.address}/api/v10")
         monkeypatch.setattr(DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(f"ws://{world.address}/gateway"))
         yield world
+
+
+def ada_in_the_hall(world: DiscordWorld) -> tuple[Person, Place]:
+    return world.emulator.add_person("Ada"), world.emulator.add_place(PlaceKind.GROUP, "Town Hall")

@@ -1,0 +1,81 @@
+"""Interactions on the emulated Discord, as discord.py and plain HTTP see them: commands and buttons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.parts.emulated_discord import DiscordWorld, ada_in_the_hall, discord, discord_world
+from tests.parts.waiting import until
+
+__all__ = ["discord_world"]
+
+
+async def test_a_command_is_deferred_filled_and_followed(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        asked = stage.interactions.run_command(ada.id, hall.id, "ask", question="why?")
+        await until(lambda: client.interactions)
+        interaction = client.interactions[0]
+        assert interaction.user.id == int(ada.id)
+        data: Any = interaction.data
+        assert data["options"][0]["value"] == "why?"
+        await interaction.response.defer(thinking=True)
+        assert asked.original is not None
+        await interaction.followup.send("because")
+        await interaction.followup.send("and so on")
+        await interaction.edit_original_response(content="because!")
+        with pytest.raises(discord.HTTPException) as twice:
+            await client.http.request(
+                discord.http.Route("POST", f"/interactions/{asked.id}/{asked.token}/callback"), json={"type": 5}
+            )
+        assert twice.value.code == 40060
+    assert [said.text for said in stage.said(hall.id)] == ["because!", "and so on"]
+
+
+async def test_a_button_changes_its_message(discord_world: DiscordWorld) -> None:
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.client() as client:
+        view = discord.ui.View()
+        view.add_item(discord.ui.Button(label="Go", custom_id="go"))
+        sent = await client.get_partial_messageable(int(hall.id)).send("ready?", view=view)
+        stage.interactions.press(ada.id, str(sent.id), hall.id, "go")
+        await until(lambda: client.interactions)
+        await client.interactions[0].response.edit_message(content="gone", view=None)
+    assert [said.text for said in stage.said(hall.id)] == ["gone"]
+
+
+async def test_answers_that_come_too_late(discord_world: DiscordWorld) -> None:
+    """Three seconds for the first answer, fifteen minutes for the token."""
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    async with discord_world.http() as http:
+        late = stage.interactions.run_command(ada.id, hall.id, "ask")
+        late.asked_s -= 3.1
+        answer = await http.post(f"/interactions/{late.id}/{late.token}/callback", json={"type": 5})
+        assert (answer.status_code, answer.json()["code"]) == (404, 10062)
+        asked = stage.interactions.run_command(ada.id, hall.id, "ask")
+        whisper = {"type": 4, "data": {"content": "psst", "flags": 64}}
+        answer = await http.post(
+            f"/interactions/{asked.id}/{asked.token}/callback", json=whisper, params={"with_response": "1"}
+        )
+        assert answer.json()["interaction"]["response_message_ephemeral"] is True
+        asked.asked_s -= 901
+        hook = f"/webhooks/{stage.application_id}/{asked.token}"
+        assert (await http.post(hook, json={"content": "late"})).json()["code"] == 50027
+        assert (await http.get(f"/channels/{hall.id}/messages")).json() == []
+    assert [said.text for said in stage.said(hall.id)] == ["psst"]
+
+
+async def test_commands_are_registered_everywhere_and_by_guild(discord_world: DiscordWorld) -> None:
+    stage = discord_world.emulator
+    base = f"/applications/{stage.application_id}"
+    async with discord_world.http() as http:
+        listed = [{"name": "ask", "description": "Ask me"}, {"name": "new", "description": "Start anew"}]
+        assert [c["name"] for c in (await http.put(f"{base}/commands", json=listed)).json()] == ["ask", "new"]
+        bad = await http.post(f"{base}/commands", json={"name": "Not OK", "description": "no"})
+        assert bad.json()["code"] == 50035
+        local = await http.post(f"{base}/guilds/{stage.guild.id}/commands", json=listed[0])
+        assert (local.status_code, local.json()["guild_id"]) == (201, str(stage.guild.id))
+        assert (await http.delete(f"{base}/commands/{local.json()['id']}")).json()["code"] == 10063
+        assert len((await http.get(f"{base}/commands")).json()) == 2
