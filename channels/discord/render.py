@@ -132,13 +132,18 @@ def _pieces(span: Sequence[Run], more: frozenset[Mark], *, is_first: bool) -> It
     marks = frozenset.intersection(*(part.marks for part in span)) | more
     label = plain_text(span)
     if Mark.BARE_URL in run.marks or label == run.url:
-        yield Piece(f"<{label}>", marks)
+        yield Piece(f"<{_address(label)}>", marks)
     elif _ADDRESS_LIKE.search(label):
-        yield Piece(f"{_literal(label, is_line_start=is_first)} (<{run.url}>)", marks)
+        yield Piece(f"{_literal(label, is_line_start=is_first)} (<{_address(run.url)}>)", marks)
     elif Mark.IMAGE in run.marks:
-        yield Piece(f"[{_literal(label)}]({run.url.replace('(', '%28').replace(')', '%29')})", marks)
+        yield Piece(f"[{_literal(label)}]({_address(run.url).replace('(', '%28').replace(')', '%29')})", marks)
     else:
-        yield Piece(f"[{_label(span, marks)}](<{run.url}>)", marks)
+        yield Piece(f"[{_label(span, marks)}](<{_address(run.url)}>)", marks)
+
+
+def _address(url: str) -> str:
+    """A link may hold what reads as a mention; written so it leads to the same place and calls nobody."""
+    return _MENTION.sub("%40", url)
 
 
 def _label(span: Sequence[Run], outer: frozenset[Mark]) -> str:

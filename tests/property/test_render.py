@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 import regex
-from hypothesis import given
+from hypothesis import example, given
 
 from channels.discord.render import CONTENT_CHARS_MAX
 from channels.discord.render import render as render_discord
@@ -68,6 +68,8 @@ def test_telegram_messages_are_valid(text: str) -> None:
 
 @patient
 @given(anything)
+@example("http://e.com/a_b_c(d)@everyone")
+@example("![x](http://e.com/@here) and [y](http://e.com/@everyone)")
 def test_discord_messages_are_valid(text: str) -> None:
     """Within the limit by code points, fences closed, nobody pinged outside code."""
     for chunk in render_discord(CleanText(text)):
