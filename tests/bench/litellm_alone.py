@@ -9,17 +9,27 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelRequest, PromptMessage, ToolSpec, ask
 from agent.model.litellm_client import LitellmClient
 from agent.prompts.library import PROMPTS
+from agent.tools.permissions import Place
+from agent.tools.tool import ToolContext
+from agent.tools.toolbox import open_toolbox
+from gateway.clock import SystemClock
+from gateway.config.tools import Tools
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.scrub import Scrubber
+from gateway.store.foreign import Foreign
 from tests.bench.chats import QUESTION
 from tests.bench.processes import running, said
 from tests.bench.product import ROOT
@@ -27,10 +37,11 @@ from tests.bench.product import ROOT
 CALLS: Final = 200
 CALLS_WITHIN_S: Final = 120.0
 WARM_UP: Final = 5
-TOOLS: Final = tuple(
+OWN_TOOLS: Final = tuple(
     ToolSpec(name, "Keeps something.", {"type": "object", "properties": {"text": {"type": "string"}}})
-    for name in ("todo_read", "todo_write", "remember", "recall")
+    for name in ("todo_read", "todo_write", "remember", "recall", "load_skill", "schedule", "plan")
 )
+"""Stand-ins for the tools that need a store."""
 
 
 async def cpu_ms_per_call(url: str, cores: Collection[int]) -> float:
@@ -43,12 +54,26 @@ async def cpu_ms_per_call(url: str, cores: Collection[int]) -> float:
 KEY = SessionKey("telegram", "1")
 
 
+async def offered() -> tuple[ToolSpec, ...]:
+    """What a guest's model is offered in a direct message."""
+    with tempfile.TemporaryDirectory() as folder:
+        toolbox = open_toolbox(
+            Tools(),
+            data_dir=Path(folder),
+            own=(),
+            databases=Foreign({}),
+            scrubber=Scrubber(),
+            clock=SystemClock(),
+        )
+        async with toolbox as tools:
+            return (*tools.specs_for(ToolContext(KEY, KEY, "", place=Place.DM)), *OWN_TOOLS)
+
+
 async def measure(url: str) -> float:
     client = LitellmClient(ModelCatalog(), api_base=url, api_key="x")
     question = PromptMessage(Role.USER, CleanText(QUESTION.format(number=1)))
-    request = ModelRequest(
-        "openai/gpt-4o-mini", UsagePurpose.TURN, KEY, PROMPTS.system, (question,), tools=TOOLS, timeout_s=30.0
-    )
+    request = ModelRequest("openai/gpt-4o-mini", UsagePurpose.TURN, KEY, PROMPTS.system, (question,), timeout_s=30.0)
+    request = replace(request, tools=await offered())
     for _ in range(WARM_UP):
         await ask(client, request)
     before_s = time.process_time()

@@ -79,6 +79,8 @@ async def litellm(size: Size) -> Findings:
         (
             *_load_figures("litellm, telegram", load),
             Figure("CPU per call, litellm alone", alone_ms, "ms", note=f"{calls:.1f} calls per message above"),
+            Figure("litellm's share of a message", 100 * alone_ms * calls / load.cpu_ms, "%"),
+            Figure("CPU per message, outside litellm", load.cpu_ms - alone_ms * calls, "ms"),
             Figure("latency p50, telegram, litellm", percentile(waits_ms, 50), "ms", note="one core"),
             Figure("latency p95, telegram, litellm", percentile(waits_ms, 95), "ms"),
         ),
