@@ -68,14 +68,21 @@ class Town:
             await asyncio.sleep(0.05)
 
     async def commit(self, claim: Claim) -> None:
+        """A commit may have been made whose answer was lost. Then it is refused the second time, and the empty lane
+        tells; what was lost would be missing among the published replies."""
         answers = [reply(one.id.rpartition(":")[2], claim.key) for one in claim.messages]
+        may_be_done = False
         while True:
             try:
-                if await self.bus.lanes.commit(claim, handled=len(claim.messages), replies=answers):
+                is_done = await self.bus.lanes.commit(claim, handled=len(claim.messages), replies=answers)
+                if is_done or (may_be_done and await self.bus.operator.lane_depth(claim.key) == (0, False)):
                     self.committed.update(one.id for one in claim.messages)
-                return
+                    return
+                if not may_be_done:
+                    return
             except BusUnavailable:
-                await asyncio.sleep(0.05)
+                may_be_done = True
+            await asyncio.sleep(0.05)
 
     async def published(self) -> Counter[str]:
         """Every reply on the bus, by id."""
