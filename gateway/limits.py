@@ -100,7 +100,6 @@ AUTHOR_NAME_CHARS_MAX: Final = 128
 QUESTION_MARGIN_S: Final = 60.0  # a question is known this much longer than its turn waits for the answer
 PRESS_ANSWER_S: Final = 5.0  # Discord and Slack are acknowledged before; Telegram's client shows that it waits
 TOLD_TTL_S: Final = 60  # a channel that has not asked by then has died
-COMMAND_BYTES_MAX: Final = 64  # of a choice: what Telegram takes behind a button
 
 # --- access
 PAIRING_CODE_CHARS: Final = 8
