@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gateway.scrub.checks import CHECKS, Check
+from gateway.scrub.finding import trie_pattern
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "base62": "A-Za-z0-9",
@@ -128,27 +129,6 @@ def rule_book() -> RuleBook:
         by_anchor={anchor: tuple(found) for anchor, found in literals.items()},
         by_pattern=tuple(patterns),
     )
-
-
-def trie_pattern(literals: Sequence[str] | Mapping[str, object]) -> str:
-    """A pattern that matches any of the literals, the longest first, and branches once per character."""
-    root: dict[str, Any] = {}
-    for literal in literals:
-        node = root
-        for char in literal:
-            node = node.setdefault(char, {})
-        node[""] = {}
-
-    def branch(node: dict[str, Any]) -> str:
-        ways = [re.escape(char) + branch(child) for char, child in sorted(node.items()) if char]
-        if not ways:
-            return ""
-        body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
-        if "" not in node:
-            return body
-        return f"(?:{body})?"
-
-    return branch(root)
 
 
 def _rule(row: Mapping[str, Any]) -> Rule:

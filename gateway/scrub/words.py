@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.scrub.rules import trie_pattern
+from gateway.scrub.finding import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 24
 _ENDING_CHARS_MAX: Final = 4
