@@ -82,6 +82,7 @@ class Machine:
         self._budget_s = budget_s
         self._spent_s = spent_s
         self._view = View()
+        self._last_cut_end_raw = -1
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -115,6 +116,11 @@ class Machine:
         clean = "".join(self._out)
         self._out.clear()
         return clean
+
+    def taken_findings(self) -> list[Finding]:
+        """What was found since this was asked last: a text without end would have findings without end."""
+        taken, self.findings = self.findings, []
+        return taken
 
     # --- how far to read
 
@@ -278,6 +284,7 @@ class Machine:
         self._give(start)
         self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
         self.findings.append(Finding(span.rule, self._forgotten_raw + start, self._forgotten_raw + end))
+        self._last_cut_end_raw = self._forgotten_raw + end
         self._given_raw = end
         self._at = span.end
 
@@ -285,7 +292,7 @@ class Machine:
         """A secret that was cut off by a forced border goes on in the next piece: so does its removal."""
         if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
             self._cuts_off_at = -1
-            if self.findings and self.findings[-1].end == self._forgotten_raw + self._given_raw:
+            if self._last_cut_end_raw == self._forgotten_raw + self._given_raw:
                 rest = _REST_OF_SECRET.match(text, self._at, end)
                 if rest is not None:
                     self._at = rest.end()
