@@ -104,6 +104,9 @@ class RuleBook:
 
     rules: tuple[Rule, ...]
     anchor: re.Pattern[str]
+    """Any anchor of any rule."""
+    mark: re.Pattern[str]
+    """Those anchors that are patterns."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
     by_pattern: tuple[tuple[re.Pattern[str], Rule], ...]
 
@@ -111,9 +114,10 @@ class RuleBook:
         """The rules that may begin at an anchor found at `at`, the most particular first."""
         for length in range(len(literal), 0, -1):
             yield from self.by_anchor.get(literal[:length], ())
-        for pattern, rule in self.by_pattern:
-            if pattern.match(text, at):
-                yield rule
+        if self.mark.match(text, at):
+            for pattern, rule in self.by_pattern:
+                if pattern.match(text, at):
+                    yield rule
 
 
 @cache
@@ -129,10 +133,11 @@ def rule_book() -> RuleBook:
                 patterns.append((re.compile(anchor, re.ASCII), rule))
             else:
                 literals.setdefault(anchor, []).append(rule)
-    alternatives = [trie_pattern(literals), *dict.fromkeys(pattern.pattern for pattern, _ in patterns)]
+    marks = "|".join(dict.fromkeys(pattern.pattern for pattern, _ in patterns)) or "(?!)"
     return RuleBook(
         rules=rules,
-        anchor=re.compile("|".join(alternatives), re.ASCII),
+        anchor=re.compile(f"{trie_pattern(literals)}|{marks}", re.ASCII),
+        mark=re.compile(marks, re.ASCII),
         by_anchor={anchor: tuple(found) for anchor, found in literals.items()},
         by_pattern=tuple(patterns),
     )
