@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -137,17 +137,22 @@ def rule_book() -> RuleBook:
     )
 
 
-def trie_pattern(literals: Sequence[str] | Mapping[str, object]) -> str:
+def trie_pattern(literals: Iterable[str]) -> str:
     """A pattern that matches any of the literals, the longest first, and branches once per character."""
+    return trie_of([tuple(map(re.escape, literal)) for literal in literals])
+
+
+def trie_of(sequences: Iterable[Sequence[str]]) -> str:
+    """`trie_pattern` for sequences of small patterns in place of characters."""
     root: dict[str, Any] = {}
-    for literal in literals:
+    for sequence in sequences:
         node = root
-        for char in literal:
-            node = node.setdefault(char, {})
+        for symbol in sequence:
+            node = node.setdefault(symbol, {})
         node[""] = {}
 
     def branch(node: dict[str, Any]) -> str:
-        ways = [re.escape(char) + branch(child) for char, child in sorted(node.items()) if char]
+        ways = [symbol + branch(child) for symbol, child in sorted(node.items()) if symbol]
         if not ways:
             return ""
         body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
