@@ -84,7 +84,8 @@ class Lookout:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
         found = list(known)
-        for at, stop in self._runs(text, start, end, anchors):
+        for left, stop in self._runs(text, start, end, anchors):
+            at = left
             for span in known:
                 if at < span.end and span.start < stop:
                     found += self._tokens(text[at : span.start], at)

@@ -10,7 +10,7 @@ from typing import Final
 
 from gateway.scrub.ahead import Lookout
 from gateway.scrub.announced import AnnouncedValue
-from gateway.scrub.view import is_plain
+from gateway.scrub.escapes import is_plain
 from gateway.scrub.words import Family
 
 QUIET_CHARS_MAX: Final = 4096
