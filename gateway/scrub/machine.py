@@ -19,6 +19,7 @@ from gateway.scrub.keyblock import KeyBlock
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import chart
 from gateway.scrub.placeholder import Placeholders
+from gateway.scrub.quiet import is_quiet
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
@@ -159,6 +160,8 @@ class Machine:
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
         ahead = self._lookout.over(text, self._lower(), self._at, end)
+        if is_last and self._state is None and is_quiet(ahead, text):
+            return
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
