@@ -67,10 +67,11 @@ class Lookout:
         self._known = known
         self._chart = chart
 
-    def over(self, text: str, lowered: str, start: int, end: int) -> Ahead:
-        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text."""
+    def over(self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = ()) -> Ahead:
+        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
+        secrets that were found already, some of them elsewhere."""
         anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
-        spans = self._spans(text, start, end, anchors)
+        spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
         if places:
             borders = frozenset(span.end for span in spans)
@@ -87,9 +88,14 @@ class Lookout:
         suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1]), *([mark.start()] if mark else ())]
         return min(suspects, default=end)
 
-    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> list[Span]:
+    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Iterable[Span]) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
+        for span in certain:
+            is_inside = start <= span.start and span.end <= end
+            if is_inside and not any(other.start < span.end and span.start < other.end for other in known):
+                known.append(span)
+        known.sort()
         found = list(known)
         for run in self._runs(text, start, end, anchors):
             at, stop = run.start, run.end
