@@ -33,8 +33,11 @@ _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
 _LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
+_LINE_SIGN: Final = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029\\\\<]")
+_AROUND_RUN: Final = " \t\\\"'`+&="
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
 _GAP_BEGUN: Final = re.compile(rf"{_BEFORE}\Z")
+_RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _PIECE: Final = re.compile(f"[{_RUN}]{{1,{_PIECE_CHARS_MAX + 1}}}")
 _HEAD: Final = re.compile(rf"(?<![{_RUN}])(?P<run>[{_RUN}]+){_BEFORE}\Z")
 _ANY_HEAD: Final = re.compile(rf"(?P<run>[{_RUN}]+){_BEFORE}\Z")
@@ -82,7 +85,11 @@ class WrappedTokens:
     def settle(self, text: str, start: int, border: int, *, is_last: bool) -> int:
         """Decide on all line ends in `text[start:border]`; returns up to where that was possible."""
         at = max(start, self._read_until)
-        while line_end := _LINE_END.search(text, at, border):
+        while sign := _LINE_SIGN.search(text, at, border):
+            at = sign.end()
+            line_end = _LINE_END.match(text, sign.start(), border)
+            if line_end is None:
+                continue
             at = line_end.end()
             head = _open_head(text, start, line_end.start())
             if head is None:
@@ -123,6 +130,9 @@ class WrappedTokens:
 
 def _open_head(text: str, start: int, at: int) -> Head | None:
     """The piece before `at` that may go on behind it."""
+    last = text[max(start, at - _NEAR_CHARS) : at].rstrip(_AROUND_RUN)[-1:]
+    if not _RUN_CHAR.match(last):
+        return None
     found = _HEAD.search(text, max(start, at - _NEAR_CHARS), at)
     if found is None and text[at - 1 : at].strip(" \t\"'`\\") and at - start > _NEAR_CHARS:
         found = _HEAD.search(text, max(start, at - _PIECE_CHARS_MAX), at)
