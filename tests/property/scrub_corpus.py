@@ -7,6 +7,7 @@ each other. Everything is drawn from a seed: a new seed is a corpus the rules ha
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import json
 import random
@@ -33,6 +34,7 @@ ALPHABETS: Final[Mapping[str, str]] = {
     "base58": "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
     "digits": "123456789",
     "bech32": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
+    "lowbech32": "qpzry9x8gf2tvdw0s3jn54khce6mua7l",
 }
 _SLOT: Final = re.compile(r"<([a-z0-9]+)(?::(\d+))?>")
 
@@ -74,6 +76,11 @@ def _base58check(payload: bytes) -> str:
     return text
 
 
+def _stellar(rng: random.Random) -> str:
+    body = bytes([18 << 3]) + rng.randbytes(32)
+    return base64.b32encode(body + binascii.crc_hqx(body, 0).to_bytes(2, "little")).decode()
+
+
 def _discord(rng: random.Random) -> str:
     return ".".join(
         [_b64(str(rng.randrange(10**17, 10**18)).encode()), *(fill(f"<base64url:{n}>", rng) for n in (6, 38))]
@@ -85,6 +92,8 @@ _SPECIAL: Final[Mapping[str, Callable[[random.Random], str]]] = {
     "jwt": _jwt,
     "wif": lambda rng: _base58check(b"\x80" + rng.randbytes(32) + b"\x01"),
     "xprv": lambda rng: _base58check(bytes.fromhex("0488ade4") + rng.randbytes(74)),
+    "stellar": _stellar,
+    "tezos": lambda rng: _base58check(bytes([13, 15, 58, 7]) + rng.randbytes(32)),
     "discord": _discord,
 }
 
