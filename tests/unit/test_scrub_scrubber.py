@@ -126,7 +126,7 @@ class TestFailingClosed:
         def fail(*_: object) -> None:
             raise RuntimeError(TOKEN)
 
-        monkeypatch.setattr("gateway.scrub.machine.announcements", fail)
+        monkeypatch.setattr("gateway.scrub.ahead.Lookout.over", fail)
         assert scrub(TOKEN) == WHOLE_TEXT
         assert findings("abc") == (Finding("text", 0, 3),)
         stream = StreamScrubber()

@@ -1,0 +1,1 @@
+"""The goals of the scrubber, measured: one module per group of goals."""
