@@ -7,18 +7,25 @@ import html
 import json
 import random
 import re
-import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+from tests.scrubbing.reading import (
+    INVISIBLE,
+    base64_read,
+    hex_read,
+    joined,
+    json_read,
+    narrow,
+    without_backslashes,
+    without_colour,
+    without_marks,
+)
 from tests.scrubbing.samples import Planted, Sample, is_left
 from tests.scrubbing.slots import fill
 from tests.scrubbing.tokens import TOKENS
-
-INVISIBLE: Final = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f\u202a\u202c\u202e\u2066\u2069\u061c"
-"""Zero-width and bidi marks, and the soft hyphen."""
 
 _SURROUNDINGS: Final = (
     "look at {} please",
@@ -28,7 +35,6 @@ _SURROUNDINGS: Final = (
     "my key is {} ok?",
     "first\n{}\nlast",
 )
-_SEAMS: Final = re.compile(r"\\?\r?\n[ \t>]*|=\r?\n[ \t>]*")
 _PUNCTUATION: Final = re.compile(r"[^A-Za-z0-9]")
 _HEAD_CHARS_MIN: Final = 12
 _TAIL_CHARS_MIN: Final = 4
@@ -174,73 +180,31 @@ def _without_its_end(token: str, _: random.Random) -> str:
     return token[:-_CUT_CHARS]
 
 
-# --- what a reader does
-
-
-def _without_marks(text: str) -> str:
-    return "".join(char for char in text if char not in INVISIBLE)
-
-
-def _without_colour(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
-
-
-def _narrow(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
-
-
-def _without_backslashes(text: str) -> str:
-    return text.replace("\\", "")
-
-
-def _json_read(text: str) -> str:
-    return re.sub(r"\\+u([0-9a-fA-F]{4})", lambda code: chr(int(code[1], 16)), text)
-
-
-def _joined(text: str) -> str:
-    return _SEAMS.sub("", text)
-
-
-def _base64_read(text: str) -> str:
-    """All that any part of a long run could decode to."""
-    runs = re.findall(r"[A-Za-z0-9+/]{16,}", text.replace("-", "+").replace("_", "/"))
-    starts = [(run, lead) for run in runs for lead in range(4)]
-    wholes = (run[lead : lead + (len(run) - lead) // 4 * 4] for run, lead in starts)
-    return "\n".join(base64.b64decode(whole).decode("latin-1") for whole in wholes)
-
-
-def _hex_read(text: str) -> str:
-    starts = [(run, lead) for run in re.findall(r"[0-9a-fA-F]{24,}", text) for lead in range(2)]
-    return "\n".join(
-        bytes.fromhex(run[lead : lead + (len(run) - lead) // 2 * 2]).decode("latin-1") for run, lead in starts
-    )
-
-
 ATTACKS: Final = (
-    Attack("one invisible mark inside", True, _one_mark, _without_marks),
-    Attack("invisible marks between all", True, _marks_between_all, _without_marks),
-    Attack("full-width letters", True, _full_width, _narrow),
-    Attack("some letters full-width", True, _some_full_width, _narrow),
-    Attack("colour inside", True, _coloured, _without_colour),
-    Attack("markdown escapes", True, _markdown_escaped, _without_backslashes),
-    Attack("json escapes, punctuation", True, _json_punctuation, _json_read),
-    Attack("json escapes, everything", True, _json_everything, _json_read),
+    Attack("one invisible mark inside", True, _one_mark, without_marks),
+    Attack("invisible marks between all", True, _marks_between_all, without_marks),
+    Attack("full-width letters", True, _full_width, narrow),
+    Attack("some letters full-width", True, _some_full_width, narrow),
+    Attack("colour inside", True, _coloured, without_colour),
+    Attack("markdown escapes", True, _markdown_escaped, without_backslashes),
+    Attack("json escapes, punctuation", True, _json_punctuation, json_read),
+    Attack("json escapes, everything", True, _json_everything, json_read),
     Attack("json in json", True, _json_twice),
-    Attack("escapes in json in json", True, _json_twice_escaped, _json_read),
+    Attack("escapes in json in json", True, _json_twice_escaped, json_read),
     Attack("percent, punctuation", True, _percent_punctuation, unquote),
     Attack("percent, everything", False, _percent_everything, unquote),
     Attack("entities, punctuation", False, _entities_punctuation, html.unescape),
     Attack("entities, everything", False, _entities_everything, html.unescape),
-    Attack("base64", True, _base64, _base64_read),
-    Attack("base64 of a line", True, _base64_of_a_line, _base64_read),
-    Attack("base64 of a file", True, _base64_of_a_file, _base64_read),
-    Attack("hex", False, _hex, _hex_read),
-    Attack("wrapped line", True, _cut_with("\n"), _joined),
-    Attack("wrapped line, indented", True, _cut_with("\n    "), _joined),
-    Attack("wrapped line, carriage return", True, _cut_with("\r\n"), _joined),
-    Attack("wrapped line, backslash", True, _cut_with("\\\n  "), _joined),
-    Attack("wrapped line, quoted printable", True, _cut_with("=\n"), _joined),
-    Attack("wrapped line, quoted mail", True, _cut_with("=\n> "), _joined),
+    Attack("base64", True, _base64, base64_read),
+    Attack("base64 of a line", True, _base64_of_a_line, base64_read),
+    Attack("base64 of a file", True, _base64_of_a_file, base64_read),
+    Attack("hex", False, _hex, hex_read),
+    Attack("wrapped line", True, _cut_with("\n"), joined),
+    Attack("wrapped line, indented", True, _cut_with("\n    "), joined),
+    Attack("wrapped line, carriage return", True, _cut_with("\r\n"), joined),
+    Attack("wrapped line, backslash", True, _cut_with("\\\n  "), joined),
+    Attack("wrapped line, quoted printable", True, _cut_with("=\n"), joined),
+    Attack("wrapped line, quoted mail", True, _cut_with("=\n> "), joined),
     Attack("fence without a space", True, _fenced),
     Attack("wrong case", False, _wrong_case, is_variant=True),
     Attack("last four missing", True, _without_its_end, is_variant=True),
