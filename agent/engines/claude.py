@@ -264,7 +264,7 @@ class _Hands:
         self._calls += 1
         call = RequestedCall(f"{self._context.turn_id}:{self._calls}", name, json.dumps(arguments))
         (result,) = await self._tools.run_round(self._context, (call,))
-        note = self._tools.note_on((result,))
+        note = self._tools.note_on(self._context, (result,))
         return "\n\n".join(filter(None, (result.text, note))), result.is_error
 
     @contextmanager

@@ -49,7 +49,7 @@ class Hearing:
         self._sdk = sdk
         self._taken = taken
         self._context = context
-        self._scrubber = scrubber
+        self._scrubber = scrubber.for_chat(str(context.key))
         self._clock = clock
         self._model = model
         self._prices_usd = prices_usd

@@ -43,7 +43,8 @@ def memory_tools(memory: Memory, scrubber: Scrubber) -> tuple[Tool, Tool]:
         if not arguments["fact"].strip():
             raise ToolError("there is nothing to remember")
         try:
-            fact = await memory.remember(context.key, scrubber.scrub(arguments["fact"].strip()))
+            clean = scrubber.for_chat(str(context.key)).scrub(arguments["fact"].strip())
+            fact = await memory.remember(context.key, clean)
         except MemoryFull as error:
             raise ToolError("the memory of this user is full: they can make room with /memory and /forget") from error
         return f"Remembered: {fact.text}"

@@ -115,9 +115,9 @@ class ToolRegistry:
             running = [group.create_task(self._run_one(shared, call)) for call in calls]
         return tuple(task.result() for task in running)
 
-    def note_on(self, results: Sequence[ToolResult]) -> CleanText | None:
+    def note_on(self, context: ToolContext, results: Sequence[ToolResult]) -> CleanText | None:
         """What the model is told after a round with failures, None if nothing failed."""
-        return correction_note(results, self._scrubber)
+        return correction_note(results, self._scrubber.for_chat(str(context.key)))
 
     async def _run_one(self, shared: _Round, call: RequestedCall) -> ToolResult:
         began_s = self._clock.monotonic_s()
@@ -180,7 +180,7 @@ class ToolRegistry:
             fence=context.fence,
             asked_by=context.asked_by or context.owner,
             address=context.address,
-            text=self._scrubber.scrub(_asking(tool, call)),
+            text=self._scrubber.for_chat(str(context.key)).scrub(_asking(tool, call)),
         )
         verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)
