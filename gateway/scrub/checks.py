@@ -34,7 +34,6 @@ _HUMP_CHARS_MEAN: Final = 4
 
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_BASE32: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 def is_placeholder(text: str) -> bool:
@@ -147,15 +146,6 @@ _STAND_INS: Final = re.compile(
 )
 
 
-def stellar(secret: str) -> bool:
-    """A Stellar seed: version byte, 32 bytes, and their CRC16 in base32."""
-    bits = 0
-    for char in secret:
-        bits = bits << 5 | _BASE32.index(char)
-    whole = bits.to_bytes(35, "big")
-    return binascii.crc_hqx(whole[:-2], 0) == int.from_bytes(whole[-2:], "little")
-
-
 def crc32_base62(body: str) -> bool:
     """GitHub's own proof, which npm took over: the last six characters are the CRC32 of the others in base62."""
     number, digits = binascii.crc32(body[:-6].encode()), ""
@@ -170,5 +160,5 @@ CHECKS: Final[Mapping[str, Check]] = {
 }
 """Asked of what stands behind the anchor."""
 
-PROOFS: Final[Mapping[str, Check]] = {check.__name__: check for check in (jwt, discord, base58check, stellar)}
+PROOFS: Final[Mapping[str, Check]] = {check.__name__: check for check in (jwt, discord, base58check)}
 """Asked of the whole token, which is decoded."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62
+from gateway.scrub.finding import trie_pattern
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "base62": "A-Za-z0-9",
@@ -92,6 +93,7 @@ class Rule:
     checks: tuple[Check, ...]
     proofs: tuple[Check, ...]
     checksum_chars: int
+    nominal: int
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
@@ -121,6 +123,10 @@ class Rule:
             stop -= 1
         return Span(start, stop, self.id)
 
+    def is_complete(self, token: str) -> bool:
+        """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
+        return 0 < self.nominal <= len(token) - self._anchor_chars(token)
+
     def _anchor_chars(self, token: str) -> int:
         return max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
 
@@ -131,15 +137,16 @@ class RuleBook:
 
     rules: tuple[Rule, ...]
     anchor: re.Pattern[str]
+    """Any anchor of any rule."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
+    """By anchor the rules that begin with it or with its own beginning, the most particular first."""
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
-        """The rules that may begin at an anchor found at `at`, the most particular first."""
+        """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
         is_inside = at > 0 and _IN_A_WORD.match(text, at - 1) and not _ESCAPE_BEFORE.match(text, at)
-        for length in range(len(literal), 0, -1):
-            for rule in self.by_anchor.get(literal[:length], ()):
-                if rule.is_glued or not is_inside:
-                    yield rule
+        for rule in self.by_anchor.get(literal, ()):
+            if rule.is_glued or not is_inside:
+                yield rule
 
 
 @cache
@@ -155,37 +162,20 @@ def rule_book() -> RuleBook:
     return RuleBook(
         rules=rules,
         anchor=re.compile(trie_pattern(by_anchor)),
-        by_anchor={anchor: tuple(found) for anchor, found in by_anchor.items()},
+        by_anchor={
+            anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
+            for anchor in by_anchor
+        },
     )
 
 
-def trie_pattern(literals: Sequence[str] | Mapping[str, object]) -> str:
-    """A pattern that matches any of the literals, the longest first, and branches once per character."""
-    root: dict[str, Any] = {}
-    for literal in literals:
-        node = root
-        for char in literal:
-            node = node.setdefault(char, {})
-        node[""] = {}
-
-    def branch(node: dict[str, Any]) -> str:
-        ways = [re.escape(char) + branch(child) for char, child in sorted(node.items()) if char]
-        if not ways:
-            return ""
-        body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
-        if "" not in node:
-            return body
-        return f"(?:{body})?"
-
-    return branch(root)
-
-
 def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
-    anchors = tuple(row["anchors"])
+    anchors = tuple(literal for anchor in row["anchors"] for literal in _literals(anchor))
     checks = tuple(row.get("checks", ("varied",)))
     left = row.get("left")
     if "pattern" in row:
         body, more, examples = _with_alphabets(row["pattern"]), _with_alphabets(row.get("more", "")), row["examples"]
+        nominal = 0
     else:
         name, _, count = row["body"].partition(":")
         nominal, more = int(count), ALPHABETS[name]
@@ -201,10 +191,26 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
         is_glued=bool(left) or bool(row.get("glued", False)),
         checks=tuple(CHECKS[name] for name in checks if name in CHECKS),
         proofs=tuple(PROOFS[name] for name in checks if name not in CHECKS),
+        nominal=nominal,
         checksum_chars=row.get("checksum_chars", 0),
         examples=tuple(examples),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
+
+
+def _literals(anchor: str) -> list[str]:
+    """All that an anchor with braces stands for: `SK{0-9a-f}` is `SK0`, `SK1` and so on."""
+    head, brace, rest = anchor.partition("{")
+    if not brace:
+        return [anchor]
+    chars, _, tail = rest.partition("}")
+    inside = re.compile(f"[{chars}]")
+    return [
+        head + char + behind
+        for char in map(chr, range(33, 127))
+        if inside.match(char)
+        for behind in _literals(tail)
+    ]
 
 
 def _left(text: str) -> Left:

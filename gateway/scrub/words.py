@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.scrub.rules import trie_pattern
+from gateway.scrub.finding import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 24
 _ENDING_CHARS_MAX: Final = 4
@@ -60,8 +60,6 @@ class Vocabulary:
     """The lists of `words.toml`, ready for use."""
 
     announcing: Mapping[str, tuple[Family, Place]]
-    finder: re.Pattern[str]
-    """Finds every place where an announcing word may stand, in lower-case text."""
     certain_before: re.Pattern[str]
     denies_before: re.Pattern[str]
     denies_after: re.Pattern[str]
@@ -89,7 +87,6 @@ def vocabulary() -> Vocabulary:
     values = {name: frozenset(words.split()) for name, words in tables["values"].items()}
     return Vocabulary(
         announcing=announcing,
-        finder=re.compile(trie_pattern(announcing)),
         certain_before=re.compile(f"(?:{trie_pattern(around['certain_before'])})[-_. ’'`\"]{{0,2}}\\Z"),
         denies_before=re.compile(f"(?:{trie_pattern(around['denies_before'])})[-_. ]?\\Z"),
         denies_after=re.compile(f"[_-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
@@ -105,16 +102,18 @@ def vocabulary() -> Vocabulary:
 
 
 def announcements(
-    text: str, lowered: str, start: int, end: int, borders: frozenset[int] = frozenset()
+    text: str, lowered: str, places: Iterable[tuple[int, int]], end: int, borders: frozenset[int] = frozenset()
 ) -> Iterator[Announcement]:
-    """The announcing words in `text[start:end]`; `lowered` is the text in lower case, as long as the text.
+    """The announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in
+    lower case, as long as the text.
 
     `borders` are the ends of secrets: a word that begins there is not the tail of a longer word.
     """
     words = vocabulary()
-    for found in words.finder.finditer(lowered, start, end):
-        at, stop = found.span()
-        family, place = words.announcing[found.group()]
+    for at, word_end in places:
+        stop = word_end
+        word = lowered[at:stop]
+        family, place = words.announcing[word]
         if place is Place.INFLECTED and (ending := _ENDING.match(lowered, stop, end)):
             stop = ending.end()
         if _goes_on(text, stop, end):
@@ -127,7 +126,7 @@ def announcements(
                 continue
             if words.certain_before.search(before):
                 family = Family.KEY
-        needs_sign = found.group() in words.needs_sign and family is not Family.KEY
+        needs_sign = word in words.needs_sign and family is not Family.KEY
         yield Announcement(at, stop, family, needs_sign, _is_letter(text[stop - 1]))
 
 
