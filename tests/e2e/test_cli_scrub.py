@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 SECRET = draw("ghp_<base62:36>", seed=31)
 FILTER = (sys.executable, "-m", "gateway", "scrub")

@@ -15,7 +15,7 @@ from gateway.contracts.messages import Finding, RemovedSecrets
 from gateway.contracts.ports import Scrubber as ScrubberPort
 from gateway.scrub import Scrubber, StreamScrubber, findings, removed_secrets, report, scrub
 from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=1)
 OTHER = draw("ghp_<base62:36>", seed=2)

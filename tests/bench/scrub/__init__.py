@@ -1,1 +1,1 @@
-"""The goals of the scrubber, measured: one module per group of goals."""
+"""How near the scrubber is to its goals: `make bench-scrub`."""

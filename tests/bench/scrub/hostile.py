@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tests.property.scrub_corpus import fill
+from tests.scrubbing import fill
 
 _RNG_SEED: Final = 8
 

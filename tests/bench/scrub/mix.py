@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.property.scrub_corpus import TOKENS, fill
+from tests.scrubbing import TOKENS, fill
 
 MESSAGE_CHARS: Final = 500
 _SECRET_SHARE: Final = 0.02
