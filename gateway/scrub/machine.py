@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.contracts.messages import Finding
-from gateway.scrub.announced import AnnouncedValue
-from gateway.scrub.cookies import CookieLine
 from gateway.scrub.keyblock import BEGIN, KeyBlock
 from gateway.scrub.known import KnownValues
+from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
 from gateway.scrub.view import View
-from gateway.scrub.words import Announcement, Family, announcements, vocabulary
+from gateway.scrub.words import Announcement, announcements, vocabulary
 
 _TOKEN_CHARS_MIN: Final = 12
 """No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
@@ -209,7 +208,7 @@ class Machine:
         else:
             word = ahead.words[-1]
             self._at = word.end
-            self._state = CookieLine() if word.family is Family.COOKIE else AnnouncedValue(word)
+            self._state = opened_by(word)
         return True
 
     def _go_on(self, state: State, text: str, end: int, ahead: _Ahead, *, is_last: bool) -> bool:
