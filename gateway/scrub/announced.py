@@ -47,8 +47,8 @@ _OPENING: Final = re.compile(
     r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|[(\[⟦]|\{(?=[\"'])|<(?=[^<>\s/]{6,64}>)"
 )
 _NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
-_ATTRIBUTE: Final = re.compile(r"[A-Za-z][\w:.-]{0,20}=\\?([\"'])[^\"'<>\s]{0,40}\\?\1", re.ASCII)
-_TYPE_SIGN: Final = re.compile(r"&str\b")
+_ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)
+_TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z]\w{0,15}\Z")
 _WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
@@ -62,6 +62,7 @@ _OPENING_MARKS: Final = "“”«»„‘’「『《【（）】…"
 
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
+_NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
 _LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\")
 
 
@@ -78,6 +79,7 @@ class AnnouncedValue:
         "_is_below",
         "_is_constant",
         "_is_fresh",
+        "_is_heading",
         "_is_pair",
         "_may_touch",
         "_must_be_quoted",
@@ -96,6 +98,7 @@ class AnnouncedValue:
         self._is_pair = announcement.is_pair
         self._is_argument = announcement.is_argument
         self._is_constant = announcement.is_constant
+        self._is_heading = announcement.is_heading
         self._needs_end_tag = False
         self._must_be_quoted = False
         self._bond = bond
@@ -160,7 +163,7 @@ class AnnouncedValue:
         """A value may stand below its name, but then it must have the line for itself."""
         self._newlines += 1
         self._is_below = True
-        if self._bond < Bond.SAID:
+        if self._bond < Bond.SAID and (not self._is_heading or self._fillers):
             self._bond = Bond.LOOSE
         return at + 1 if self._newlines <= _NEWLINES_MAX else None
 
@@ -182,6 +185,8 @@ class AnnouncedValue:
             self._bond = Bond.ASSIGNED
             self._needs_end_tag = assigns.group() == ">"
             return assigns.end()
+        if type_sign := _TYPE_SIGN.match(text, at, unit):
+            return type_sign.end()
         if mark := _MARK.match(text, at, unit):
             self._say()
             return mark.end()
@@ -199,7 +204,7 @@ class AnnouncedValue:
         if says := _SAYS.match(text, at, unit):
             self._say()
             return says.end()
-        if beside := _NOTE.match(text, at, unit) or _TRAILS_OFF.match(text, at, unit) or _TYPE_SIGN.match(text, at, unit):
+        if beside := _NOTE.match(text, at, unit) or _TRAILS_OFF.match(text, at, unit):
             return beside.end()
         closing = _CLOSING.match(text, at, unit)
         return closing.end() if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read) else None
@@ -212,7 +217,7 @@ class AnnouncedValue:
 
     def _pass_comma(self, at: int) -> int | None:
         """Between two quoted things: the second may be the value of the first."""
-        if self._bond >= Bond.SAID or self._fillers:
+        if self._bond >= Bond.SAID or (self._fillers and not self._must_be_quoted):
             return None
         self._bond = Bond.SAID if self._is_argument else Bond.LOOSE
         self._must_be_quoted = True
@@ -242,7 +247,7 @@ class AnnouncedValue:
 
     def _pass_word(self, text: str, at: int, unit: int) -> int | None:
         if self._fillers == 0 and self._bond < Bond.ASSIGNED and (attribute := _ATTRIBUTE.match(text, at, unit)):
-            return attribute.end()
+            return None if is_announcing(attribute["name"].lower()) else attribute.end()
         word = _WORD.match(text, at, unit)
         if word is None:
             if self._bond_of_complement is not None and (address := _ADDRESS.match(text, at, unit)):
@@ -268,10 +273,13 @@ class AnnouncedValue:
         if is_announcing(lowered):
             return None
         if lowered in words.says and self._bond < Bond.SAID:
+            self._must_be_quoted = False
             self._bond_of_complement = self._bond if lowered in words.complements else None
             self._bond = Bond.SAID
             return end
-        if self._rest_read.startswith("-") or words.denies_after.fullmatch(lowered):
+        if self._rest_read.startswith("-") or (
+            words.denies_after.fullmatch(lowered) and not (self._bond >= Bond.SAID and lowered in words.carries)
+        ):
             return None
         is_plain = word.islower() or word.istitle() or word.isupper()
         if not is_plain and is_secret(word, self._family, self._bond, is_quoted=False):
@@ -293,8 +301,14 @@ class AnnouncedValue:
     def _value(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         if not self._may_touch and at == self._begun_at + len(self._rest_read):
             return Step(at, is_over=True)
-        if (self._needs_sign and self._bond < Bond.SAID) or (self._must_be_quoted and not self._quote):
+        if self._must_be_quoted and not self._quote:
             return Step(at, is_over=True)
+        if self._needs_sign and self._bond < Bond.SAID:
+            if self._family is not Family.PERSONAL:
+                return Step(at, is_over=True)
+            self._bond = Bond.LOOSE
+        if self._may_touch and at == self._begun_at:
+            self._say()
         if self._quote:
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
@@ -320,7 +334,7 @@ class AnnouncedValue:
 
     def _without_followers(self, text: str, at: int, stop: int) -> int:
         """The end of the value without what only follows it: a full stop, a bracket, the next pair."""
-        if cut := _NEXT_PAIR.search(text, at, stop):
+        if cut := (_NEXT_PAIR if self._family is Family.PERSONAL else _NEXT_THING).search(text, at + 1, stop):
             stop = cut.start()
         while trailing := _TRAILING.search(text, at, stop):
             if text[trailing.start()] == ")" and "(" in text[at : trailing.start()]:

@@ -15,7 +15,7 @@ from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import State, Step
 from gateway.scrub.units import unit_end
-from gateway.scrub.words import Announcement, Family, vocabulary
+from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
 
 _RULE: Final = "named/personal"
 _BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
@@ -41,7 +41,7 @@ class Phrase:
 
     def __init__(self, first: Announcement) -> None:
         self._first = first
-        self._value: AnnouncedValue | None = None
+        self._value: State | None = None
 
     def moved(self, by: int) -> None:
         """The text lost `by` characters at its front."""
@@ -57,7 +57,10 @@ class Phrase:
                 return Step(at, waits=True)
             second = _SECOND_WORD.match(text, second_at, end)
             family = vocabulary().together[self._first.word].get(second.group().lower()) if second else None
-            if second and family:
+            if second and family is Family.LOGIN:
+                self._value = LoginPair(second.end())
+                at = second.end()
+            elif second and family:
                 at = second.end()
                 self._value = AnnouncedValue(self._first._replace(end=at, family=family, needs_sign=False))
             elif self._first.family is Family.PHRASE:
@@ -75,7 +78,7 @@ class LoginPair:
     _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[:=]|[*_`\"']{1,2}")
     _WORD: Final = re.compile(r"[^\W\d_]{1,20}(?=[:,]?\Z)")
     _PAIR: Final = re.compile(r"(?P<name>[\w.@+-]{1,40})[:/](?!/)(?P<value>\S{6,64})")
-    _SEPARATES: Final = re.compile(r"[/|:,]\Z|(?:and|и|und|y|et|e)\Z")
+    _SEPARATES: Final = re.compile(r"[/|:]\Z|(?:and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
     _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?`\"']+\Z")
     _WORDS_MAX: Final = 4
@@ -99,20 +102,23 @@ class LoginPair:
             if text[at].isspace() or text[at] in "—–：":
                 at += 1
                 continue
-            if vocabulary().finder.search(text[at:unit].lower()) and not self._is_separated:
-                break
             if self._is_separated:
                 return self._value(text, at, unit)
+            if announces_more(text[at:unit]):
+                break
             if pair := self._PAIR.match(text, at, unit):
                 return self._value(text, pair.start("value"), unit)
             moved = self._connect(text, at, unit)
-            if moved == at:
+            if moved == at and not self._is_separated:
                 break
             at = moved
         return Step(at, is_over=at < end)
 
     def _connect(self, text: str, at: int, unit: int) -> int:
         """Past a word, a sign or the name; `at` itself to give up."""
+        if self._has_name and is_secret(text[at:unit], Family.PERSONAL, Bond.LOOSE, is_quoted=False):
+            self._is_separated = True
+            return at
         if self._has_name and (separates := self._SEPARATES.match(text, at, unit)):
             self._is_separated = True
             return separates.end()
@@ -123,7 +129,7 @@ class LoginPair:
         if name is None or self._words > self._WORDS_MAX:
             return at
         self._has_name = True
-        self._is_separated = bool(name["separator"]) and self._words > 1
+        self._is_separated = name["separator"] == ":" and self._words > 1
         return name.end()
 
     def _value(self, text: str, at: int, stop: int) -> Step:
@@ -160,7 +166,7 @@ class CommandLine:
             if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
                 return Step(at, is_over=True)
             option = self._option(text, at, unit)
-            if option is None and vocabulary().finder.search(text[at:unit].lower()):
+            if option is None and announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
                 return Step(at, is_over=True)
             at = option or unit
             if option is not None:

@@ -18,6 +18,7 @@ _ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
+_HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
@@ -43,7 +44,7 @@ class Family(Enum):
     """Announces only together with the word behind it."""
 
 
-_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND])
+_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
 
 
 class Place(Enum):
@@ -72,6 +73,8 @@ class Announcement(NamedTuple):
     """The first argument of a call (`setenv("PASSWORD", …)`): the second is its value."""
     is_constant: bool = False
     """Part of a name in capitals: an environment variable."""
+    is_heading: bool = False
+    """Begins its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,9 @@ def vocabulary() -> Vocabulary:
         complements=frozenset(around["complements"]),
         needs_sign=frozenset(around["needs_sign"]),
         types=frozenset(around["types"]),
-        value_name=re.compile(f"(?:{trie_pattern(around['value_names'])})(?=\\\\*[\"']?(?:[:=]|\\Z))"),
+        value_name=re.compile(
+            rf"[,;]?\\{{0,7}}[\"']?(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']?(?=[:=]|\Z)"
+        ),
         stand_ins=values["stand_ins"],
         sentence=values["sentence"],
     )
@@ -183,11 +188,12 @@ def announcements(
             stop,
             found.group(),
             family,
-            needs_sign=found.group() in words.needs_sign and family is not Family.KEY,
+            needs_sign=found.group() in words.needs_sign and family is not Family.KEY and before[-1:] != "_",
             is_spaced=_is_letter(text[stop - 1]),
             is_pair=_PAIR.search(before) is not None,
             is_argument=_ARGUMENT.search(before) is not None,
             is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
+            is_heading=_HEADING.search(before) is not None,
         )
 
 
@@ -197,6 +203,12 @@ def is_announcing(word: str) -> bool:
     if word in announcing or word.isascii():
         return word in announcing and announcing[word][0] not in _BY_THEMSELVES_NOTHING
     return any(word[:-cut] in announcing for cut in range(1, _ENDING_CHARS_MAX + 1))
+
+
+def announces_more(piece: str) -> bool:
+    """Does an announcing word stand in this piece of text?"""
+    found = announcements(piece, piece.lower(), 0, len(piece))
+    return any(word.family not in _BY_THEMSELVES_NOTHING for word in found)
 
 
 def _goes_on(text: str, end: int, limit: int) -> bool:
