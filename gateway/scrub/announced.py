@@ -52,7 +52,8 @@ _TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z]\w{0,15}\Z")
 _WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
-_ADDRESS: Final = re.compile(r"[\w.+-]{1,40}@[\w.-]{1,40}\Z|[A-Za-z][\w-]{0,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z", re.ASCII)
+_ADDRESS: Final = re.compile(r"[\w.+-]{1,40}@[\w-]{1,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z|[A-Za-z][\w-]{0,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z", re.ASCII)
+_GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
 _STOP: Final = re.compile(r"[.;?!,]\Z")
 _SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
 _NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
@@ -250,6 +251,8 @@ class AnnouncedValue:
             return None if is_announcing(attribute["name"].lower()) else attribute.end()
         word = _WORD.match(text, at, unit)
         if word is None:
+            if (glued := _GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
+                return glued.end()
             if self._bond_of_complement is not None and (address := _ADDRESS.match(text, at, unit)):
                 return self._pass_complement(address.end())
             return self._open(text, at, unit)
@@ -265,6 +268,7 @@ class AnnouncedValue:
         if self._bond_of_complement is not None:
             self._bond = self._bond_of_complement
             self._bond_of_complement = None
+            self._needs_sign = self._needs_sign and self._family is Family.PERSONAL
         return end
 
     def _pass_filler(self, word: str, end: int, at: int) -> int | None:

@@ -41,13 +41,14 @@ _MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:re
 _INTERPOLATED: Final = ("${", "{", "<", "%(", "$(", "#{")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
-    r"|(?:replace|insert)[-_]|[-_]here\b|\A%[\d$.]*l*[sdrxuif](?:\W|\Z)|\{\}"
+    r"|(?:replace|insert)[-_]|[-_]here\b|(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:\W|\Z)|\{\}"
 )
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
 _DATE: Final = re.compile(
     r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
 )
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
+_SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
 _SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,4}", re.ASCII)
 _UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([A-Za-z]{2}|[ms]\[?[\w+-]{0,8}\]?)")
@@ -61,7 +62,9 @@ _MODEL: Final = re.compile(r"[A-Z]{2,}[a-z]?[-#_.v]?\d[\d.v-]{0,5}[a-z]?(?:[-/][
 
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
-_SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
+_SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
+"""Words joined by the signs of code: `proxy_auth`, `UID:GID`."""
+
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
@@ -76,7 +79,7 @@ def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> boo
     """The verdict on one value without spaces."""
     if "\\" in value:
         value = _TYPESETTING.sub("", value)
-    if _is_stand_in(value, is_quoted=is_quoted):
+    if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
         return False
     if family is Family.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)
@@ -126,7 +129,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         return False
     if _COUNT.fullmatch(value):
         return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 6)
-    if _DATE.fullmatch(value) or (_MAIL.fullmatch(value) and not is_quoted):
+    if _DATE.fullmatch(value):
         return False
     if bond < Bond.ASSIGNED and (_MODEL.fullmatch(value) or value.startswith("\\")):
         return False
@@ -135,7 +138,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if bond == Bond.LOOSE:
         return _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value) and _has_mark(value)
     if bond == Bond.ASSIGNED:
-        return is_quoted or not _SNAKE.fullmatch(value) or any(char.isdigit() for char in value)
+        return is_quoted or any(char.isdigit() for char in value) or not (_SPELLED.fullmatch(value) and is_wordy(value))
     if not _has_mark(value):
         return bool(_PHRASE.fullmatch(value)) and value.count("-") >= 3
     return _has_substance(value)
@@ -193,6 +196,6 @@ def _is_name(piece: str) -> bool:
     humps = _HUMP.findall(piece)
     if sum(map(len, humps)) != len(piece) or 4 * len(humps) > len(piece) + 4:
         return False
-    if sum(hump.isdigit() for hump in humps) > 1:
+    if sum(hump.isdigit() for hump in humps) > 1 or (len(piece) >= 14 and _SHOUTED_MIX.fullmatch(piece)):
         return False
     return all(_SPOKEN.fullmatch(hump) and (hump.isupper() or not _UNSPOKEN.search(hump)) for hump in humps)

@@ -102,8 +102,14 @@ class LoginPair:
             if text[at].isspace() or text[at] in "—–：":
                 at += 1
                 continue
-            if self._is_separated:
+            if self._is_separated or not self._words and is_secret(
+                text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False
+            ):
                 return self._value(text, at, unit)
+            if text.startswith("-p", at, unit):
+                self._is_separated = True
+                at += 2
+                continue
             if announces_more(text[at:unit]):
                 break
             if pair := self._PAIR.match(text, at, unit):

@@ -118,7 +118,7 @@ def vocabulary() -> Vocabulary:
         for place, words in places.items()
         for word in words.split()
     }
-    around = {name: words.split() for name, words in tables["around"].items()}
+    around = {name: [word.replace("_", " ") for word in words.split()] for name, words in tables["around"].items()}
     values = {name: frozenset(words.split()) for name, words in tables["values"].items()}
     return Vocabulary(
         announcing=announcing,
@@ -178,17 +178,20 @@ def announcements(
         if place is not Place.ANYWHERE and at not in borders and _goes_back(text, at):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
-        if family is Family.VAGUE:
-            if words.denies_before.search(before):
-                continue
-            if words.certain_before.search(before):
-                family = Family.KEY
+        needs_sign = found.group() in words.needs_sign and before[-1:] != "_"
+        if family is Family.VAGUE and words.denies_before.search(before):
+            continue
+        if (family is Family.VAGUE or needs_sign) and words.certain_before.search(before):
+            family = Family.KEY if family is Family.VAGUE else family
+            needs_sign = False
+        if family is Family.LOGIN and place is Place.WHOLE and (before[-1:] == "_" or text[stop : stop + 1] == "_"):
+            continue
         yield Announcement(
             at,
             stop,
             found.group(),
             family,
-            needs_sign=found.group() in words.needs_sign and family is not Family.KEY and before[-1:] != "_",
+            needs_sign=needs_sign,
             is_spaced=_is_letter(text[stop - 1]),
             is_pair=_PAIR.search(before) is not None,
             is_argument=_ARGUMENT.search(before) is not None,
@@ -200,9 +203,8 @@ def announcements(
 def is_announcing(word: str) -> bool:
     """Is this word, in lower case, by itself an announcement?"""
     announcing = vocabulary().announcing
-    if word in announcing or word.isascii():
-        return word in announcing and announcing[word][0] not in _BY_THEMSELVES_NOTHING
-    return any(word[:-cut] in announcing for cut in range(1, _ENDING_CHARS_MAX + 1))
+    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, _ENDING_CHARS_MAX + 1))]
+    return any(stem in announcing and announcing[stem][0] not in _BY_THEMSELVES_NOTHING for stem in stems)
 
 
 def announces_more(piece: str) -> bool:
