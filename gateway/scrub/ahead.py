@@ -104,7 +104,7 @@ class Lookout:
 
     def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
         """The runs of printable characters in which an anchor stands and that are long enough for a token."""
-        runs: dict[int, _Run] = {}
+        runs: list[_Run] = []
         run = _Run(start, start, {})
         for place, literal in anchors:
             if place >= run.end:
@@ -112,9 +112,9 @@ class Lookout:
                 at, stop = before.end() if before else start, after.end() if after else place + 1
                 run = _Run(at, stop, {})
                 if stop - at >= _TOKEN_CHARS_MIN:
-                    run = runs.setdefault(at, run)
+                    runs.append(run)
             run.sites[place - run.start] = literal
-        return runs.values()
+        return runs
 
     def _sites(self, run: str) -> Iterator[Site]:
         """Where in a run a token may begin, for want of landmarks."""
