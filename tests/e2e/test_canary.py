@@ -40,7 +40,8 @@ TAIL_CHARS = 16
 
 def canaries(rng: random.Random) -> Iterator[Sample]:
     """One secret of each kind, those that stand by themselves and those known by their surroundings, shuffled."""
-    bare = (Sample(kind, "any", secret, (secret,)) for kind, secret in ((k, fill(t, rng)) for k, t in TOKENS.items()))
+    drawn = {kind: fill(template, rng) for kind, template in TOKENS.items()}
+    bare = (Sample(kind, "any", "{}", secret, (Planted(kind, secret),)) for kind, secret in drawn.items())
     told = {sample.kind: sample for sample in positives(rng.randrange(2**32)) if sample.kind not in TOKENS}
     every = [*bare, *told.values()]
     rng.shuffle(every)
