@@ -42,7 +42,9 @@ _ASSIGNS: Final = re.compile(r"[?+.|&:!~]{0,3}={1,3}>?|->|<-|:(?!//|:\w)|>(?=[^=
 _FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")
 _SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|>{2,3}\Z")
 _TRAILS_OFF: Final = re.compile(r"\.{2,3}")
-_MARK: Final = re.compile(r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+")
+_MARK: Final = re.compile(
+    r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
+)
 _OPENING: Final = re.compile(
     r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|[(\[⟦]|\{(?=[\"'])|<(?=[^<>\s/]{6,64}>)"
 )
@@ -52,7 +54,10 @@ _TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z]\w{0,15}\Z")
 _WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
-_ADDRESS: Final = re.compile(r"[\w.+-]{1,40}@[\w-]{1,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z|[A-Za-z][\w-]{0,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z", re.ASCII)
+_ADDRESS: Final = re.compile(
+    r"[\w.+-]{1,40}@[\w-]{1,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z|[A-Za-z][\w-]{0,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z",
+    re.ASCII,
+)
 _GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
 _STOP: Final = re.compile(r"[.;?!,]\Z")
 _SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
@@ -169,7 +174,7 @@ class AnnouncedValue:
         return at + 1 if self._newlines <= _NEWLINES_MAX else None
 
     def _pass_sign(self, text: str, at: int, unit: int) -> int | None:
-        if _STOP.match(text, at, unit) and text[at] != "," or PLACEHOLDER.match(text, at, unit):
+        if (_STOP.match(text, at, unit) and text[at] != ",") or PLACEHOLDER.match(text, at, unit):
             return None
         if self._is_below and text[at - 1].isspace() and (bullet := _BULLET.match(text, at, unit)):
             return bullet.end()

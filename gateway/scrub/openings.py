@@ -1,6 +1,6 @@
 """What the machine goes into at an announcing word: most announce a value, a few open something of their own.
 
-    identified by '…'      log in with bob / …      sshpass -p … ssh bob@box
+identified by '…'      log in with bob / …      sshpass -p … ssh bob@box
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Final
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.cookies import CookieLine
 from gateway.scrub.judge import Bond, is_secret
+from gateway.scrub.landmarks import chart
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import State, Step
 from gateway.scrub.units import unit_end
-from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
+from gateway.scrub.words import BY_THEMSELVES_NOTHING, Announcement, Family, announcements, vocabulary
 
 _RULE: Final = "named/personal"
 _BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
@@ -102,15 +103,15 @@ class LoginPair:
             if text[at].isspace() or text[at] in "—–：":
                 at += 1
                 continue
-            if self._is_separated or not self._words and is_secret(
-                text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False
+            if self._is_separated or (
+                not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False)
             ):
                 return self._value(text, at, unit)
             if text.startswith("-p", at, unit):
                 self._is_separated = True
                 at += 2
                 continue
-            if announces_more(text[at:unit]):
+            if _announces_more(text[at:unit]):
                 break
             if pair := self._PAIR.match(text, at, unit):
                 return self._value(text, pair.start("value"), unit)
@@ -172,7 +173,7 @@ class CommandLine:
             if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
                 return Step(at, is_over=True)
             option = self._option(text, at, unit)
-            if option is None and announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
+            if option is None and _announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
                 return Step(at, is_over=True)
             at = option or unit
             if option is not None:
@@ -188,3 +189,10 @@ class CommandLine:
 
     def _announcement(self, at: int) -> Announcement:
         return Announcement(at, at, "", Family.PERSONAL, is_spaced=False, is_pair=bool({"-u", "-U"} & self._options))
+
+
+def _announces_more(piece: str) -> bool:
+    """Does an announcing word stand in this piece of text?"""
+    lowered = piece.lower()
+    found = announcements(piece, lowered, chart().landmarks(piece, lowered, 0, len(piece)).words, len(piece))
+    return any(word.family not in BY_THEMSELVES_NOTHING for word in found)
