@@ -6,18 +6,26 @@ One search finds the landmarks (landmarks.py); only around them is looked at mor
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.scrub.known import KnownValues
-from gateway.scrub.landmarks import Chart
+from gateway.scrub.landmarks import Chart, Site
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.words import Announcement, announcements
 
 _TOKEN_CHARS_MIN: Final = 12
 """No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
 
-_LONG_RUN: Final = re.compile(f"[!-~]{{{_TOKEN_CHARS_MIN},}}")
+_MARKED_CHARS_MIN: Final = 16
+"""No token of a rule whose anchor is a pattern is shorter."""
+
+_BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
+_RUN: Final = re.compile(r"[!-~]+")
+_MARKED_RUN: Final = re.compile(f"[!-~]{{{_MARKED_CHARS_MIN},}}")
+_PRINTABLE: Final = bytes(ord("x") if ord("!") <= byte <= ord("~") else ord(" ") for byte in range(256))
+_MARKED: Final = b"x" * _MARKED_CHARS_MIN
 _LEFTOVERS_MAX: Final = 4
 """Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
 
@@ -69,20 +77,14 @@ class Lookout:
         """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""
         anchors, places, _ = self._chart.landmarks(text, lowered, start, end)
         mark = self._rules.mark.search(text, start, end)
-        suspects = [*anchors[:1], *(at for at, _ in places[:1]), *([mark.start()] if mark else ())]
+        suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1]), *([mark.start()] if mark else ())]
         return min(suspects, default=end)
 
-    def _spans(self, text: str, start: int, end: int, anchors: list[int]) -> list[Span]:
+    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
         found = list(known)
-        anchors = anchors[::-1]
-        for run in _LONG_RUN.finditer(text, start, end):
-            at, stop = run.span()
-            while anchors and anchors[-1] < at:
-                anchors.pop()
-            if not (anchors and anchors[-1] < stop) and not self._rules.mark.search(run.group()):
-                continue
+        for at, stop in self._runs(text, start, end, anchors):
             for span in known:
                 if at < span.end and span.start < stop:
                     found += self._tokens(text[at : span.start], at)
@@ -90,6 +92,21 @@ class Lookout:
             found += self._tokens(text[at:stop], at)
         found.sort()
         return found
+
+    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> list[tuple[int, int]]:
+        """The runs of printable characters in which an anchor stands and that are long enough for a token."""
+        runs = set()
+        if _MARKED in text[start:end].encode(errors="surrogatepass").translate(_PRINTABLE):
+            marked = _MARKED_RUN.finditer(text, start, end)
+            runs = {run.span() for run in marked if self._rules.mark.search(run.group())}
+        done = start
+        for anchor, _ in anchors:
+            if anchor >= done:
+                before, run = _BEFORE_RUN.match(text, start, anchor), _RUN.match(text, anchor, end)
+                at, done = before.end() if before else start, run.end() if run else anchor + 1
+                if done - at >= _TOKEN_CHARS_MIN:
+                    runs.add((at, done))
+        return sorted(runs)
 
     def _tokens(self, run: str, offset: int, depth: int = 0) -> list[Span]:
         """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
@@ -106,8 +123,10 @@ class Lookout:
                     found.append(span)
                     at = span.end
                     break
+        if not found:
+            return found
         between: list[Span] = []
-        if found and depth < _LEFTOVERS_MAX:
+        if depth < _LEFTOVERS_MAX:
             edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
             for left, right in zip(edges[::2], edges[1::2], strict=True):
                 between += self._tokens(run[left:right], offset + left, depth + 1)

@@ -16,12 +16,14 @@ from gateway.scrub.keyblock import BEGIN
 from gateway.scrub.rules import rule_book
 from gateway.scrub.words import vocabulary
 
+Site = tuple[int, str]
+"""Where a literal anchor of a rule stands, and the longest of those that stand there."""
+
 
 class Landmarks(NamedTuple):
     """Positions in one stretch of text, each list from left to right."""
 
-    anchors: list[int]
-    """Where a literal anchor of a rule stands."""
+    anchors: list[Site]
     words: list[tuple[int, int]]
     """Where announcing words may stand, the longest of those that overlap."""
     blocks: list[int]
@@ -53,14 +55,20 @@ class Chart:
 
     def landmarks(self, text: str, lowered: str, start: int, end: int) -> Landmarks:
         """Those of `text[start:end]`; `lowered` is the text in lower case, as long as the text."""
-        anchors: list[int] = []
+        anchors: list[Site] = []
         words: list[tuple[int, int]] = []
         blocks: list[int] = []
         for which, at, stop in self._finder.find(lowered, start, end):
             spellings, is_word = self._meanings[which]
             for literal in spellings:
-                if text.startswith(literal, at):
-                    (blocks if literal is BEGIN else anchors).append(at)
+                if not text.startswith(literal, at):
+                    continue
+                if literal is BEGIN:
+                    blocks.append(at)
+                elif anchors and anchors[-1][0] == at:
+                    anchors[-1] = (at, literal)
+                else:
+                    anchors.append((at, literal))
             if is_word:
                 if words and words[-1][0] == at:
                     words[-1] = (at, stop)

@@ -108,12 +108,12 @@ class RuleBook:
     mark: re.Pattern[str]
     """Those anchors that are patterns."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
+    """By literal anchor the rules that begin with it or with its own beginning, the most particular first."""
     by_pattern: tuple[tuple[re.Pattern[str], Rule], ...]
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
-        """The rules that may begin at an anchor found at `at`, the most particular first."""
-        for length in range(len(literal), 0, -1):
-            yield from self.by_anchor.get(literal[:length], ())
+        """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
+        yield from self.by_anchor.get(literal, ())
         if self.mark.match(text, at):
             for pattern, rule in self.by_pattern:
                 if pattern.match(text, at):
@@ -138,7 +138,10 @@ def rule_book() -> RuleBook:
         rules=rules,
         anchor=re.compile(f"{trie_pattern(literals)}|{marks}", re.ASCII),
         mark=re.compile(marks, re.ASCII),
-        by_anchor={anchor: tuple(found) for anchor, found in literals.items()},
+        by_anchor={
+            anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in literals.get(anchor[:length], ()))
+            for anchor in literals
+        },
         by_pattern=tuple(patterns),
     )
 
