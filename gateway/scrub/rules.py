@@ -63,6 +63,8 @@ class Rule:
     more: str
     left: str
     checks: tuple[Check, ...]
+    is_glued: bool
+    nominal: int
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
@@ -83,6 +85,11 @@ class Rule:
         if self.more and (rest := _compiled(f"[{self.more}]+").match(run, stop)):
             stop = rest.end()
         return Span(start, stop, self.id)
+
+    def is_complete(self, token: str) -> bool:
+        """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
+        anchor_chars = max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
+        return 0 < self.nominal <= len(token) - anchor_chars
 
     def _anchor_chars(self, text: str, start: int) -> int:
         if not self.checks or self.checks[0] is not CHECKS["varied"]:
@@ -169,6 +176,8 @@ def _rule(row: Mapping[str, Any]) -> Rule:
         more=alphabet,
         left=left,
         checks=tuple(CHECKS[name] for name in row.get("checks", ("varied",))),
+        is_glued=bool(row.get("glued", False)),
+        nominal=int(row.get("nominal", 0)),
         examples=tuple(row["examples"]),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
