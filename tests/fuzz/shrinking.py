@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from tests.fuzz.inputs import Case, Piece
+from tests.scrubbing import TOKENS
 
 TRIES_MAX: Final = 150
+ANY_KIND: Final = next(iter(TOKENS))
+"""Of a case without a planted token the kind does not matter."""
 
 
 def smallest(case: Case, breaks: Callable[[Case], bool]) -> Case:
@@ -27,7 +30,7 @@ def smallest(case: Case, breaks: Callable[[Case], bool]) -> Case:
 
 def _smaller(case: Case) -> Iterator[Case]:
     if case.after:
-        yield replace(case, before=case.before + case.after, after=())
+        yield replace(case, before=case.before + case.after, after=(), planted=ANY_KIND)
     for at in range(len(case.before)):
         yield replace(case, before=_without(case.before, at))
     for at in range(len(case.after)):
@@ -37,6 +40,8 @@ def _smaller(case: Case) -> Iterator[Case]:
         yield replace(case, after=(Piece("."),))
     for at in range(len(case.cuts)):
         yield replace(case, cuts=case.cuts[:at] + case.cuts[at + 1 :])
+    if not case.after and case.planted != ANY_KIND:
+        yield replace(case, planted=ANY_KIND)
     for at, piece in enumerate(case.before):
         if piece.times > 1:
             yield replace(
