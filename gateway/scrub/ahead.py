@@ -6,9 +6,9 @@ One search finds the landmarks (landmarks.py); only around them is looked at mor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart, Site
@@ -23,7 +23,6 @@ _MARKED_CHARS_MIN: Final = 16
 
 _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
-_MARKED_RUN: Final = re.compile(f"[!-~]{{{_MARKED_CHARS_MIN},}}")
 _PRINTABLE: Final = bytes(ord("x") if ord("!") <= byte <= ord("~") else ord(" ") for byte in range(256))
 _MARKED: Final = b"x" * _MARKED_CHARS_MIN
 _LEFTOVERS_MAX: Final = 4
@@ -48,6 +47,14 @@ class Ahead:
             self.blocks.pop()
 
 
+class _Run(NamedTuple):
+    """Printable characters without a space, and where in them a token may begin: by place, the longest anchor."""
+
+    start: int
+    end: int
+    sites: dict[int, str]
+
+
 class Lookout:
     """Looks over closed text for a machine, or for whoever wants to know whether it needs one."""
 
@@ -60,10 +67,11 @@ class Lookout:
         self._known = known
         self._chart = chart
 
-    def over(self, text: str, lowered: str, start: int, end: int) -> Ahead:
-        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text."""
+    def over(self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = ()) -> Ahead:
+        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
+        secrets that were found already, some of them elsewhere."""
         anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
-        spans = self._spans(text, start, end, anchors)
+        spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
         if places:
             borders = frozenset(span.end for span in spans)
@@ -80,54 +88,91 @@ class Lookout:
         suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1]), *([mark.start()] if mark else ())]
         return min(suspects, default=end)
 
-    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> list[Span]:
+    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Iterable[Span]) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
+        for span in certain:
+            is_inside = start <= span.start and span.end <= end
+            if is_inside and not any(other.start < span.end and span.start < other.end for other in known):
+                known.append(span)
+        known.sort()
         found = list(known)
-        for at, stop in self._runs(text, start, end, anchors):
-            for span in known:
-                if at < span.end and span.start < stop:
-                    found += self._tokens(text[at : span.start], at)
-                    at = span.end
-            found += self._tokens(text[at:stop], at)
+        for run in self._runs(text, start, end, anchors):
+            at, stop = run.start, run.end
+            cuts = [span for span in known if at < span.end and span.start < stop]
+            if not cuts:
+                found += self._tokens(text[at:stop], at, sorted(run.sites.items()))
+                continue
+            edges = [at, *(edge for span in cuts for edge in (span.start, span.end)), stop]
+            found += self._between(text, edges, 0)
         found.sort()
         return found
 
-    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> list[tuple[int, int]]:
+    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
         """The runs of printable characters in which an anchor stands and that are long enough for a token."""
-        runs = set()
-        if _MARKED in text[start:end].encode(errors="surrogatepass").translate(_PRINTABLE):
-            marked = _MARKED_RUN.finditer(text, start, end)
-            runs = {run.span() for run in marked if self._rules.mark.search(run.group())}
-        done = start
-        for anchor, _ in anchors:
-            if anchor >= done:
-                before, run = _BEFORE_RUN.match(text, start, anchor), _RUN.match(text, anchor, end)
-                at, done = before.end() if before else start, run.end() if run else anchor + 1
-                if done - at >= _TOKEN_CHARS_MIN:
-                    runs.add((at, done))
-        return sorted(runs)
+        runs: dict[int, _Run] = {}
+        for at, stop in _marked_runs(text, start, end):
+            if self._rules.mark.search(text[at:stop]):
+                runs[at] = _Run(at, stop, {place: "" for place, _ in self._sites(text[at:stop], self._rules.mark)})
+        run = _Run(start, start, {})
+        for place, literal in anchors:
+            if place >= run.end:
+                before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
+                at, stop = before.end() if before else start, after.end() if after else place + 1
+                run = _Run(at, stop, {})
+                if stop - at >= _TOKEN_CHARS_MIN:
+                    run = runs.setdefault(at, run)
+            run.sites[place - run.start] = literal
+        return runs.values()
 
-    def _tokens(self, run: str, offset: int, depth: int = 0) -> list[Span]:
+    def _sites(self, run: str, pattern: re.Pattern[str]) -> Iterator[Site]:
+        """Where in a run a token may begin, for want of landmarks."""
+        at = 0
+        while anchor := pattern.search(run, at):
+            yield anchor.start(), anchor.group()
+            at = anchor.start() + 1
+
+    def _tokens(self, run: str, offset: int, sites: Iterable[Site], depth: int = 0) -> list[Span]:
         """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
         that is what it will be when the token is gone: so a second scrub finds nothing new."""
         found: list[Span] = []
         at = 0
-        while anchor := self._rules.anchor.search(run, at):
-            floor = found[-1].end if found else 0
-            at = anchor.start() + 1
-            for rule in self._rules.beginning_with(run, anchor.start(), anchor.group()):
+        for site, literal in sites:
+            if site < at:
+                continue
+            for rule in self._rules.beginning_with(run, site, literal):
                 self.attempts += 1
-                span = rule.match(run, anchor.start(), floor)
+                span = rule.match(run, site, at)
                 if span is not None:
                     found.append(span)
                     at = span.end
                     break
         if not found:
             return found
-        between: list[Span] = []
-        if depth < _LEFTOVERS_MAX:
-            edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
-            for left, right in zip(edges[::2], edges[1::2], strict=True):
-                between += self._tokens(run[left:right], offset + left, depth + 1)
-        return between + [Span(span.start + offset, span.end + offset, span.rule) for span in found]
+        edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
+        beside = self._between(run, edges, depth + 1) if depth < _LEFTOVERS_MAX else []
+        return [Span(span.start + offset, span.end + offset, span.rule) for span in (*beside, *found)]
+
+    def _between(self, text: str, edges: Sequence[int], depth: int) -> list[Span]:
+        """The tokens of the pieces of `text` between each second pair of edges, each a run of its own."""
+        found: list[Span] = []
+        for left, right in zip(edges[::2], edges[1::2], strict=True):
+            if right - left >= _TOKEN_CHARS_MIN:
+                piece = text[left:right]
+                found += self._tokens(piece, left, self._sites(piece, self._rules.anchor), depth)
+        return found
+
+
+def _marked_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The runs of printable characters in which the anchor of a rule may be a pattern. Searched among bytes, where
+    a row of equal ones is found many times faster than a run of different characters."""
+    octets = text[start:end].encode(errors="surrogatepass")
+    flat = octets.translate(_PRINTABLE)
+    done, at = 0, flat.find(_MARKED)
+    while at >= 0:
+        stop = flat.find(b" ", at)
+        stop = stop if stop >= 0 else len(flat)
+        start += len(octets[done:at].decode(errors="surrogatepass"))
+        yield start, start + stop - at
+        start += stop - at
+        done, at = stop, flat.find(_MARKED, stop)

@@ -19,11 +19,13 @@ from gateway.scrub.keyblock import KeyBlock
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import chart
 from gateway.scrub.placeholder import Placeholders
+from gateway.scrub.quiet import is_quiet
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
 from gateway.scrub.view import View
 from gateway.scrub.words import Family
+from gateway.scrub.wrapped import WrappedTokens
 
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
@@ -58,6 +60,7 @@ class Machine:
         self._spent_s = spent_s
         self._view = View()
         self._last_cut_end_raw = -1
+        self._wrapped = WrappedTokens(rules)
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -109,24 +112,30 @@ class Machine:
         text = self._view.text
         window = min(len(text), self._closed + RUN_CHARS_MAX)
         if is_last and window == len(text):
+            self._wrapped.settle(text, self._closed, window, is_last=True)
             return self._closed
         unread = max(self._closed, self._seen - 1)
         border = closed_until(text, unread, window)
         if border > unread:
             self._seen = border
-            return self._before_open_value(text, border)
+            return self._before_open_value(text, border, is_full=window - self._closed == RUN_CHARS_MAX)
         self._seen = window
         if window - self._closed == RUN_CHARS_MAX:
             return self._forced_border(text, window)
         return self._closed
 
-    def _before_open_value(self, text: str, border: int) -> int:
-        """A known value with spaces in it may have begun: stop at the unit it begins in."""
+    def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
+        """A token or a known value may go on behind `border`: stop at the unit it begins in."""
         begun = self._known.reaches_over(text, self._closed, border)
+        begun = min(begun, self._wrapped.settle(text, self._closed, border, is_last=False))
         if begun >= border:
             return border
+        before = closed_until(text, self._closed, begun + 1)
+        if before == self._closed and is_full:
+            self._wrapped.settle(text, self._closed, border, is_last=True)
+            return border
         self._seen = self._closed
-        return min(begun, closed_until(text, self._closed, begun + 1))
+        return min(begun, before)
 
     def _forced_border(self, text: str, window: int) -> int:
         border = self._lookout.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)
@@ -140,18 +149,18 @@ class Machine:
 
     def _forget(self) -> None:
         """Keep what rules may look back at, drop the rest."""
-        before = min(self._at, self._closed) - CONTEXT_CHARS
-        if before < _FORGET_CHARS:
+        if self._given_raw - self._forgotten_raw < _FORGET_CHARS:
             return
-        shorter, shorter_raw = self._view.forget(before)
-        self._at -= shorter
-        self._closed -= shorter
-        self._seen -= shorter
-        self._cuts_off_at -= shorter
-        self._given_raw -= shorter_raw
-        self._forgotten_raw += shorter_raw
+        before = max(0, min(self._at, self._closed) - CONTEXT_CHARS)
+        self._view.forget(before, self._given_raw)
+        self._forgotten_raw = self._given_raw
+        self._at -= before
+        self._closed -= before
+        self._seen -= before
+        self._cuts_off_at -= before
+        self._wrapped.moved(before)
         if self._state is not None:
-            self._state.moved(shorter)
+            self._state.moved(before)
 
     # --- reading
 
@@ -159,7 +168,9 @@ class Machine:
         """Read the closed text up to `end` and give away all of it that is decided."""
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
-        ahead = self._lookout.over(text, self._lower(), self._at, end)
+        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans)
+        if is_last and self._state is None and is_quiet(ahead, text):
+            return
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
@@ -218,8 +229,8 @@ class Machine:
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
         self._give(start)
         self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
-        self.findings.append(Finding(span.rule, self._forgotten_raw + start, self._forgotten_raw + end))
-        self._last_cut_end_raw = self._forgotten_raw + end
+        self.findings.append(Finding(span.rule, start, end))
+        self._last_cut_end_raw = end
         self._given_raw = end
         self._at = span.end
 
@@ -227,7 +238,7 @@ class Machine:
         """A secret that was cut off by a forced border goes on in the next piece: so does its removal."""
         if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
             self._cuts_off_at = -1
-            if self._last_cut_end_raw == self._forgotten_raw + self._given_raw:
+            if self._last_cut_end_raw == self._given_raw:
                 rest = _REST_OF_SECRET.match(text, self._at, end)
                 if rest is not None:
                     self._at = rest.end()

@@ -14,12 +14,9 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets
-from gateway.scrub.ahead import Lookout
 from gateway.scrub.known import KnownValues
-from gateway.scrub.landmarks import chart
 from gateway.scrub.machine import Machine
 from gateway.scrub.placeholder import WHOLE_TEXT, Placeholders, kind_of
-from gateway.scrub.quiet import is_quiet
 from gateway.scrub.rules import rule_book
 
 BUDGET_S: Final = 2.0
@@ -74,8 +71,6 @@ class Scrubber:
     def examine(self, text: str) -> Scrubbed:
         """`scrub` and `findings` in one pass."""
         try:
-            if is_quiet(text, Lookout(rule_book(), self._known, chart())):
-                return Scrubbed(CleanText(text), ())
             machine = self.machine()
             clean = machine.feed(text, is_last=True)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
