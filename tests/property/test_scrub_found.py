@@ -32,7 +32,7 @@ def case(path: Path) -> ParameterSet:
     return pytest.param(path, id=path.stem, marks=marks)
 
 
-@pytest.mark.parametrize("path", map(case, FOUND))
+@pytest.mark.parametrize("path", [case(path) for path in FOUND])
 def test_what_was_found_stays_mended(path: Path) -> None:
     check(load(path.read_text(encoding="utf-8")))
 
