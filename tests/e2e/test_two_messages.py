@@ -88,9 +88,7 @@ async def test_nothing_of_a_secret_in_two_messages_is_left_once_both_have_come(t
     said, sky, platforms = list(pairs(seed, count)), asyncio.Semaphore(IN_THE_AIR), itertools.cycle(PLATFORMS)
     async with serve_model() as model, running_product(tmp_path, model=model) as product:
         chats = [product.chat(next(platforms), f"Ann {pair.number}") for pair in said]
-        telling = (
-            say(chat, pair, sky, at_once=bool(pair.number % 2)) for chat, pair in zip(chats, said, strict=True)
-        )
+        telling = (say(chat, pair, sky, at_once=bool(pair.number % 2)) for chat, pair in zip(chats, said, strict=True))
         await asyncio.gather(*telling)
         await product.until_settled()
         asked = len(model.requests)
