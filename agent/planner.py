@@ -211,7 +211,7 @@ def plan_tool(planning: Planning, scrubber: Scrubber) -> Tool:
             raise NoPlan("the planner's model did not answer") from error
         return f"{outcome_text(proposal)}\n\n{proposal.text}"
 
-    return Tool(_PLAN, "tasks", Risk.READ, run, timeout_s=PLAN_TIMEOUT_S + TOOL_TIMEOUT_S, protected=True)
+    return Tool(_PLAN, "tasks", Risk.READ, run, timeout_s=PLAN_TIMEOUT_S + TOOL_TIMEOUT_S, protected=True, quotes=True)
 
 
 def outcome_text(proposal: Proposal) -> str:

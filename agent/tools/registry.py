@@ -24,6 +24,7 @@ from agent.tools.arguments import parse_arguments, written_out
 from agent.tools.correction import correction_note
 from agent.tools.envelope import Envelopes
 from agent.tools.permissions import Permission, Permissions, Policy
+from agent.tools.placeholders import refuse_placeholders
 from agent.tools.shelf import Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.errors import ToolError
@@ -148,6 +149,8 @@ class ToolRegistry:
         problems = sorted(self._validators[call.name].iter_errors(arguments), key=lambda problem: list(problem.path))
         if problems:
             raise ToolError("; ".join(f"{problem.json_path}: {problem.message[:200]}" for problem in problems[:5]))
+        if not tool.quotes:
+            refuse_placeholders(call.name, arguments, instead=tool.instead)
         async with AsyncExitStack() as held:
             for name in sorted(set(tool.locks(arguments))):
                 await held.enter_async_context(shared.locks[name])

@@ -57,7 +57,7 @@ def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
 
     return (
         Tool(_READ, "tasks", Risk.READ, read, protected=True),
-        Tool(_WRITE, "tasks", Risk.READ, write, protected=True),
+        Tool(_WRITE, "tasks", Risk.READ, write, protected=True, quotes=True),
     )
 
 

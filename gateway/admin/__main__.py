@@ -20,7 +20,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
 from gateway.exits import run_to_exit
 from gateway.preflight import cannot_listen
-from gateway.scrub import Scrubber
+from gateway.secrecy import scrubber_of
 from gateway.store import SqlStore, open_store
 from gateway.telemetry.logs import configure_logs
 
@@ -35,7 +35,7 @@ def main() -> None:
 async def _serve(loaded: Loaded) -> None:
     settings = loaded.settings
     token = admin_token(settings)
-    scrubber = Scrubber(known_values=(*loaded.secrets, token))
+    scrubber = scrubber_of(loaded, token)
     configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
     clock = SystemClock()
     with _listener(settings) as listener:

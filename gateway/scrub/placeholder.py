@@ -18,6 +18,9 @@ _KIND: Final = "[a-z0-9-]{1,20}"
 
 PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{4,{_ID_CHARS}}}\]")
 
+LIKENESS: Final = re.compile(r"\[redacted:[^\[\]\s]{1,40}\]", re.IGNORECASE)
+"""What somebody takes for a placeholder, although nobody made it: `[redacted:openai]`."""
+
 WHOLE_TEXT: Final = "[redacted:text#0000]"
 """Stands for a text that could not be scrubbed."""
 

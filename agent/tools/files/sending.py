@@ -60,7 +60,7 @@ def sending_tool(workspaces: Workspaces, scrubber: Scrubber) -> Tool:
         context.enclosures.add(Enclosed(name, media_type(name, content), clean, _one_line(arguments, of_chat)))
         return f"{name} ({len(clean)} bytes) goes out with your answer.{_note(content, clean, is_readable=is_readable)}"
 
-    return Tool(_SPEC, "files", Risk.READ, run, locks=path_locks("path"))
+    return Tool(_SPEC, "files", Risk.READ, run, locks=path_locks("path"), quotes=True)
 
 
 def _one_line(arguments: Mapping[str, Any], scrubber: Scrubber) -> CleanText:
