@@ -25,6 +25,7 @@ from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.contracts.ports import Scrubber
 from gateway.exits import run_to_exit
 from gateway.secrecy import scrubber_of
+from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
 try:
@@ -42,6 +43,7 @@ def main() -> None:
     loaded = load()
     scrubber = scrubber_of(loaded)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
+    guard_streams()
     names = chosen(loaded.settings, tuple(sys.argv[1:]))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(loaded.settings, names, scrubber))

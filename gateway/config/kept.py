@@ -17,6 +17,7 @@ from gateway.config.settings import Settings
 from gateway.contracts.errors import ConfigError
 
 ADMIN_TOKEN_FILE: Final = "admin-token"  # noqa: S105 - a file's name
+ADMIN_TOKEN_PREFIX: Final = "trivet_admin_"  # noqa: S105 - by which those who do not know the token recognise it
 PLACEHOLDER_KEY_FILE: Final = "placeholder-key"
 VAULT_KEY_FILE: Final = "vault-key"
 _BYTES: Final = 32
@@ -24,7 +25,8 @@ _BYTES: Final = 32
 
 def admin_token(settings: Settings) -> str:
     """The operator's bearer token. Raises `ConfigError` when the file can neither be read nor written."""
-    return _kept(settings.http.admin_token, settings.data_dir / ADMIN_TOKEN_FILE, "http.admin_token")
+    path = settings.data_dir / ADMIN_TOKEN_FILE
+    return _kept(settings.http.admin_token, path, "http.admin_token", prefix=ADMIN_TOKEN_PREFIX)
 
 
 def placeholder_key(settings: Settings) -> str:
@@ -37,11 +39,11 @@ def vault_key(settings: Settings) -> str:
     return _kept(settings.scrub.vault.key, settings.data_dir / VAULT_KEY_FILE, "scrub.vault.key")
 
 
-def _kept(configured: SecretStr | None, path: Path, setting: str) -> str:
+def _kept(configured: SecretStr | None, path: Path, setting: str, *, prefix: str = "") -> str:
     if configured:
         return configured.get_secret_value()
     try:
-        secret = _read(path) or _make(path)
+        secret = _read(path) or _make(path, prefix)
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be used for {setting} ({error.strerror}): make data_dir writable or set {setting}"
@@ -58,10 +60,10 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _make(path: Path) -> str:
+def _make(path: Path, prefix: str) -> str:
     """Create the file with its secret in it; whoever comes second takes what the first one wrote."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    secret = secrets.token_urlsafe(_BYTES)
+    secret = prefix + secrets.token_urlsafe(_BYTES)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
