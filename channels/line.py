@@ -16,6 +16,7 @@ from channels.adapter import ChannelAdapter
 from channels.admission import AccessPolicy
 from channels.backoff import Backoff
 from channels.courier import Courier
+from channels.deletions import Deletions
 from channels.delivery import Delivery
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
@@ -68,6 +69,7 @@ class Rules:
     settle_ms: int = 0
     interrupts: bool = False
     sends: SendRules = field(default_factory=SendRules)
+    deletes_inbound: bool = False
 
 
 class Line:
@@ -79,6 +81,11 @@ class Line:
         self._clock = rooms.clock
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
+        self._deletions = (
+            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.scrubber, rooms.clock)
+            if rules.deletes_inbound
+            else None
+        )
         self._intake = Intake(
             rooms.intake,
             rooms.access,
@@ -91,6 +98,7 @@ class Line:
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
             accepted=self._indicators.accepted,
+            delete=self._deletions.add if self._deletions is not None else None,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)
         homes, tenure = Homes(adapter, rooms.places), Tenure()
@@ -118,6 +126,7 @@ class Line:
                 self._kept_up("adapter", lambda: self._adapter.run(self._door)),
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
+                *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
                 self.report(),
             )
         except CredentialsRejected as error:

@@ -47,7 +47,7 @@ class _Run(NamedTuple):
 
     start: int
     end: int
-    sites: list[Site]
+    sites: dict[int, str]
 
 
 class Lookout:
@@ -95,24 +95,26 @@ class Lookout:
             at, stop = run.start, run.end
             cuts = [span for span in known if at < span.end and span.start < stop]
             if not cuts:
-                found += self._tokens(text[at:stop], at, run.sites)
+                found += self._tokens(text[at:stop], at, run.sites.items())
                 continue
             edges = [at, *(edge for span in cuts for edge in (span.start, span.end)), stop]
             found += self._between(text, edges, 0)
         found.sort()
         return found
 
-    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> list[_Run]:
+    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
         """The runs of printable characters in which an anchor stands and that are long enough for a token."""
         runs: list[_Run] = []
-        done = start
+        run = _Run(start, start, {})
         for place, literal in anchors:
-            if place >= done:
+            if place >= run.end:
                 before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
-                at, done = before.end() if before else start, after.end() if after else place + 1
-                runs.append(_Run(at, done, []))
-            runs[-1].sites.append((place - runs[-1].start, literal))
-        return [run for run in runs if run.end - run.start >= _TOKEN_CHARS_MIN]
+                at, stop = before.end() if before else start, after.end() if after else place + 1
+                run = _Run(at, stop, {})
+                if stop - at >= _TOKEN_CHARS_MIN:
+                    runs.append(run)
+            run.sites[place - run.start] = literal
+        return runs
 
     def _sites(self, run: str) -> Iterator[Site]:
         """Where in a run a token may begin, for want of landmarks."""

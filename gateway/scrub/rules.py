@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,11 +45,11 @@ _SURPLUS_CHARS: Final = 8
 _JUDGED_CHARS_MAX: Final = 120
 """A longer secret is judged by its beginning: a rule that fails often must fail cheaply."""
 
-_SLOT: Final = re.compile(r"<\w+:(\d+)>")
 _IN_A_WORD: Final = re.compile(r"[A-Za-z0-9]")
 _ESCAPE_BEFORE: Final = re.compile(r"(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4})")
 """An escaped newline or an encoded sign before a token ends in a letter, and is no word for all that."""
 
+_SLOT: Final = re.compile(r"<\w+:(\d+)>")
 _ESCAPED: Final = re.compile(r"[nrtbf0]")
 _DRAWN_AS: Final[Mapping[str, str]] = {"dotted": "base64url", "anybase64": "base64url", "anyhex": "hex"}
 """In an example, an alphabet that some tokens end with is drawn without the signs that end a sentence as well."""
@@ -180,9 +180,9 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
     else:
         name, _, count = row["body"].partition(":")
         nominal, more = int(count), ALPHABETS[name]
-        heads = "|".join(map(re.escape, anchors))
-        body = f"(?:{heads})[{more}]{{{int(nominal * _COMPLETE_SHARE)},{nominal + _SURPLUS_CHARS}}}"
+        body = f"(?:{trie_pattern(anchors)})[{more}]{{{int(nominal * _COMPLETE_SHARE)},{nominal + _SURPLUS_CHARS}}}"
         examples = row.get("examples", [f"{anchor}<{_DRAWN_AS.get(name, name)}:{nominal}>" for anchor in anchors])
+        nominal = max([nominal, *_body_chars(anchors, examples)])
     return Rule(
         id=rule_id,
         anchors=anchors,
@@ -192,18 +192,11 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
         is_glued=bool(left) or bool(row.get("glued", False)),
         checks=tuple(CHECKS[name] for name in checks if name in CHECKS),
         proofs=tuple(PROOFS[name] for name in checks if name not in CHECKS),
-        nominal=_longest(nominal, anchors, examples) if nominal else 0,
+        nominal=nominal,
         checksum_chars=row.get("checksum_chars", 0),
         examples=tuple(examples),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
-
-
-def _longest(nominal: int, anchors: tuple[str, ...], examples: Iterable[str]) -> int:
-    """The nominal length, or that of the longest example: some kinds come in two sizes."""
-    drawn = (_SLOT.sub(lambda slot: int(slot[1]) * "x", example) for example in examples)
-    bodies = (len(token) - len(anchor) for token in drawn for anchor in anchors if token.startswith(anchor))
-    return max(nominal, *bodies, 0)
 
 
 def _literals(anchor: str) -> list[str]:
@@ -214,7 +207,10 @@ def _literals(anchor: str) -> list[str]:
     chars, _, tail = rest.partition("}")
     inside = re.compile(f"[{chars}]")
     return [
-        head + char + behind for char in map(chr, range(33, 127)) if inside.match(char) for behind in _literals(tail)
+        head + char + behind
+        for char in map(chr, range(33, 127))
+        if inside.match(char)
+        for behind in _literals(tail)
     ]
 
 
@@ -223,6 +219,12 @@ def _left(text: str) -> Left:
     name, _, count = text.partition(":")
     least, _, most = count.partition("..")
     return Left(re.compile(f"[{ALPHABETS[name]}]*"), int(least), int(most or least))
+
+
+def _body_chars(anchors: Sequence[str], examples: Sequence[str]) -> list[int]:
+    """How long the examples are behind their anchor: some kinds come in two sizes."""
+    drawn = [_SLOT.sub(lambda slot: int(slot[1]) * "x", example) for example in examples]
+    return [len(token) - len(anchor) for token in drawn for anchor in anchors if token.startswith(anchor)]
 
 
 def _with_alphabets(pattern: str) -> str:

@@ -140,13 +140,11 @@ def _open_head(text: str, start: int, at: int) -> Head | None:
     near = max(start, at - _NEAR_CHARS)
     if not _RUN_CHAR.match(text[near:at].rstrip(_AROUND_RUN)[-1:]):
         return None
+    if _LONG_HEAD.match(text, near, at):
+        near = max(start, at - _PIECE_CHARS_MAX)
     found = _HEAD.search(text, near, at)
     if found is None:
-        if not _LONG_HEAD.match(text, near, at):
-            return None
-        found = _HEAD.search(text, max(start, at - _PIECE_CHARS_MAX), at)
-        if found is None:
-            return None
+        return None
     begin, end = found.span("run")
     run = text[begin:end]
     if len(run) < 2 or run.endswith("=="):
@@ -158,7 +156,7 @@ def _open_head(text: str, start: int, at: int) -> Head | None:
     opened = open_head(run)
     if opened is not None:
         return Head(begin + opened, end, is_marked=True)
-    if is_beginning(run) or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
+    if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
         return Head(begin, end, is_marked=False)
     return None
 
@@ -194,10 +192,13 @@ def _chain(text: str, head: Head, border: int, *, is_last: bool) -> Chain | None
 def _accepted_end(rule: Rule, joined: str, anchor_at: int, span: Span, breaks: list[int]) -> int:
     """How far the token really goes: what is a token already goes on only with what looks like more of it."""
     inside = [position for position in breaks if span.start < position < span.end]
+    widths = {right - left for left, right in pairwise(breaks)}
+    is_column = len(breaks) > 1 and len(widths) == 1
     for position, following in pairwise([*inside, span.end]):
         is_token = anchor_at < position and rule.match(joined[:position], anchor_at, span.start) is not None
         if not is_token:
             continue
-        if rule.is_complete(joined[span.start : position]) or is_wordy(joined[position:following]):
+        is_complete = rule.is_complete(joined[span.start : position]) and not is_column
+        if is_complete or is_wordy(joined[position:following]):
             return position
     return span.end
