@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart, Site
 from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.talk import without_talk
 from gateway.scrub.words import Announcement, announcements
 
 _TOKEN_CHARS_MIN: Final = 12
@@ -62,13 +63,15 @@ class Lookout:
         self._known = known
         self._chart = chart
 
-    def over(self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = ()) -> Ahead:
+    def over(
+        self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = (), *, is_last: bool
+    ) -> Ahead:
         """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
         secrets that were found already, some of them elsewhere."""
         anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
-        if places:
+        if places and (places := without_talk(text, lowered, places, end, is_last=is_last)):
             borders = frozenset(span.end for span in spans)
             words = list(announcements(text, lowered, places, end, borders))
         spans.reverse()

@@ -18,7 +18,6 @@ from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import chart
 from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
-from gateway.scrub.quiet import is_quiet
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
@@ -166,9 +165,7 @@ class Machine:
         """Read the closed text up to `end` and give away all of it that is decided."""
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
-        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans)
-        if is_last and self._state is None and is_quiet(ahead, text):
-            return
+        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
         while True:
             ahead.pass_by(self._at)
             if self._state is None:

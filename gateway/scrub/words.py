@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from gateway.scrub.finding import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 48
-_ENDING_CHARS_MAX: Final = 4
-_ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
+ENDING_CHARS_MAX: Final = 4
+_ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
@@ -203,7 +203,7 @@ def announcements(
 def is_announcing(word: str) -> bool:
     """Is this word, in lower case, by itself an announcement?"""
     announcing = vocabulary().announcing
-    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, _ENDING_CHARS_MAX + 1))]
+    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1))]
     return any(stem in announcing and announcing[stem][0] not in BY_THEMSELVES_NOTHING for stem in stems)
 
 
