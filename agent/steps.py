@@ -164,7 +164,9 @@ class Steps:
         raise RuntimeError("a model stream ended without an answer")
 
     def _clean_call(self, call: RequestedCall) -> ToolCall:
-        return ToolCall(call.id, call.name, self._scrubber.scrub(written_out(call.arguments)))
+        """The name and the id, too, are what a model wrote."""
+        scrub = self._scrubber.scrub
+        return ToolCall(scrub(call.id), scrub(call.name), scrub(written_out(call.arguments)))
 
     def _keep_results(
         self,

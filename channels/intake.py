@@ -252,7 +252,7 @@ class Intake:
             kind=found.kind,
             reference=found.reference,
             name=clipped(self._scrubber.scrub(found.name), FILE_NAME_CHARS_MAX),
-            media_type=found.media_type,
+            media_type=self._scrubber.scrub(found.media_type),
             size_bytes=found.size_bytes,
         )
 
