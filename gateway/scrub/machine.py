@@ -159,18 +159,17 @@ class Machine:
 
     def _forget(self) -> None:
         """Keep what rules may look back at, drop the rest."""
-        before = min(self._at, self._closed) - CONTEXT_CHARS
-        if before < _FORGET_CHARS:
+        if self._given_raw - self._forgotten_raw < _FORGET_CHARS:
             return
-        shorter, shorter_raw = self._view.forget(before)
-        self._at -= shorter
-        self._closed -= shorter
-        self._seen -= shorter
-        self._cuts_off_at -= shorter
-        self._given_raw -= shorter_raw
-        self._forgotten_raw += shorter_raw
+        before = max(0, min(self._at, self._closed) - CONTEXT_CHARS)
+        self._view.forget(before, self._given_raw)
+        self._forgotten_raw = self._given_raw
+        self._at -= before
+        self._closed -= before
+        self._seen -= before
+        self._cuts_off_at -= before
         if self._state is not None:
-            self._state.moved(shorter)
+            self._state.moved(before)
 
     # --- reading
 
@@ -277,7 +276,7 @@ class Machine:
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
         self._give(start)
         self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
-        self.findings.append(Finding(span.rule, self._forgotten_raw + start, self._forgotten_raw + end))
+        self.findings.append(Finding(span.rule, start, end))
         self._given_raw = end
         self._at = span.end
 
@@ -285,7 +284,7 @@ class Machine:
         """A secret that was cut off by a forced border goes on in the next piece: so does its removal."""
         if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
             self._cuts_off_at = -1
-            if self.findings and self.findings[-1].end == self._forgotten_raw + self._given_raw:
+            if self.findings and self.findings[-1].end == self._given_raw:
                 rest = _REST_OF_SECRET.match(text, self._at, end)
                 if rest is not None:
                     self._at = rest.end()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -63,6 +63,8 @@ class Rule:
     more: str
     left: str
     checks: tuple[Check, ...]
+    is_glued: bool
+    nominal: int
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
@@ -83,6 +85,11 @@ class Rule:
         if self.more and (rest := _compiled(f"[{self.more}]+").match(run, stop)):
             stop = rest.end()
         return Span(start, stop, self.id)
+
+    def is_complete(self, token: str) -> bool:
+        """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
+        anchor_chars = max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
+        return 0 < self.nominal <= len(token) - anchor_chars
 
     def _anchor_chars(self, text: str, start: int) -> int:
         if not self.checks or self.checks[0] is not CHECKS["varied"]:
@@ -130,17 +137,22 @@ def rule_book() -> RuleBook:
     )
 
 
-def trie_pattern(literals: Sequence[str] | Mapping[str, object]) -> str:
+def trie_pattern(literals: Iterable[str]) -> str:
     """A pattern that matches any of the literals, the longest first, and branches once per character."""
+    return trie_of([tuple(map(re.escape, literal)) for literal in literals])
+
+
+def trie_of(sequences: Iterable[Sequence[str]]) -> str:
+    """`trie_pattern` for sequences of small patterns in place of characters."""
     root: dict[str, Any] = {}
-    for literal in literals:
+    for sequence in sequences:
         node = root
-        for char in literal:
-            node = node.setdefault(char, {})
+        for symbol in sequence:
+            node = node.setdefault(symbol, {})
         node[""] = {}
 
     def branch(node: dict[str, Any]) -> str:
-        ways = [re.escape(char) + branch(child) for char, child in sorted(node.items()) if char]
+        ways = [symbol + branch(child) for symbol, child in sorted(node.items()) if symbol]
         if not ways:
             return ""
         body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
@@ -169,6 +181,8 @@ def _rule(row: Mapping[str, Any]) -> Rule:
         more=alphabet,
         left=left,
         checks=tuple(CHECKS[name] for name in row.get("checks", ("varied",))),
+        is_glued=bool(row.get("glued", False)),
+        nominal=int(row.get("nominal", 0)),
         examples=tuple(row["examples"]),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
