@@ -20,7 +20,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
 from gateway.exits import run_to_exit
 from gateway.preflight import cannot_listen
-from gateway.scrub import Scrubber
+from gateway.secrecy import scrubber_of
 from gateway.store import SqlStore, open_store
 from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
@@ -36,7 +36,7 @@ def main() -> None:
 async def _serve(loaded: Loaded) -> None:
     settings = loaded.settings
     token = admin_token(settings)
-    scrubber = Scrubber(known_values=(*loaded.secrets, token))
+    scrubber = scrubber_of(loaded, token)
     configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
     guard_streams()
     clock = SystemClock()

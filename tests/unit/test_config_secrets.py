@@ -7,12 +7,22 @@ import base64
 import itertools
 import json
 import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
 
-from gateway.config import admin_token, load_settings, masked_url, settings_secrets
+from gateway.config import (
+    Settings,
+    admin_token,
+    load_settings,
+    masked_url,
+    placeholder_key,
+    settings_secrets,
+    vault_key,
+)
 from gateway.config.catalog import catalog, value_of
 from gateway.config.credentials import environment_secrets, names_a_secret
 from gateway.contracts.errors import ConfigError
@@ -82,6 +92,34 @@ def test_the_admin_token_is_made_once_and_only_its_owner_may_read_it(tmp_path: P
     assert admin_token(settings) == token
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["admin-token"]
     assert (tmp_path / "new" / "admin-token").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("kept", [admin_token, placeholder_key, vault_key])
+def test_whoever_starts_at_the_same_time_gets_the_same_secret(tmp_path: Path, kept: Callable[[Settings], str]) -> None:
+    settings = load_settings(None, {"TRIVET_DATA_DIR": str(tmp_path / "new")}).settings
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(kept, [settings] * 24))) == 1
+    (path,) = (tmp_path / "new").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_key_that_could_be_guessed_is_refused() -> None:
+    for name in ("PLACEHOLDER_KEY", "VAULT__KEY"):
+        with pytest.raises(ConfigError, match="at least 32 characters"):
+            load_settings(None, {f"TRIVET_SCRUB__{name}": "password"})
+    long_enough = "0123456789abcdef" * 2
+    settings = load_settings(None, {"TRIVET_SCRUB__PLACEHOLDER_KEY": long_enough}).settings
+    assert placeholder_key(settings) == long_enough
+    assert long_enough in settings_secrets(settings)
+
+
+def test_hosts_of_the_vault_are_origins_in_one_spelling() -> None:
+    given = "api.example.com, HTTPS://Api.Example.com:443/, http://10.0.0.5:8080"
+    settings = load_settings(None, {"TRIVET_SCRUB__VAULT__HOSTS": given}).settings
+    assert settings.scrub.vault.hosts == ("https://api.example.com", "https://api.example.com", "http://10.0.0.5:8080")
+    for wrong in ("*.example.com", "https://user@example.com", "ftp://example.com", "example.com/path", "https://"):
+        with pytest.raises(ConfigError, match="a list of hosts"):
+            load_settings(None, {"TRIVET_SCRUB__VAULT__HOSTS": wrong})
 
 
 def test_a_configured_admin_token_is_taken_and_no_file_is_written(tmp_path: Path) -> None:
@@ -196,7 +234,7 @@ SECRET_SETTINGS = [key for key, setting in catalog().items() if setting.is_secre
 @pytest.mark.parametrize("key", SECRET_SETTINGS)
 def test_every_secret_setting_is_known_by_what_it_says(key: str) -> None:
     """A setting that is added as a secret needs no line anywhere else."""
-    quiet = "quiet-and-unlikely"
+    quiet = "quiet-and-unlikely-and-quite-long"
     text = {"tools.mcp_secrets": f"a.X={quiet}", "tools.databases": f"a=postgresql+asyncpg://u:{quiet}@h/d"}.get(
         key, quiet
     )
@@ -206,7 +244,7 @@ def test_every_secret_setting_is_known_by_what_it_says(key: str) -> None:
 
 
 def test_every_setting_that_may_hold_an_address_gives_its_password_away_to_the_scrubber() -> None:
-    quiet = "quiet-and-unlikely"
+    quiet = "quiet-and-unlikely-and-quite-long"
     found = 0
     for key, setting in catalog().items():
         for scheme in ("https", "wss", "redis", "postgresql+asyncpg"):
@@ -231,7 +269,7 @@ def test_our_own_secrets_are_hidden_in_every_form_and_in_every_stream(seed: int)
     """As they are, in base64, percent, JSON and hex; in one piece, and however a stream is cut."""
     rng = random.Random(seed)
     environ = {
-        setting.variable: draw('<base62:9>/+ <base62:9>"=', seed=seed)
+        setting.variable: draw('<base62:19>/+ <base62:19>"=', seed=seed)
         for setting in catalog().values()
         if setting.is_secret and not setting.is_list
     }
