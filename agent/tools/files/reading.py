@@ -21,6 +21,7 @@ from agent.tools.files.workspace import Listed, Workspace, Workspaces
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
+from gateway.scrub.cutting import head
 
 PATH: Final = {"type": "string", "maxLength": FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
 _FOLDER: Final = {**PATH, "description": "A folder relative to the workspace; empty for all of it."}
@@ -158,7 +159,7 @@ def _hits(workspace: Workspace, arguments: Mapping[str, Any]) -> Iterator[str]:
             return
         for number, line in _lines(workspace, entry.path):
             if wanted in (line.casefold() if ignores_case else line):
-                yield f"{entry.path}:{number}: {line.strip()[:SEARCH_LINE_CHARS_MAX]}"
+                yield f"{entry.path}:{number}: {head(line.strip(), SEARCH_LINE_CHARS_MAX)}"
 
 
 def _is_named(path: str, glob: str | None, *, ignores_case: bool) -> bool:
