@@ -23,6 +23,7 @@ from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
 from gateway.scrub.view import View
 from gateway.scrub.words import Announcement, Family, announcements, vocabulary
+from gateway.scrub.wrapped import WrappedTokens
 
 _TOKEN_CHARS_MIN: Final = 12
 """No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
@@ -82,6 +83,7 @@ class Machine:
         self._budget_s = budget_s
         self._spent_s = spent_s
         self._view = View()
+        self._wrapped = WrappedTokens(rules)
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -123,24 +125,30 @@ class Machine:
         text = self._view.text
         window = min(len(text), self._closed + RUN_CHARS_MAX)
         if is_last and window == len(text):
+            self._wrapped.settle(text, self._closed, window, is_last=True)
             return self._closed
         unread = max(self._closed, self._seen - 1)
         border = closed_until(text, unread, window)
         if border > unread:
             self._seen = border
-            return self._before_open_value(text, border)
+            return self._before_open_value(text, border, is_full=window - self._closed == RUN_CHARS_MAX)
         self._seen = window
         if window - self._closed == RUN_CHARS_MAX:
             return self._forced_border(text, window)
         return self._closed
 
-    def _before_open_value(self, text: str, border: int) -> int:
-        """A known value with spaces in it may have begun: stop at the unit it begins in."""
+    def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
+        """A token or a known value may go on behind `border`: stop at the unit it begins in."""
         begun = self._known.reaches_over(text, self._closed, border)
+        begun = min(begun, self._wrapped.settle(text, self._closed, border, is_last=False))
         if begun >= border:
             return border
+        before = closed_until(text, self._closed, begun + 1)
+        if before == self._closed and is_full:
+            self._wrapped.settle(text, self._closed, border, is_last=True)
+            return border
         self._seen = self._closed
-        return min(begun, closed_until(text, self._closed, begun + 1))
+        return min(begun, before)
 
     def _forced_border(self, text: str, window: int) -> int:
         zone = window - _CUT_ZONE_CHARS
@@ -168,6 +176,7 @@ class Machine:
         self._closed -= before
         self._seen -= before
         self._cuts_off_at -= before
+        self._wrapped.moved(before)
         if self._state is not None:
             self._state.moved(before)
 
@@ -232,6 +241,14 @@ class Machine:
     def _spans(self, text: str, start: int, end: int) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
+        for span in self._wrapped.spans:
+            if (
+                start <= span.start
+                and span.end <= end
+                and not any(other.start < span.end and span.start < other.end for other in known)
+            ):
+                known.append(span)
+        known.sort()
         found = list(known)
         for run in _LONG_RUN.finditer(text, start, end):
             at = run.start()

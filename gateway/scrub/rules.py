@@ -42,6 +42,7 @@ _BOUNDARY: Final = (
 )
 """A token does not begin inside a word; an escaped newline or an encoded sign before it is no word."""
 
+_SLOT: Final = re.compile(r"<\w+:(\d+)>")
 _REGEX_MARKS: Final = re.compile(r"[\[({]")
 
 
@@ -182,10 +183,17 @@ def _rule(row: Mapping[str, Any]) -> Rule:
         left=left,
         checks=tuple(CHECKS[name] for name in row.get("checks", ("varied",))),
         is_glued=bool(row.get("glued", False)),
-        nominal=int(row.get("nominal", 0)),
+        nominal=_longest(row) if "nominal" in row else 0,
         examples=tuple(row["examples"]),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
+
+
+def _longest(row: Mapping[str, Any]) -> int:
+    """The nominal length, or that of the longest example: some kinds come in two sizes."""
+    drawn = (_SLOT.sub(lambda slot: int(slot[1]) * "x", example) for example in row["examples"])
+    bodies = (len(token) - len(anchor) for token in drawn for anchor in row["anchors"] if token.startswith(anchor))
+    return max(int(row["nominal"]), *bodies)
 
 
 def _with_alphabets(pattern: str) -> str:
