@@ -7,6 +7,7 @@ through goes with it: the run of characters at the edge, the first line of a wra
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gateway.scrub.tail import open_tail
@@ -15,6 +16,8 @@ EDGE_CHARS_MAX: Final = 4_096  # of one run at a cut: longer ones are no token b
 _LAST_RUN: Final = re.compile(rf"[!-~]{{1,{EDGE_CHARS_MAX}}}\Z")
 _FIRST_RUN: Final = re.compile(rf"\A[!-~]{{1,{EDGE_CHARS_MAX}}}")
 _WRAP: Final = " \t\r\n\\=>|"  # what may stand between the two halves of a wrapped token
+_KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+_KEY_LINES_MAX: Final = 400  # of a key file; a beginning without an end is not followed further
 _KEY_EDGE: Final = re.compile(r"-----(BEGIN|END)[A-Z0-9 ]{0,64}-----")
 
 
@@ -41,3 +44,17 @@ def without_broken_start(text: str) -> str:
     if edge is not None and edge.start() < run_end:
         return text[edge.start() :]
     return text[run_end:]
+
+
+def key_starts(lines: Iterable[str]) -> Iterator[int]:
+    """For each line of a text: where the private key begins that it is a part of, else the line's own number, from 0.
+    A line of a key has no looks to be told by: it may be shown with the key's beginning, or not at all."""
+    begun: int | None = None
+    for at, line in enumerate(lines):
+        if begun is not None and at - begun > _KEY_LINES_MAX:
+            begun = None
+        if begun is None and _KEY_BEGINS.search(line):
+            begun = at
+        yield at if begun is None else begun
+        if "-----END" in line:
+            begun = None

@@ -21,7 +21,7 @@ from agent.tools.files.workspace import Listed, Workspace, Workspaces
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
-from gateway.scrub.cutting import head
+from gateway.scrub.cutting import head, key_starts
 
 PATH: Final = {"type": "string", "maxLength": FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
 _FOLDER: Final = {**PATH, "description": "A folder relative to the workspace; empty for all of it."}
@@ -89,7 +89,9 @@ def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     first = arguments.get("first_line", 1)
     if first > max(len(lines), 1):
         raise ToolError(f"{path} has {len(lines)} lines")
-    shown = lines[first - 1 :][: arguments.get("lines", len(lines))]
+    last = first - 1 + arguments.get("lines", len(lines))
+    first = 1 + list(key_starts(lines))[first - 1] if lines else first
+    shown = lines[first - 1 : last]
     numbered = "\n".join(f"{number:>6}  {line}" for number, line in enumerate(shown, first))
     return numbered or f"{path} is empty"
 
@@ -171,9 +173,13 @@ def _is_named(path: str, glob: str | None, *, ignores_case: bool) -> bool:
 
 
 def _lines(workspace: Workspace, path: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a text file; nothing for one that is too long, no text, or gone by now."""
+    """Numbered lines of a text file, without the inner ones of a private key; nothing for one that is too long, no
+    text, or gone by now."""
     try:
         content = text_of(path, workspace.read(path))
     except ToolError:
         return
-    yield from enumerate(content.split("\n"), 1)
+    lines = content.split("\n")
+    yield from (
+        (at + 1, line) for at, (line, start) in enumerate(zip(lines, key_starts(lines), strict=True)) if start == at
+    )
