@@ -10,9 +10,8 @@ import pytest
 from gateway.scrub import Scrubber, scrub
 from tests.property.scrub_corpus import draw
 
-KEY = draw(
-    "-----BEGIN RSA PRIVATE KEY-----\n<base64:64>\n<base64:64>\n<base64:40>\n-----END RSA PRIVATE KEY-----", seed=1
-)
+ARMOUR = "-----BEGIN RSA PRIVATE KEY-----\n<base64:64>\n<base64:64>\n<base64:40>\n-----END RSA PRIVATE KEY-----"
+KEY = draw(ARMOUR, seed=1)
 MARKS = ["> ", "+ ", "| ", "# ", "// ", "12: ", "     3  ", "api-1  | ", "2026-01-01T00:00:00.123Z ", "-- ", " * "]
 
 

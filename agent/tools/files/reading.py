@@ -180,6 +180,6 @@ def _lines(workspace: Workspace, path: str) -> Iterator[tuple[int, str]]:
     except ToolError:
         return
     lines = content.split("\n")
-    yield from (
-        (at + 1, line) for at, (line, start) in enumerate(zip(lines, key_starts(lines), strict=True)) if start == at
-    )
+    for at, start in enumerate(key_starts(lines)):
+        if start == at:
+            yield at + 1, lines[at]
