@@ -16,6 +16,7 @@ from channels import notices
 from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, admit
 from channels.bounding import fit
+from channels.keeping import Keeping
 from channels.normalized import Addressing, FileReference, Incoming, Retraction
 from channels.recollection import Recollection
 from gateway.contracts.errors import BusUnavailable
@@ -77,6 +78,7 @@ class Intake:
         presses: PressBus,
         *,
         scope: SessionScope,
+        keeping: Keeping | None = None,
         settle_ms: int = 0,
         interrupts: bool = False,
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
@@ -91,6 +93,7 @@ class Intake:
         self._policy = policy
         self._presses = presses
         self._scope = scope
+        self._keeping = keeping
         self._settle_ms = settle_ms
         self._interrupts = interrupts
         self._accepted = accepted
@@ -166,12 +169,14 @@ class Intake:
         if is_control or self._recollection.says_the_same(incoming):
             return Outcome.IGNORED
         message = self._message(incoming)
+        await self._keep(message, incoming)
         if await self._bus.amend(message) is Amendment.TOO_LATE:
             return Outcome.IGNORED
         self._recollection.keep(incoming, message.key)
         return Outcome.AMENDED
 
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
+        await self._keep(message, incoming)
         settle = max(self._settle_ms, settle_ms(incoming))
         admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts)
         match admission.verdict:
@@ -188,6 +193,11 @@ class Intake:
             case Verdict.QUEUE_FULL:
                 await self._tell(incoming, message.key, "queue-full", notices.QUEUE_FULL)
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
+
+    async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
+        """Before the message is on its way: whoever reads it may be asked to use what it brought."""
+        if self._keeping is not None:
+            await self._keeping.keep(message, incoming.text)
 
     async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
         is_new = await self._bus.request_control(ControlRequest(kind, message))

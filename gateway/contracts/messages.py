@@ -97,6 +97,11 @@ class InboundMessage:
     attachments: tuple[Attachment, ...] = ()
     removed: tuple[RemovedSecrets, ...] = ()
 
+    @property
+    def author(self) -> SessionKey:
+        """The person who wrote it, also where the key names only a place."""
+        return SessionKey(self.key.channel, self.key.user or self.author_id)
+
 
 class ReplyKind(StrEnum):
     ANSWER = "answer"
