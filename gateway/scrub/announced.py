@@ -196,9 +196,8 @@ class AnnouncedValue:
         if mark := _MARK.match(text, at, unit):
             self._say()
             return mark.end()
-        if self._bond < Bond.ASSIGNED:
-            if loose := self._pass_loose_sign(text, at, unit):
-                return loose
+        if self._bond < Bond.ASSIGNED and (loose := self._pass_loose_sign(text, at, unit)):
+            return loose
         return self._open(text, at, unit)
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
