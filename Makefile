@@ -10,7 +10,7 @@ SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 CONTEST := tests/bench/contest
 
-.PHONY: help setup demo up test test-llm check lint types fmt faults bench lock
+.PHONY: help setup demo up test test-llm check lint types fmt faults bench bench-scrub lock
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -65,6 +65,9 @@ faults: $(READY) ## kill, pause, cut and slow everything, the long way, then the
 
 bench: $(READY) ## print the performance tables
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-scrub: $(READY) ## print the scrubber's goals and how near it is; ARGS=--quick for a look
+	$(BIN)/python -m tests.bench.scrub $(ARGS)
 
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock

@@ -180,7 +180,8 @@ class Answering:
         run.lose()
         attempts = run.claim.attempts
         delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
-        reason = self._scrubber.scrub(str(error) if isinstance(error, TrivetError) else type(error).__name__)
+        said = str(error) if isinstance(error, TrivetError) else type(error).__name__
+        reason = self._scrubber.for_chat(str(run.claim.key)).scrub(said)
         try:
             await insist(lambda: self._bus.retry_later(run.claim, delay_s=delay_s, error=reason))
         except BusError as bus_error:

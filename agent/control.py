@@ -90,7 +90,7 @@ class ControlLane:
             turn_id=_TURN_ID + message.id,
             key=message.key,
             address=message.address,
-            text=self._scrubber.scrub(text),
+            text=self._scrubber.for_chat(str(message.key)).scrub(text),
             kind=ReplyKind.NOTICE,
             created_at_ms=self._clock.now_ms(),
         )

@@ -32,7 +32,7 @@ class DeadLetters:
             turn_id=turn_id,
             key=message.key,
             address=message.address,
-            text=self._scrubber.scrub(dead_sentence(reference)),
+            text=self._scrubber.for_chat(str(message.key)).scrub(dead_sentence(reference)),
             kind=ReplyKind.ERROR,
             created_at_ms=self._clock.now_ms(),
         )

@@ -139,13 +139,14 @@ class Firing:
         )
 
     def _text(self, schedule: Schedule) -> CleanText:
+        clean = self._scrubber.for_chat(str(schedule.key)).scrub
         match schedule.kind:
             case ScheduleKind.REMINDER:
-                return self._scrubber.scrub(f"/{REMINDER} {schedule.text}")
+                return clean(f"/{REMINDER} {schedule.text}")
             case ScheduleKind.HEARTBEAT:
                 return schedule.text
             case ScheduleKind.TASK:
-                when = self._scrubber.scrub(moment_text(schedule.next_due_ms, zone_named(schedule.zone)))
+                when = clean(moment_text(schedule.next_due_ms, zone_named(schedule.zone)))
                 head = joined(own_words("(Scheduled task, due "), when, own_words("; nobody is present to ask.)"))
                 return joined(head, schedule.text, by="\n\n")
 

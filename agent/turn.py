@@ -187,7 +187,7 @@ class TurnTaker:
             left.entries.append(note)
         for file in done.files:
             left.enclosures.add(file)
-        reply = self._reply(batch, left, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        reply = self._reply(batch, left, self._clean(batch, done.text), ReplyKind.NOTICE)
         reply = replace(reply, files=left.enclosures.files)
         return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
@@ -197,24 +197,27 @@ class TurnTaker:
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
-        parts += [self._scrubber.scrub(note) for note in (removed_note(removed), little_left) if note]
+        parts += [self._clean(batch, note) for note in (removed_note(removed), little_left) if note]
         reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
         return replace(reply, files=taken.enclosures.files)
 
     def _refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
         """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
         _log.info("turn.refused", reason=str(error))
-        sentence = self._scrubber.scrub(spent_sentence(error, now_ms=self._clock.now_ms()))
+        sentence = self._clean(batch, spent_sentence(error, now_ms=self._clock.now_ms()))
         reply = self._reply(batch, taken, sentence, ReplyKind.NOTICE)
         return self._commit(batch, session, TurnState.FAILED, self._noted(batch, taken, sentence), reply)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)
         _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
-        sentence = self._scrubber.scrub(failure_sentence(error, reference))
+        sentence = self._clean(batch, failure_sentence(error, reference))
         reply = self._reply(batch, taken, sentence, ReplyKind.ERROR)
         taken = self._noted(batch, taken, sentence)
         return self._commit(batch, session, TurnState.FAILED, taken, reply, reference=reference)
+
+    def _clean(self, batch: Batch, text: str) -> CleanText:
+        return self._scrubber.for_chat(str(batch.key)).scrub(text)
 
     def _noted(self, batch: Batch, taken: StepsTaken, text: CleanText) -> StepsTaken:
         """How a turn without an answer ended, in the place of the answer. A command leaves no trace."""

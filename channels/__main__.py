@@ -24,7 +24,8 @@ from gateway.config import QueueMode, Settings, load
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.contracts.ports import Scrubber
 from gateway.exits import run_to_exit
-from gateway.scrub import Scrubber as SecretScrubber
+from gateway.secrecy import scrubber_of
+from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
 try:
@@ -40,8 +41,9 @@ STOP_GRACE_S = 8.0  # less than the supervisor gives: a send in flight has time 
 def main() -> None:
     """Run the channels until SIGTERM or SIGINT."""
     loaded = load()
-    scrubber = SecretScrubber(known_values=loaded.secrets)
+    scrubber = scrubber_of(loaded)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
+    guard_streams()
     names = chosen(loaded.settings, tuple(sys.argv[1:]))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(loaded.settings, names, scrubber))

@@ -224,40 +224,43 @@ class Intake:
                 turn_id="",
                 key=key,
                 address=incoming.address,
-                text=self._scrubber.scrub(sentence),
+                text=self._scrubber.for_chat(str(key)).scrub(sentence),
                 kind=ReplyKind.NOTICE,
                 created_at_ms=self._clock.now_ms(),
             )
         )
 
     def _message(self, incoming: Incoming) -> InboundMessage:
-        text = self._scrubber.scrub(incoming.text)
+        key = incoming.key(self._scope)
+        scrubber = self._scrubber.for_chat(str(key))
+        text = scrubber.scrub(incoming.text)
         bounded = fit(text)
         return InboundMessage(
             id=incoming.id,
-            key=incoming.key(self._scope),
+            key=key,
             address=incoming.address,
-            text=text if bounded == text else self._scrubber.scrub(bounded),
+            text=text if bounded == text else scrubber.scrub(bounded),
             author_id=incoming.user_id,
-            author_name=clipped(self._scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX),
+            author_name=clipped(scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX),
             is_private=incoming.is_private,
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one
-            attachments=tuple(self._attachment(found) for found in incoming.attachments),
+            attachments=tuple(_attachment(found, scrubber) for found in incoming.attachments),
             removed=self._removed(incoming.text, text),
-        )
-
-    def _attachment(self, found: FileReference) -> Attachment:
-        return Attachment(
-            kind=found.kind,
-            reference=found.reference,
-            name=clipped(self._scrubber.scrub(found.name), FILE_NAME_CHARS_MAX),
-            media_type=found.media_type,
-            size_bytes=found.size_bytes,
         )
 
     def _removed(self, raw: str, clean: CleanText) -> tuple[RemovedSecrets, ...]:
         return () if raw == clean else removed_secrets(self._scrubber.findings(raw))
+
+
+def _attachment(found: FileReference, scrubber: Scrubber) -> Attachment:
+    return Attachment(
+        kind=found.kind,
+        reference=found.reference,
+        name=clipped(scrubber.scrub(found.name), FILE_NAME_CHARS_MAX),
+        media_type=found.media_type,
+        size_bytes=found.size_bytes,
+    )
 
 
 def settle_ms(incoming: Incoming) -> int:

@@ -29,7 +29,7 @@ def conversation_commands(
     async def title(asked: Asked) -> Done:
         if not asked.argument:
             return Done(f"This conversation is called **{asked.session.title}**.")
-        wanted = wanted_title(asked.argument, scrubber.scrub)
+        wanted = wanted_title(asked.argument, scrubber.for_chat(str(asked.session.key)).scrub)
         if not wanted:
             return Done("A title needs at least one character that can be seen.")
         return Done(f"This conversation is now called **{wanted}**.", (SetTitle(wanted),))
@@ -45,7 +45,7 @@ def conversation_commands(
 
     async def compact(asked: Asked) -> Done:
         view = await store.view(asked.session.id)
-        focus = scrubber.scrub(asked.argument) if asked.argument else None
+        focus = scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
         done = await compactor.compact(
             asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
         )

@@ -13,6 +13,7 @@ from agent.model.client import TokenCount, price_usd
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Entry, Role, ToolCall, Usage, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
 
 TOOL_PREFIX: Final = "mcp__trivet__"
@@ -49,7 +50,7 @@ class Hearing:
         self._sdk = sdk
         self._taken = taken
         self._context = context
-        self._scrubber = scrubber
+        self._scrubber = scrubber.for_chat(str(context.key))
         self._clock = clock
         self._model = model
         self._prices_usd = prices_usd
@@ -73,6 +74,10 @@ class Hearing:
                 self._write_speech()
                 self._result = message
 
+    def cleaned(self, arguments: object) -> CleanText:
+        """The arguments of a call as the transcript and the tool get them."""
+        return self._scrubber.scrub(json.dumps(arguments, ensure_ascii=False))
+
     def _hear_speech(self, message: Any) -> None:
         id_ = message.message_id or message.uuid or ""
         if self._speech is None or self._speech.id != id_:
@@ -94,8 +99,7 @@ class Hearing:
         if speech is None or not (speech.texts or speech.calls):
             return
         calls = tuple(
-            ToolCall(call.id, call.name.removeprefix(TOOL_PREFIX), self._scrubber.scrub(_written(call.input)))
-            for call in speech.calls
+            ToolCall(call.id, call.name.removeprefix(TOOL_PREFIX), self.cleaned(call.input)) for call in speech.calls
         )
         text = self._scrubber.scrub("".join(speech.texts))
         self._taken.answer = None if calls else text
@@ -166,10 +170,6 @@ def _sum(counts: Iterable[TokenCount]) -> TokenCount:
             total.prompt + count.prompt, total.completion + count.completion, total.cached + count.cached
         )
     return total
-
-
-def _written(arguments: object) -> str:
-    return json.dumps(arguments, ensure_ascii=False)
 
 
 def _text_of(content: object) -> str:

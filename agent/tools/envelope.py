@@ -34,14 +34,15 @@ class Envelopes:
 
     def wrap(self, key: SessionKey, raw: str, *, foreign: bool) -> Envelope:
         """The envelope of what a tool returned for `key`: at most TOOL_RESULT_CHARS_MAX characters."""
-        clean = self._scrubber.scrub(_readable(raw))
+        scrubber = self._scrubber.for_chat(str(key))
+        clean = scrubber.scrub(_readable(raw))
         room = TOOL_RESULT_CHARS_MAX - (frame_chars(FRAME_CHARS) if foreign else 0)
         is_truncated = len(clean) > room
         shown = self._cut(key, clean, room, foreign=foreign) if is_truncated else clean
         if foreign:
             shown = framed(shown, self._clock.code(FRAME_CHARS))
         # Scrubbed once more: the cut brought together what was apart.
-        return Envelope(self._scrubber.scrub(shown), is_truncated)
+        return Envelope(scrubber.scrub(shown), is_truncated)
 
     def _cut(self, key: SessionKey, clean: CleanText, room: int, *, foreign: bool) -> str:
         """Cut only after scrubbing: a cut through a secret would hide it from the scrubber."""

@@ -24,6 +24,7 @@ from agent.tools.arguments import parse_arguments, written_out
 from agent.tools.correction import correction_note
 from agent.tools.envelope import Envelopes
 from agent.tools.permissions import Permission, Permissions, Policy
+from agent.tools.placeholders import refuse_placeholders
 from agent.tools.shelf import Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.errors import ToolError
@@ -115,9 +116,9 @@ class ToolRegistry:
             running = [group.create_task(self._run_one(shared, call)) for call in calls]
         return tuple(task.result() for task in running)
 
-    def note_on(self, results: Sequence[ToolResult]) -> CleanText | None:
+    def note_on(self, context: ToolContext, results: Sequence[ToolResult]) -> CleanText | None:
         """What the model is told after a round with failures, None if nothing failed."""
-        return correction_note(results, self._scrubber)
+        return correction_note(results, self._scrubber.for_chat(str(context.key)))
 
     async def _run_one(self, shared: _Round, call: RequestedCall) -> ToolResult:
         began_s = self._clock.monotonic_s()
@@ -148,6 +149,8 @@ class ToolRegistry:
         problems = sorted(self._validators[call.name].iter_errors(arguments), key=lambda problem: list(problem.path))
         if problems:
             raise ToolError("; ".join(f"{problem.json_path}: {problem.message[:200]}" for problem in problems[:5]))
+        if not tool.quotes:
+            refuse_placeholders(call.name, arguments, instead=tool.instead)
         async with AsyncExitStack() as held:
             for name in sorted(set(tool.locks(arguments))):
                 await held.enter_async_context(shared.locks[name])
@@ -180,7 +183,7 @@ class ToolRegistry:
             fence=context.fence,
             asked_by=context.asked_by or context.owner,
             address=context.address,
-            text=self._scrubber.scrub(_asking(tool, call)),
+            text=self._scrubber.for_chat(str(context.key)).scrub(_asking(tool, call)),
         )
         verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)

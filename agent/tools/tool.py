@@ -50,7 +50,9 @@ class Tool:
 
     `locks` names what a call touches: calls of one round that touch the same run one after the other, in call
     order. A `protected` tool's old results are never pruned. What a `foreign` tool returns was written by
-    strangers and is marked as such for the model.
+    strangers and is marked as such for the model. No tool is run with the placeholder of a secret among its
+    arguments, but for one that only `quotes` them: it reads, searches or tells the user. `instead` is what is
+    advised to a model that did it.
     """
 
     spec: ToolSpec
@@ -61,6 +63,8 @@ class Tool:
     protected: bool = False
     foreign: bool = False
     locks: Callable[[Mapping[str, Any]], tuple[str, ...]] = _locks_nothing
+    quotes: bool = False
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from gateway.clock import SystemClock
 from gateway.config import Settings, load
 from gateway.contracts.ports import OperatorBus, Scrubber
 from gateway.exits import run_to_exit
-from gateway.scrub import Scrubber as SecretScrubber
+from gateway.secrecy import scrubber_of
 from gateway.telemetry.logs import configure_logs
 
 STOP_GRACE_S = 2.0
@@ -27,7 +27,7 @@ ALONE_AFTER_S = 10.0
 def main() -> None:
     """Talk until the end of the input."""
     loaded = load()
-    scrubber = SecretScrubber(known_values=loaded.secrets)
+    scrubber = scrubber_of(loaded)
     configure_logs(scrubber, level="warning", as_json=loaded.settings.log.as_json)
     asyncio.run(_chat(loaded.settings, scrubber))
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from gateway.scrub.rules import Span, trie_pattern
+from gateway.scrub.finding import trie_pattern
+from gateway.scrub.rules import Span
 from gateway.scrub.units import closed_until
 from gateway.scrub.view import normalised
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gateway.scrub.checks import CHECKS, Check
+from gateway.scrub.finding import trie_pattern
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "base62": "A-Za-z0-9",
@@ -63,6 +64,8 @@ class Rule:
     more: str
     left: str
     checks: tuple[Check, ...]
+    is_glued: bool
+    nominal: int
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
@@ -84,6 +87,11 @@ class Rule:
             stop = rest.end()
         return Span(start, stop, self.id)
 
+    def is_complete(self, token: str) -> bool:
+        """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
+        anchor_chars = max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
+        return 0 < self.nominal <= len(token) - anchor_chars
+
     def _anchor_chars(self, text: str, start: int) -> int:
         if not self.checks or self.checks[0] is not CHECKS["varied"]:
             return 0
@@ -96,16 +104,20 @@ class RuleBook:
 
     rules: tuple[Rule, ...]
     anchor: re.Pattern[str]
+    """Any anchor of any rule."""
+    mark: re.Pattern[str]
+    """Those anchors that are patterns."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
+    """By literal anchor the rules that begin with it or with its own beginning, the most particular first."""
     by_pattern: tuple[tuple[re.Pattern[str], Rule], ...]
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
-        """The rules that may begin at an anchor found at `at`, the most particular first."""
-        for length in range(len(literal), 0, -1):
-            yield from self.by_anchor.get(literal[:length], ())
-        for pattern, rule in self.by_pattern:
-            if pattern.match(text, at):
-                yield rule
+        """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
+        yield from self.by_anchor.get(literal, ())
+        if self.mark.match(text, at):
+            for pattern, rule in self.by_pattern:
+                if pattern.match(text, at):
+                    yield rule
 
 
 @cache
@@ -121,34 +133,17 @@ def rule_book() -> RuleBook:
                 patterns.append((re.compile(anchor, re.ASCII), rule))
             else:
                 literals.setdefault(anchor, []).append(rule)
-    alternatives = [trie_pattern(literals), *dict.fromkeys(pattern.pattern for pattern, _ in patterns)]
+    marks = "|".join(dict.fromkeys(pattern.pattern for pattern, _ in patterns)) or "(?!)"
     return RuleBook(
         rules=rules,
-        anchor=re.compile("|".join(alternatives), re.ASCII),
-        by_anchor={anchor: tuple(found) for anchor, found in literals.items()},
+        anchor=re.compile(f"{trie_pattern(literals)}|{marks}", re.ASCII),
+        mark=re.compile(marks, re.ASCII),
+        by_anchor={
+            anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in literals.get(anchor[:length], ()))
+            for anchor in literals
+        },
         by_pattern=tuple(patterns),
     )
-
-
-def trie_pattern(literals: Sequence[str] | Mapping[str, object]) -> str:
-    """A pattern that matches any of the literals, the longest first, and branches once per character."""
-    root: dict[str, Any] = {}
-    for literal in literals:
-        node = root
-        for char in literal:
-            node = node.setdefault(char, {})
-        node[""] = {}
-
-    def branch(node: dict[str, Any]) -> str:
-        ways = [re.escape(char) + branch(child) for char, child in sorted(node.items()) if char]
-        if not ways:
-            return ""
-        body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
-        if "" not in node:
-            return body
-        return f"(?:{body})?"
-
-    return branch(root)
 
 
 def _rule(row: Mapping[str, Any]) -> Rule:
@@ -169,6 +164,8 @@ def _rule(row: Mapping[str, Any]) -> Rule:
         more=alphabet,
         left=left,
         checks=tuple(CHECKS[name] for name in row.get("checks", ("varied",))),
+        is_glued=bool(row.get("glued", False)),
+        nominal=int(row.get("nominal", 0)),
         examples=tuple(row["examples"]),
         counter_examples=tuple(row.get("counter_examples", ())),
     )

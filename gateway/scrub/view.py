@@ -24,6 +24,11 @@ _PLAIN: Final = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(co
 }
 
 
+def is_plain(text: str) -> bool:
+    """Does every character stand for itself?"""
+    return (text.isascii() and "\x1b" not in text) or not _ODD.search(text)
+
+
 class View:
     """A growing text in two forms. `text` is normalised; `raw(start, end)` is the original of a span.
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.scrub.rules import trie_pattern
+from gateway.scrub.finding import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 48
 _ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
+_HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
@@ -86,8 +87,6 @@ class Vocabulary:
     """The first word of a phrase, and what each possible second word makes of it."""
     options: Mapping[str, frozenset[str]]
     """A program, and the options it takes a password with."""
-    finder: re.Pattern[str]
-    """Finds every place where an announcing word may stand, in lower-case text."""
     certain_before: re.Pattern[str]
     denies_before: re.Pattern[str]
     denies_after: re.Pattern[str]
@@ -124,7 +123,6 @@ def vocabulary() -> Vocabulary:
         announcing=announcing,
         together=together,
         options=options,
-        finder=re.compile(trie_pattern(announcing)),
         certain_before=re.compile(f"(?:{trie_pattern(around['certain_before'])})[-_. ’'`\"]{{0,2}}\\Z"),
         denies_before=re.compile(f"(?:{trie_pattern(around['denies_before'])})[-_. ]?\\Z"),
         denies_after=re.compile(f"[_-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
@@ -161,16 +159,18 @@ def _options(rows: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
 
 
 def announcements(
-    text: str, lowered: str, start: int, end: int, borders: frozenset[int] = frozenset()
+    text: str, lowered: str, places: Iterable[tuple[int, int]], end: int, borders: frozenset[int] = frozenset()
 ) -> Iterator[Announcement]:
-    """The announcing words in `text[start:end]`; `lowered` is the text in lower case, as long as the text.
+    """The announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in
+    lower case, as long as the text.
 
     `borders` are the ends of secrets: a word that begins there is not the tail of a longer word.
     """
     words = vocabulary()
-    for found in words.finder.finditer(lowered, start, end):
-        at, stop = found.span()
-        family, place = words.announcing[found.group()]
+    for at, word_end in places:
+        stop = word_end
+        word = lowered[at:stop]
+        family, place = words.announcing[word]
         if place is Place.INFLECTED and (ending := _ENDING.match(lowered, stop, end)):
             stop = ending.end()
         if _goes_on(text, stop, end):
@@ -178,7 +178,7 @@ def announcements(
         if place is not Place.ANYWHERE and at not in borders and _goes_back(text, at):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
-        needs_sign = found.group() in words.needs_sign and before[-1:] != "_"
+        needs_sign = word in words.needs_sign and before[-1:] != "_"
         if family is Family.VAGUE and words.denies_before.search(before):
             continue
         if (family is Family.VAGUE or needs_sign) and words.certain_before.search(before):
@@ -189,7 +189,7 @@ def announcements(
         yield Announcement(
             at,
             stop,
-            found.group(),
+            word,
             family,
             needs_sign=needs_sign,
             is_spaced=_is_letter(text[stop - 1]),
@@ -209,8 +209,7 @@ def is_announcing(word: str) -> bool:
 
 def announces_more(piece: str) -> bool:
     """Does an announcing word stand in this piece of text?"""
-    found = announcements(piece, piece.lower(), 0, len(piece))
-    return any(word.family not in _BY_THEMSELVES_NOTHING for word in found)
+    return any(is_announcing(hump.group().lower()) for hump in _HUMP.finditer(piece))
 
 
 def _goes_on(text: str, end: int, limit: int) -> bool:

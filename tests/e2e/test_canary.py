@@ -29,7 +29,7 @@ from gateway.bus.embedded import embedded_url
 from gateway.scrub import scrub
 from tests.parts.model_server import Body, Failure, ModelServer, call, echo, last_user_text, serve_model
 from tests.parts.product import PLATFORMS, Chat, Product, running_product
-from tests.property.scrub_corpus import TOKENS, Sample, fill, positives
+from tests.scrubbing import TOKENS, Sample, fill, positives
 
 KINDS = 20  # of some 150, others in each run
 IN_THE_AIR = 24  # conversations at once

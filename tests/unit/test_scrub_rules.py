@@ -11,7 +11,7 @@ from gateway.scrub.checks import CHECKS
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Rule, rule_book
 from gateway.scrub.words import vocabulary
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 RULES = rule_book().rules
 EXAMPLES = [pytest.param(rule, example, id=f"{rule.id}: {example}") for rule in RULES for example in rule.examples]

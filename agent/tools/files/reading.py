@@ -69,7 +69,7 @@ def reading_tools(workspaces: Workspaces) -> tuple[Tool, ...]:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
             return await asyncio.to_thread(work, workspaces.of(context.key), arguments)
 
-        return Tool(spec, "files", Risk.READ, run, locks=path_locks("path"))
+        return Tool(spec, "files", Risk.READ, run, locks=path_locks("path"), quotes=True)
 
     return (
         tool(_READ, _read),
