@@ -15,6 +15,7 @@ from typing import Final
 from gateway.contracts.messages import Finding
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.cookies import CookieLine
+from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_texts
 from gateway.scrub.keyblock import BEGIN, KeyBlock
 from gateway.scrub.known import KnownValues
 from gateway.scrub.placeholder import Placeholders
@@ -74,6 +75,7 @@ class Machine:
         *,
         budget_s: float,
         spent_s: Callable[[], float],
+        is_inner: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
         self.attempts = 0
@@ -82,6 +84,7 @@ class Machine:
         self._placeholders = placeholders
         self._budget_s = budget_s
         self._spent_s = spent_s
+        self._is_inner = is_inner
         self._view = View()
         self._wrapped = WrappedTokens(rules)
         self._lowered = ""
@@ -275,12 +278,38 @@ class Machine:
                     found.append(span)
                     at = span.end
                     break
+        if not found:
+            return self._encoded(run, offset)
         between: list[Span] = []
-        if found and depth < _LEFTOVERS_MAX:
+        if depth < _LEFTOVERS_MAX:
             edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
             for left, right in zip(edges[::2], edges[1::2], strict=True):
                 between += self._tokens(run[left:right], offset + left, depth + 1)
         return between + [Span(span.start + offset, span.end + offset, span.rule) for span in found]
+
+    def _encoded(self, run: str, offset: int) -> list[Span]:
+        """The pieces of a run that are encoded text with a secret in it. One layer: they are not unpacked twice."""
+        if self._is_inner or len(run) < ENCODED_CHARS_MIN:
+            return []
+        spans: list[Span] = []
+        for start, end, text in encoded_texts(run):
+            self.attempts += 1
+            if (rule := self._secret_in(text)) is not None:
+                spans.append(Span(offset + start, offset + end, rule))
+        return spans
+
+    def _secret_in(self, text: str) -> str | None:
+        """The rule of the first secret of another text."""
+        inner = Machine(
+            self._rules,
+            self._known,
+            self._placeholders,
+            budget_s=self._budget_s,
+            spent_s=self._spent_s,
+            is_inner=True,
+        )
+        inner.feed(text, is_last=True)
+        return inner.findings[0].rule if inner.findings else None
 
     # --- giving away
 
