@@ -18,6 +18,7 @@ _PROBE_OCTETS: Final = 24
 
 _BASE64: Final = re.compile(f"[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}")
 _HEX: Final = re.compile(f"(?<![0-9A-Fa-f])[0-9A-Fa-f]{{{_HEX_CHARS_MIN},}}")
+_ENCODED_END: Final = re.compile(f"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}\\Z")
 _FROM_URL: Final = str.maketrans("-_", "+/")
 _TEXT_BYTES: Final = bytes([0, 9, 10, 13, *range(32, 127)])
 """ASCII text; the zeros are those of UTF-16, which PowerShell encodes."""
@@ -44,6 +45,17 @@ def encoded_texts(run: str) -> Iterator[Encoded]:
         text = _from_base64(found.group().rstrip("="))
         if text is not None:
             yield Encoded(found.start(), found.end(), text)
+
+
+def decoded_end(run: str) -> Encoded | None:
+    """The text that the end of a run encodes."""
+    found = _ENCODED_END.search(run)
+    if found is None:
+        return None
+    chars = found.group().rstrip("=")
+    text = _from_hex(chars) if _HEX.fullmatch(chars) else None
+    text = text or _from_base64(chars)
+    return None if text is None else Encoded(found.start(), found.end(), text)
 
 
 def _from_hex(digits: str) -> str | None:

@@ -86,7 +86,7 @@ class Machine:
         self._spent_s = spent_s
         self._is_inner = is_inner
         self._view = View()
-        self._wrapped = WrappedTokens(rules)
+        self._wrapped = WrappedTokens(rules, self._secret_in)
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -299,7 +299,9 @@ class Machine:
         return spans
 
     def _secret_in(self, text: str) -> str | None:
-        """The rule of the first secret of another text."""
+        """The rule of the first secret of another text, which was encoded in this one."""
+        if self._is_inner:
+            return None
         inner = Machine(
             self._rules,
             self._known,
