@@ -18,7 +18,7 @@ from rich.table import Table
 
 from gateway.scrub import Scrubber
 from tests.bench.report import machine
-from tests.bench.scrub import detection, disguises, halves, own, streaming
+from tests.bench.scrub import detection, disguises, halves, own, speed, streaming
 from tests.bench.scrub.goal import Goal, Measured
 
 TABLE_WIDTH_MIN: Final = 140
@@ -61,6 +61,8 @@ def _parts(seed: int, *, is_quick: bool) -> Mapping[str, Callable[[], Measured]]
         "false alarms": lambda: detection.spoiled(scrubber, seeds, 2 * rows),
         "attacks": lambda: disguises.seen_through(scrubber, seeds),
         "streams": lambda: streaming.in_pieces(scrubber, seeds, max(1, rows // 12)),
+        "speed": lambda: speed.fast(seed, is_quick=is_quick),
+        "hostile texts": lambda: speed.hostile(is_quick=is_quick),
         "two messages": lambda: halves.joined(scrubber, seeds),
         "own secrets": lambda: own.kept(seeds),
         "canary": lambda: CANARY,
