@@ -67,6 +67,8 @@ class WrappedTokens:
 
     def _across(self, chain: Chain) -> list[Span]:
         """The tokens that reach from one piece into another. The last pieces may be words that only follow."""
+        if not self._rules.anchor.search("".join(chain.pieces)):
+            return []
         for count in sorted({len(chain.pieces), len(chain.pieces) - 1, 2}, reverse=True):
             if 1 < count <= len(chain.pieces) and (found := self._tokens(chain, chain.pieces[:count])):
                 return found
