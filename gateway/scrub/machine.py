@@ -278,16 +278,15 @@ class Machine:
                     found.append(span)
                     at = span.end
                     break
-        if not found:
-            return self._encoded(run, offset)
+        found = found or self._encoded(run)
         between: list[Span] = []
-        if depth < _LEFTOVERS_MAX:
+        if found and depth < _LEFTOVERS_MAX:
             edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
             for left, right in zip(edges[::2], edges[1::2], strict=True):
                 between += self._tokens(run[left:right], offset + left, depth + 1)
         return between + [Span(span.start + offset, span.end + offset, span.rule) for span in found]
 
-    def _encoded(self, run: str, offset: int) -> list[Span]:
+    def _encoded(self, run: str) -> list[Span]:
         """The pieces of a run that are encoded text with a secret in it. One layer: they are not unpacked twice."""
         if self._is_inner or len(run) < ENCODED_CHARS_MIN:
             return []
@@ -295,7 +294,7 @@ class Machine:
         for start, end, text in encoded_texts(run):
             self.attempts += 1
             if (rule := self._secret_in(text)) is not None:
-                spans.append(Span(offset + start, offset + end, rule))
+                spans.append(Span(start, end, rule))
         return spans
 
     def _secret_in(self, text: str) -> str | None:
