@@ -140,9 +140,10 @@ class Consolidation:
         return facts_in(answer.text)
 
     async def _keep(self, key: SessionKey, facts: Sequence[str]) -> int:
+        scrubber = self._scrubber.for_chat(str(key))
         for count, fact in enumerate(facts):
             try:
-                await self._memory.remember(key, self._scrubber.scrub(fact), origin=Origin.GATHERED)
+                await self._memory.remember(key, scrubber.scrub(fact), origin=Origin.GATHERED)
             except MemoryFull:
                 _log.info("memory.full", owner=str(key.owner))
                 return count

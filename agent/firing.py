@@ -18,7 +18,7 @@ import structlog
 
 from agent.commands.remind import REMINDER
 from agent.limits import FIRING_HELD_S, FIRING_POLL_S, FIRING_PUT_OFF_S, FIRINGS_PARALLEL_MAX
-from agent.people import People, author_of
+from agent.people import People
 from agent.schedules.recurrence import BadRecurrence, next_after, recurrence_from
 from agent.schedules.sentences import moment_text
 from agent.schedules.zones import zone_named
@@ -114,7 +114,7 @@ class Firing:
 
     async def _may_fire(self, schedule: Schedule, message: InboundMessage) -> bool:
         is_wanted = schedule.kind is not ScheduleKind.HEARTBEAT or self._has_heartbeat
-        if is_wanted and await self._people.is_admitted(author_of(message)):
+        if is_wanted and await self._people.is_admitted(message.author):
             return True
         _log.info("schedule.passed_over", schedule=schedule.id)
         return False
@@ -139,13 +139,14 @@ class Firing:
         )
 
     def _text(self, schedule: Schedule) -> CleanText:
+        clean = self._scrubber.for_chat(str(schedule.key)).scrub
         match schedule.kind:
             case ScheduleKind.REMINDER:
-                return self._scrubber.scrub(f"/{REMINDER} {schedule.text}")
+                return clean(f"/{REMINDER} {schedule.text}")
             case ScheduleKind.HEARTBEAT:
                 return schedule.text
             case ScheduleKind.TASK:
-                when = self._scrubber.scrub(moment_text(schedule.next_due_ms, zone_named(schedule.zone)))
+                when = clean(moment_text(schedule.next_due_ms, zone_named(schedule.zone)))
                 head = joined(own_words("(Scheduled task, due "), when, own_words("; nobody is present to ask.)"))
                 return joined(head, schedule.text, by="\n\n")
 

@@ -52,7 +52,7 @@ class Memory:
             near=await self._near(session.key, asked),
         )
         block = recollection_block(found, asked, told=[entry.text for entry in view if entry.kind is EntryKind.NOTE])
-        return self._scrubber.scrub(block) if block else None
+        return self._scrubber.for_chat(str(session.key)).scrub(block) if block else None
 
     async def remember(self, key: SessionKey, text: CleanText, *, origin: Origin = Origin.TOLD) -> Fact:
         """Keep a fact that was learned where `key` speaks. Raises `MemoryFull`."""
@@ -65,7 +65,7 @@ class Memory:
 
     async def recall(self, key: SessionKey, query: str, *, limit: int) -> Sequence[Fact]:
         """The facts that may be read where `key` speaks, best first; an empty query gives the newest."""
-        asked = self._scrubber.scrub(query)
+        asked = self._scrubber.for_chat(str(key)).scrub(query)
         return await self._store.recall(key, asked, limit=limit, near=await self._near(key, asked))
 
     async def _near(self, key: SessionKey, asked: CleanText) -> Embedding | None:

@@ -7,7 +7,7 @@ task list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -122,7 +122,10 @@ class Planner:
             return read_plan(answer)
         except BadPlan as bad:
             _log.info("plan.refused", problems=len(bad.problems))
-            messages += [PromptMessage(Role.ASSISTANT, answer), PromptMessage(Role.USER, self._correction(bad))]
+            messages += [
+                PromptMessage(Role.ASSISTANT, answer),
+                PromptMessage(Role.USER, self._correction(context, bad)),
+            ]
         try:
             return read_plan(await self._answer(replace(context, ceiling=Permissions.only(())), session, messages))
         except BadPlan as bad:
@@ -146,9 +149,10 @@ class Planner:
             self._background.start(self._record(session, taken))
         return taken.answer or own_words("")
 
-    def _correction(self, bad: BadPlan) -> CleanText:
+    def _correction(self, context: ToolContext, bad: BadPlan) -> CleanText:
         listed = "\n".join(f"- {problem}" for problem in bad.problems)
-        return self._scrubber.scrub(f"That is no plan I can use:\n\n{listed}\n\nWrite the whole JSON object again.")
+        said = f"That is no plan I can use:\n\n{listed}\n\nWrite the whole JSON object again."
+        return self._scrubber.for_chat(str(context.key)).scrub(said)
 
     async def _record(self, session: Session, taken: StepsTaken) -> None:
         try:
@@ -174,7 +178,8 @@ class Planning:
         if context.address is None:
             raise NoPlan("nobody is present to approve a plan")
         plan = await self._planner.make(context, task)
-        text = clipped(self._scrubber.scrub(plan_text(plan)), REPLY_CHARS_MAX)
+        clean = self._scrubber.for_chat(str(context.key)).scrub
+        text = clipped(clean(plan_text(plan)), REPLY_CHARS_MAX)
         verdict = await self._approvals.ask(
             Question(
                 key=context.key,
@@ -182,20 +187,18 @@ class Planning:
                 fence=context.fence,
                 asked_by=context.asked_by or context.owner,
                 address=context.address,
-                text=self._scrubber.scrub(f"May I work through this plan of {len(plan.steps)} step(s)?"),
+                text=clean(f"May I work through this plan of {len(plan.steps)} step(s)?"),
                 preface=text,
             )
         )
         _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)
         if verdict is Verdict.APPROVED:
-            await self._store.replace_todos(context.key, self._todos(plan))
+            await self._store.replace_todos(context.key, _todos(plan, clean))
         return Proposal(plan, text, verdict)
 
-    def _todos(self, plan: PlanDocument) -> Sequence[Todo]:
-        return [
-            Todo(position, self._scrubber.scrub(todo_text(step)), TodoState.PENDING)
-            for position, step in enumerate(plan.steps, 1)
-        ]
+
+def _todos(plan: PlanDocument, clean: Callable[[str], CleanText]) -> Sequence[Todo]:
+    return [Todo(position, clean(todo_text(step)), TodoState.PENDING) for position, step in enumerate(plan.steps, 1)]
 
 
 def plan_tool(planning: Planning, scrubber: Scrubber) -> Tool:
@@ -203,12 +206,12 @@ def plan_tool(planning: Planning, scrubber: Scrubber) -> Tool:
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         try:
-            proposal = await planning.propose(context, scrubber.scrub(arguments["task"]))
+            proposal = await planning.propose(context, scrubber.for_chat(str(context.key)).scrub(arguments["task"]))
         except ModelError as error:
             raise NoPlan("the planner's model did not answer") from error
         return f"{outcome_text(proposal)}\n\n{proposal.text}"
 
-    return Tool(_PLAN, "tasks", Risk.READ, run, timeout_s=PLAN_TIMEOUT_S + TOOL_TIMEOUT_S, protected=True)
+    return Tool(_PLAN, "tasks", Risk.READ, run, timeout_s=PLAN_TIMEOUT_S + TOOL_TIMEOUT_S, protected=True, quotes=True)
 
 
 def outcome_text(proposal: Proposal) -> str:

@@ -149,22 +149,21 @@ class Steps:
 
     async def _hear(self, request: ModelRequest) -> _Spoken:
         """Listen to one stream; the text is scrubbed delta by delta, the arguments when they are whole."""
-        scrubbing = self._scrubber.stream()
+        scrubber = self._scrubber.for_chat(str(request.key))
+        scrubbing = scrubber.stream()
         heard: list[CleanText] = []
         async for event in self._client.stream(request):
             match event:
                 case TextDelta(text=text):
                     heard.append(scrubbing.feed(text))
                 case StreamRestarted():
-                    scrubbing = self._scrubber.stream()
+                    scrubbing = scrubber.stream()
                     heard.clear()
                 case ModelAnswer(calls=calls):
                     text = joined(*heard, scrubbing.flush())
-                    return _Spoken(event, text, tuple(map(self._clean_call, calls)) if request.tools else ())
+                    clean = tuple(_clean_call(call, scrubber) for call in calls)
+                    return _Spoken(event, text, clean if request.tools else ())
         raise RuntimeError("a model stream ended without an answer")
-
-    def _clean_call(self, call: RequestedCall) -> ToolCall:
-        return ToolCall(call.id, call.name, self._scrubber.scrub(written_out(call.arguments)))
 
     def _keep_results(
         self,
@@ -194,7 +193,7 @@ class Steps:
         messages: list[PromptMessage],
         results: Sequence[ToolResult],
     ) -> None:
-        note = self._tools.note_on(results)
+        note = self._tools.note_on(context, results)
         if note is not None:
             self._note(taken, context, messages, note)
 
@@ -203,6 +202,11 @@ class Steps:
         _tell(messages, text)
         now_ms = self._clock.now_ms()
         taken.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
+
+
+def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
+    """The name and the id, too, are what a model wrote."""
+    return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), scrubber.scrub(written_out(call.arguments)))
 
 
 def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:

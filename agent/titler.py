@@ -88,4 +88,4 @@ class Titler:
             answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self._clock.now_ms())
         await self._store.record_usage([usage], session_id=session.id)
-        return sanitize_title(answer.text, self._scrubber.scrub)
+        return sanitize_title(answer.text, self._scrubber.for_chat(str(session.key)).scrub)

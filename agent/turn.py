@@ -21,7 +21,7 @@ from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Models
-from agent.people import People, author_of
+from agent.people import People
 from agent.profiles import profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
@@ -171,7 +171,7 @@ class TurnTaker:
             batch.turn_id,
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
-            asked_by=author_of(newest),
+            asked_by=newest.author,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
             ceiling=profile_named(session.profile).ceiling,
@@ -187,34 +187,37 @@ class TurnTaker:
             left.entries.append(note)
         for file in done.files:
             left.enclosures.add(file)
-        reply = self._reply(batch, left, self._scrubber.scrub(done.text), ReplyKind.NOTICE)
+        reply = self._reply(batch, left, self._clean(batch, done.text), ReplyKind.NOTICE)
         reply = replace(reply, files=left.enclosures.files)
         return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
-        removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
-        parts += [self._scrubber.scrub(note) for note in (removed_note(removed), little_left) if note]
+        if little_left:
+            parts.append(self._clean(batch, little_left))
         reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
         return replace(reply, files=taken.enclosures.files)
 
     def _refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
         """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
         _log.info("turn.refused", reason=str(error))
-        sentence = self._scrubber.scrub(spent_sentence(error, now_ms=self._clock.now_ms()))
+        sentence = self._clean(batch, spent_sentence(error, now_ms=self._clock.now_ms()))
         reply = self._reply(batch, taken, sentence, ReplyKind.NOTICE)
         return self._commit(batch, session, TurnState.FAILED, self._noted(batch, taken, sentence), reply)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)
         _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
-        sentence = self._scrubber.scrub(failure_sentence(error, reference))
+        sentence = self._clean(batch, failure_sentence(error, reference))
         reply = self._reply(batch, taken, sentence, ReplyKind.ERROR)
         taken = self._noted(batch, taken, sentence)
         return self._commit(batch, session, TurnState.FAILED, taken, reply, reference=reference)
+
+    def _clean(self, batch: Batch, text: str) -> CleanText:
+        return self._scrubber.for_chat(str(batch.key)).scrub(text)
 
     def _noted(self, batch: Batch, taken: StepsTaken, text: CleanText) -> StepsTaken:
         """How a turn without an answer ended, in the place of the answer. A command leaves no trace."""
@@ -225,12 +228,15 @@ class TurnTaker:
         return taken
 
     def _reply(self, batch: Batch, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
+        """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
+        answered = (*batch.messages, *taken.joined)
+        note = removed_note(removed for message in answered for removed in message.removed)
         return Reply(
             id=f"{batch.turn_id}:1",
             turn_id=batch.turn_id,
             key=batch.key,
-            address=(*batch.messages, *taken.joined)[-1].address,
-            text=text,
+            address=answered[-1].address,
+            text=joined(text, self._clean(batch, note), by="\n\n") if note else text,
             kind=kind,
             created_at_ms=self._clock.now_ms(),
         )

@@ -51,6 +51,9 @@ class ManualClock:
 class PlainScrubber:
     """Removes the word SECRET and nothing else."""
 
+    def for_chat(self, chat: str) -> PlainScrubber:
+        return self
+
     def scrub(self, text: str) -> CleanText:
         return CleanText(text.replace("SECRET", "[redacted:test]"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
@@ -9,17 +10,23 @@ from agent.compactor import Compactor
 from agent.sentences import status_text, stopped_sentence
 from agent.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import LaneDepth, Scrubber, Store
+
+Left = Callable[[SessionKey], Awaitable[object]]
+"""Told that the conversation of a lane is over: what was kept for it has to go, too."""
 
 _SESSIONS_SHOWN: Final = 10
 
 
 def conversation_commands(
-    store: Store, compactor: Compactor, lanes: LaneDepth, scrubber: Scrubber
+    store: Store, compactor: Compactor, lanes: LaneDepth, scrubber: Scrubber, *, left: Sequence[Left] = ()
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 
-    async def new(_asked: Asked) -> Done:
+    async def new(asked: Asked) -> Done:
+        for tell in left:
+            await tell(asked.session.key)
         return Done("A new conversation has begun.", (OpenSession(),))
 
     async def stop(_asked: Asked) -> Done:
@@ -29,7 +36,7 @@ def conversation_commands(
     async def title(asked: Asked) -> Done:
         if not asked.argument:
             return Done(f"This conversation is called **{asked.session.title}**.")
-        wanted = wanted_title(asked.argument, scrubber.scrub)
+        wanted = wanted_title(asked.argument, scrubber.for_chat(str(asked.session.key)).scrub)
         if not wanted:
             return Done("A title needs at least one character that can be seen.")
         return Done(f"This conversation is now called **{wanted}**.", (SetTitle(wanted),))
@@ -45,7 +52,7 @@ def conversation_commands(
 
     async def compact(asked: Asked) -> Done:
         view = await store.view(asked.session.id)
-        focus = scrubber.scrub(asked.argument) if asked.argument else None
+        focus = scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
         done = await compactor.compact(
             asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.limits import PLAN_TASK_CHARS_MAX
-from agent.people import author_of
 from agent.planner import NoPlan, Planning, Proposal, outcome_text
 from agent.tools.approvals import Verdict
 from agent.tools.permissions import Place
@@ -20,7 +19,8 @@ def plan_commands(planning: Planning, scrubber: Scrubber) -> tuple[CommandRow, .
     async def plan(asked: Asked) -> Outcome:
         if not asked.argument:
             return Done("Write /plan and the task, as in `/plan tidy up the notes in my workspace`.")
-        task = clipped(scrubber.scrub(asked.argument), PLAN_TASK_CHARS_MAX)
+        clean = scrubber.for_chat(str(asked.session.key)).scrub
+        task = clipped(clean(asked.argument), PLAN_TASK_CHARS_MAX)
         try:
             proposal = await planning.propose(_context(asked), task)
         except NoPlan as problem:
@@ -28,8 +28,8 @@ def plan_commands(planning: Planning, scrubber: Scrubber) -> tuple[CommandRow, .
         except ToolError:
             return Done("There is no plan: the planner failed.")
         if proposal.is_approved:
-            return Converse(scrubber.scrub(f"/plan {task}\n\n{outcome_text(proposal)}\n\n{proposal.text}"))
-        return Done(_declined_text(proposal), noted=scrubber.scrub(f"{outcome_text(proposal)}\n\n{proposal.text}"))
+            return Converse(clean(f"/plan {task}\n\n{outcome_text(proposal)}\n\n{proposal.text}"))
+        return Done(_declined_text(proposal), noted=clean(f"{outcome_text(proposal)}\n\n{proposal.text}"))
 
     return (CommandRow("plan", "plan a task first, then do it when you approve: /plan TASK", plan),)
 
@@ -50,7 +50,7 @@ def _context(asked: Asked) -> ToolContext:
         asked.turn_id,
         role=asked.role,
         place=Place.DM if message.is_private else Place.GROUP,
-        asked_by=author_of(message),
+        asked_by=message.author,
         address=message.address,
         fence=asked.fence,
         permit=asked.permit,

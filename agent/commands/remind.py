@@ -55,7 +55,7 @@ def remind_commands(desk: Desk, scrubber: Scrubber, clock: Clock, *, heartbeat_m
             return Done("I remind you of things with /remind.")
         zone, _ = await desk.zone(asked.session.key.owner)
         due_ms = asked.message.sent_at_ms
-        text = scrubber.scrub(
+        text = scrubber.for_chat(str(asked.session.key)).scrub(
             reminder_text(asked.argument, due_ms=due_ms, now_ms=clock.now_ms(), late_s=LATE_S, zone=zone)
         )
         return Done(text, noted=joined(own_words("(Delivered by the schedule)"), text, by="\n"))

@@ -158,4 +158,4 @@ class Ladder:
         await self._store.record_usage([usage], session_id=wanted.session.id)
         if not is_usable(answer, replaced_tokens=replaced_tokens):
             raise NoSummary(f"the summary is empty, cut short or too long (finish reason {answer.finish_reason})")
-        return self._scrubber.scrub(answer.text.strip())
+        return self._scrubber.for_chat(str(wanted.session.key)).scrub(answer.text.strip())

@@ -262,9 +262,9 @@ class _Hands:
         if self._rounds_max and self._hearing.rounds > self._rounds_max:
             return PROMPTS.wrap_up, True
         self._calls += 1
-        call = RequestedCall(f"{self._context.turn_id}:{self._calls}", name, json.dumps(arguments))
+        call = RequestedCall(f"{self._context.turn_id}:{self._calls}", name, self._hearing.cleaned(arguments))
         (result,) = await self._tools.run_round(self._context, (call,))
-        note = self._tools.note_on((result,))
+        note = self._tools.note_on(self._context, (result,))
         return "\n\n".join(filter(None, (result.text, note))), result.is_error
 
     @contextmanager

@@ -13,6 +13,7 @@ from agent.model.client import TokenCount, price_usd
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Entry, Role, ToolCall, Usage, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
 
 TOOL_PREFIX: Final = "mcp__trivet__"
@@ -49,7 +50,7 @@ class Hearing:
         self._sdk = sdk
         self._taken = taken
         self._context = context
-        self._scrubber = scrubber
+        self._scrubber = scrubber.for_chat(str(context.key))
         self._clock = clock
         self._model = model
         self._prices_usd = prices_usd
@@ -73,6 +74,10 @@ class Hearing:
                 self._write_speech()
                 self._result = message
 
+    def cleaned(self, arguments: object) -> CleanText:
+        """The arguments of a call as the transcript and the tool get them."""
+        return self._scrubber.scrub(json.dumps(arguments, ensure_ascii=False))
+
     def _hear_speech(self, message: Any) -> None:
         id_ = message.message_id or message.uuid or ""
         if self._speech is None or self._speech.id != id_:
@@ -93,11 +98,12 @@ class Hearing:
         speech, self._speech = self._speech, None
         if speech is None or not (speech.texts or speech.calls):
             return
+        scrub = self._scrubber.scrub
         calls = tuple(
-            ToolCall(call.id, call.name.removeprefix(TOOL_PREFIX), self._scrubber.scrub(_written(call.input)))
+            ToolCall(scrub(call.id), scrub(call.name.removeprefix(TOOL_PREFIX)), self.cleaned(call.input))
             for call in speech.calls
         )
-        text = self._scrubber.scrub("".join(speech.texts))
+        text = scrub("".join(speech.texts))
         self._taken.answer = None if calls else text
         self._write(Entry(Role.ASSISTANT, text, tool_calls=calls))
 
@@ -105,7 +111,8 @@ class Hearing:
         for block in blocks:
             if isinstance(block, self._sdk.ToolResultBlock):
                 text = self._scrubber.scrub(_text_of(block.content))
-                self._write(Entry(Role.TOOL, text, tool_call_id=block.tool_use_id, is_error=bool(block.is_error)))
+                call_id = self._scrubber.scrub(block.tool_use_id)
+                self._write(Entry(Role.TOOL, text, tool_call_id=call_id, is_error=bool(block.is_error)))
 
     def _write(self, entry: Entry) -> None:
         now_ms = self._clock.now_ms()
@@ -166,10 +173,6 @@ def _sum(counts: Iterable[TokenCount]) -> TokenCount:
             total.prompt + count.prompt, total.completion + count.completion, total.cached + count.cached
         )
     return total
-
-
-def _written(arguments: object) -> str:
-    return json.dumps(arguments, ensure_ascii=False)
 
 
 def _text_of(content: object) -> str:

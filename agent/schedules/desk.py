@@ -104,7 +104,7 @@ class Desk:
             author_name=customer.author_name,
             is_private=customer.is_private,
             kind=kind,
-            text=self._scrubber.scrub(text),
+            text=self._scrubber.for_chat(str(customer.key)).scrub(text),
             recurrence="" if when.rule is None else str(when.rule),
             zone=zone.key,
             next_due_ms=int(when.due.timestamp() * 1000),

@@ -14,7 +14,7 @@ def amendment(question: Reply, ending: str, scrubber: Scrubber, clock: Clock) ->
     return replace(
         question,
         id=f"{question.id}:end",
-        text=scrubber.scrub(ended_text(question.text, ending)),
+        text=scrubber.for_chat(str(question.key)).scrub(ended_text(question.text, ending)),
         kind=ReplyKind.NOTICE,
         created_at_ms=clock.now_ms(),
         choices=(),

@@ -113,7 +113,7 @@ class AskingPeople:
             turn_id=question.turn_id,
             key=question.key,
             address=address,
-            text=self._scrubber.scrub(text),
+            text=self._scrubber.for_chat(str(question.key)).scrub(text),
             kind=ReplyKind.QUESTION,
             created_at_ms=self._clock.now_ms(),
             choices=(

@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 from agent.limits import FRAME_CHARS, TOOL_RAW_CHARS_MAX, TOOL_RESULT_CHARS_MAX
 from agent.tools.framing import frame_chars, framed
 from agent.tools.shelf import Shelf
-from agent.tools.truncation import at_lines, pieces
+from agent.tools.truncation import pieces
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.scrub.cutting import head
 
 _CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
 _CUT_CHARS: Final = 160
@@ -34,14 +35,15 @@ class Envelopes:
 
     def wrap(self, key: SessionKey, raw: str, *, foreign: bool) -> Envelope:
         """The envelope of what a tool returned for `key`: at most TOOL_RESULT_CHARS_MAX characters."""
-        clean = self._scrubber.scrub(_readable(raw))
+        scrubber = self._scrubber.for_chat(str(key))
+        clean = scrubber.scrub(_readable(raw))
         room = TOOL_RESULT_CHARS_MAX - (frame_chars(FRAME_CHARS) if foreign else 0)
         is_truncated = len(clean) > room
         shown = self._cut(key, clean, room, foreign=foreign) if is_truncated else clean
         if foreign:
             shown = framed(shown, self._clock.code(FRAME_CHARS))
         # Scrubbed once more: the cut brought together what was apart.
-        return Envelope(self._scrubber.scrub(shown), is_truncated)
+        return Envelope(scrubber.scrub(shown), is_truncated)
 
     def _cut(self, key: SessionKey, clean: CleanText, room: int, *, foreign: bool) -> str:
         """Cut only after scrubbing: a cut through a secret would hide it from the scrubber."""
@@ -54,5 +56,5 @@ class Envelopes:
 def _readable(raw: str) -> str:
     """Bounded, and with every half of a surrogate pair replaced, which no database takes."""
     if len(raw) > TOOL_RAW_CHARS_MAX:
-        raw = at_lines(raw[:TOOL_RAW_CHARS_MAX], keeps_end=False) + _TOO_LONG.format(chars=len(raw))
+        raw = head(raw, TOOL_RAW_CHARS_MAX) + _TOO_LONG.format(chars=len(raw))
     return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -43,7 +43,8 @@ def memory_tools(memory: Memory, scrubber: Scrubber) -> tuple[Tool, Tool]:
         if not arguments["fact"].strip():
             raise ToolError("there is nothing to remember")
         try:
-            fact = await memory.remember(context.key, scrubber.scrub(arguments["fact"].strip()))
+            clean = scrubber.for_chat(str(context.key)).scrub(arguments["fact"].strip())
+            fact = await memory.remember(context.key, clean)
         except MemoryFull as error:
             raise ToolError("the memory of this user is full: they can make room with /memory and /forget") from error
         return f"Remembered: {fact.text}"
@@ -54,6 +55,6 @@ def memory_tools(memory: Memory, scrubber: Scrubber) -> tuple[Tool, Tool]:
         return "\n".join(f"- {fact.text}" for fact in facts) or "Nothing is remembered that matches."
 
     return (
-        Tool(_REMEMBER, "memory", Risk.READ, remember),
-        Tool(_RECALL, "memory", Risk.READ, recall),
+        Tool(_REMEMBER, "memory", Risk.READ, remember, instead="Remember the fact without the secret."),
+        Tool(_RECALL, "memory", Risk.READ, recall, quotes=True),
     )

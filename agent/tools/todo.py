@@ -47,8 +47,9 @@ def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
         return "\n".join(map(todo_line, todos)) or "The task list is empty."
 
     async def write(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        clean = scrubber.for_chat(str(context.key)).scrub
         todos = [
-            Todo(position, scrubber.scrub(item["text"]), TodoState(item["state"]))
+            Todo(position, clean(item["text"]), TodoState(item["state"]))
             for position, item in enumerate(arguments["todos"], 1)
         ]
         await store.replace_todos(context.key, todos)
@@ -56,7 +57,7 @@ def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
 
     return (
         Tool(_READ, "tasks", Risk.READ, read, protected=True),
-        Tool(_WRITE, "tasks", Risk.READ, write, protected=True),
+        Tool(_WRITE, "tasks", Risk.READ, write, protected=True, quotes=True),
     )
 
 

@@ -50,7 +50,12 @@ class Tool:
 
     `locks` names what a call touches: calls of one round that touch the same run one after the other, in call
     order. A `protected` tool's old results are never pruned. What a `foreign` tool returns was written by
-    strangers and is marked as such for the model.
+    strangers and is marked as such for the model. No tool is run with the placeholder of a secret among its
+    arguments, but for one that only `quotes` them: it reads, searches or tells the user. `instead` is what is
+    advised to a model that did it.
+
+    In its `secret_arguments` a tool is given the values, where there is a vault and a person approves. It keeps them
+    to itself, or says to which origin they go (`secrets_go_to`).
     """
 
     spec: ToolSpec
@@ -61,6 +66,10 @@ class Tool:
     protected: bool = False
     foreign: bool = False
     locks: Callable[[Mapping[str, Any]], tuple[str, ...]] = _locks_nothing
+    quotes: bool = False
+    instead: str = ""
+    secret_arguments: tuple[str, ...] = ()
+    secrets_go_to: Callable[[Mapping[str, Any]], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

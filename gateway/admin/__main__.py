@@ -20,8 +20,9 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
 from gateway.exits import run_to_exit
 from gateway.preflight import cannot_listen
-from gateway.scrub import Scrubber
+from gateway.secrecy import scrubber_of
 from gateway.store import SqlStore, open_store
+from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
 _GRACE_S = 2  # less than the supervisor gives
@@ -35,8 +36,9 @@ def main() -> None:
 async def _serve(loaded: Loaded) -> None:
     settings = loaded.settings
     token = admin_token(settings)
-    scrubber = Scrubber(known_values=(*loaded.secrets, token))
+    scrubber = scrubber_of(loaded, token)
     configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
+    guard_streams()
     clock = SystemClock()
     with _listener(settings) as listener:
         async with _bus(settings) as bus, _store(settings, clock) as store:
@@ -45,6 +47,7 @@ async def _serve(loaded: Loaded) -> None:
                 figures=bus.operator,
                 intake=bus.intake,
                 access=bus.access,
+                vault=bus.vault,
                 scrubber=scrubber,
                 clock=clock,
                 channels=settings.channels.enabled_names,

@@ -33,7 +33,7 @@ def compact_order(key: SessionKey, focus: str, *, scrubber: Scrubber, clock: Clo
         id=f"{NAME}:{_AUTHOR}:{key}:{clock.new_id()}",
         key=key,
         address=ReplyAddress(NAME, str(key), "{}"),
-        text=scrubber.scrub(f"/compact {focus}".strip()),
+        text=scrubber.for_chat(str(key)).scrub(f"/compact {focus}".strip()),
         author_id=_AUTHOR,
         author_name=scrubber.scrub(_AUTHOR),
         is_private=True,

@@ -23,6 +23,7 @@ from gateway.config.limits import Limits
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
+from gateway.config.scrub import Scrub
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
@@ -384,4 +385,5 @@ class Settings(Section):
     cache: Cache = Cache()
     memory: Memory = Memory()
     schedules: Schedules = Schedules()
+    scrub: Scrub = Scrub()
     log: Log = Log()

@@ -3,7 +3,7 @@
 from gateway.scrub import Scrubber
 
 scrubber = Scrubber(known_values=settings.secrets())
-clean = scrubber.scrub("my key is ghp_…")           # "my key is [redacted:github#3f1c]"
+clean = scrubber.scrub("my key is ghp_…")           # "my key is [redacted:github#3f1c9e]"
 stream = scrubber.stream()                           # the same, for text that arrives in pieces
 """
 

@@ -19,6 +19,9 @@ _PROBE_OCTETS: Final = 24
 _BASE64: Final = re.compile(f"[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}")
 _HEX: Final = re.compile(f"(?<![0-9A-Fa-f])[0-9A-Fa-f]{{{_HEX_CHARS_MIN},}}")
 _ENCODED_END: Final = re.compile(f"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}\\Z")
+_CHARS: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
+_FLAT: Final = bytes(ord("x") if octet in _CHARS else ord(" ") for octet in range(256))
+_LONG: Final = b"x" * ENCODED_CHARS_MIN
 _FROM_URL: Final = str.maketrans("-_", "+/")
 _TEXT_BYTES: Final = bytes([0, 9, 10, 13, *range(32, 127)])
 """ASCII text; the zeros are those of UTF-16, which PowerShell encodes."""
@@ -32,6 +35,21 @@ class Encoded(NamedTuple):
     start: int
     end: int
     text: str
+
+
+def encoded_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where in `text[start:end]` runs stand that are long enough and of the characters of base64 or hex. Searched
+    among bytes, where a row of equal ones is found many times faster than a run of different characters."""
+    octets = text[start:end].encode(errors="surrogatepass")
+    flat = octets.translate(_FLAT)
+    done, at = 0, flat.find(_LONG)
+    while at >= 0:
+        stop = flat.find(b" ", at)
+        stop = stop if stop >= 0 else len(flat)
+        start += len(octets[done:at].decode(errors="surrogatepass"))
+        yield start, start + stop - at
+        start += stop - at
+        done, at = stop, flat.find(_LONG, stop)
 
 
 def encoded_texts(run: str) -> Iterator[Encoded]:

@@ -29,6 +29,11 @@ _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
 LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
+LINE_SIGN: Final = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029\\\\<]")
+"""What every line end begins with: to be searched for, which is many times faster."""
+
+_RUN_CHAR: Final = re.compile(f"[{_RUN}]")
+_AROUND_RUN: Final = " \t\\\"'`+&="
 
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
 _GAP_BEGUN: Final = re.compile(rf"{_BEFORE}\Z")
@@ -72,6 +77,8 @@ class Chain(NamedTuple):
 def head_before(text: str, start: int, at: int) -> Head | None:
     """The piece that ends at `at`, up to quotes and signs of continuation, if it may go on behind it."""
     near = max(start, at - _NEAR_CHARS)
+    if not _RUN_CHAR.match(text[near:at].rstrip(_AROUND_RUN)[-1:]):
+        return None
     if _LONG_HEAD.match(text, near, at):
         near = max(start, at - _PIECE_CHARS_MAX)
     found = _HEAD.search(text, near, at)
@@ -85,9 +92,10 @@ def head_before(text: str, start: int, at: int) -> Head | None:
         run, end = run[:-1], end - 1
     if run.isalpha() and (run.islower() or run.istitle()):
         return Head(begin, end, is_marked=True) if is_beginning(run) else None
-    if len(run) >= ENCODED_CHARS_MIN and (encoded := decoded_end(run)) is not None:
-        return Head(begin + encoded.start, end, True, True) if _is_open(encoded.text) else None
     opened = open_head(run)
+    is_web_token = opened is not None and run.startswith("eyJ", opened) and "." in run
+    if len(run) >= ENCODED_CHARS_MIN and not is_web_token and (encoded := decoded_end(run)) is not None:
+        return Head(begin + encoded.start, end, True, True) if _is_open(encoded.text) else None
     if opened is not None:
         return Head(begin + opened, end, is_marked=True)
     if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):

@@ -1,7 +1,8 @@
-"""What stands in a secret's place: `[redacted:github#a1b2]`.
+"""What stands in a secret's place: `[redacted:github#a1b2c3]`.
 
-The four digits are an HMAC under a key that only this process (or its configuration) knows: the same secret
-gets the same placeholder, so a conversation can still tell two keys apart, and nobody can test guesses.
+The digits are an HMAC under a key that only this installation knows, and a key of its own in each chat: the same
+secret gets the same placeholder, so a conversation can still tell two keys apart; nobody can test guesses, and
+nobody can tell that two chats hold the same secret.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import hmac
 import re
 from typing import Final
 
-_ID_CHARS: Final = 4
+_ID_CHARS: Final = 6
+"""A chat of a hundred secrets has two alike once in three thousand times."""
+
 _KIND: Final = "[a-z0-9-]{1,20}"
 
-PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{{_ID_CHARS}}}\]")
+PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{4,{_ID_CHARS}}}\]")
+
+LIKENESS: Final = re.compile(r"\[redacted:[^\[\]\s]{1,40}\]", re.IGNORECASE)
+"""What somebody takes for a placeholder, although nobody made it: `[redacted:openai]`."""
 
 WHOLE_TEXT: Final = "[redacted:text#0000]"
 """Stands for a text that could not be scrubbed."""
@@ -32,7 +38,28 @@ class Placeholders:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
+    def of(self, chat: str) -> Placeholders:
+        """Those of one chat: equal inside it, for ever, and comparable with no other's."""
+        return Placeholders(hmac.digest(self._key, chat.encode(errors="surrogatepass"), "sha256"))
+
+    def noting(self, made: dict[str, str]) -> Placeholders:
+        """The same, and each secret is put into `made` under its placeholder."""
+        return _Noting(self._key, made)
+
     def stand_in(self, rule: str, secret: str) -> str:
         """The placeholder of one secret."""
         mark = hmac.digest(self._key, secret.encode(errors="surrogatepass"), "sha256")
         return f"[redacted:{kind_of(rule)}#{mark.hex()[:_ID_CHARS]}]"
+
+
+class _Noting(Placeholders):
+    __slots__ = ("_made",)
+
+    def __init__(self, key: bytes, made: dict[str, str]) -> None:
+        super().__init__(key)
+        self._made = made
+
+    def stand_in(self, rule: str, secret: str) -> str:
+        placeholder = super().stand_in(rule, secret)
+        self._made[placeholder] = secret
+        return placeholder

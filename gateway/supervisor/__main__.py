@@ -18,9 +18,10 @@ from gateway.config import AccessDefault, Loaded, Settings, admin_token, load, p
 from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
 from gateway.preflight import check_port_free, check_redis_answers, http_get
-from gateway.scrub import Scrubber
+from gateway.secrecy import scrubber_of
 from gateway.supervisor.plan import plan
 from gateway.supervisor.watch import Watch, keep_server
+from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
 _READY_POLL_S: Final = 0.1
@@ -33,7 +34,8 @@ def main() -> None:
     """Run everything until SIGTERM or SIGINT, or until a role cannot start as it is configured."""
     loaded = load()
     log_settings = loaded.settings.log
-    configure_logs(Scrubber(loaded.secrets), level=log_settings.level.value, as_json=log_settings.as_json)
+    configure_logs(scrubber_of(loaded), level=log_settings.level.value, as_json=log_settings.as_json)
+    guard_streams()
     sys.exit(asyncio.run(_up(loaded)))
 
 

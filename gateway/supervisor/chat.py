@@ -19,7 +19,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, load, process_environment
 from gateway.contracts.errors import AlreadyRunning
 from gateway.exits import run_to_exit
-from gateway.scrub import Scrubber
+from gateway.secrecy import scrubber_of
 from gateway.supervisor.plan import plan
 from gateway.supervisor.watch import Watch
 from gateway.telemetry.logs import configure_logs
@@ -31,7 +31,7 @@ _QUIET: Final = {"TRIVET_LOG__LEVEL": "error", "TRIVET_AGENT__PROCESSES": "1"}  
 def main() -> None:
     """Talk until the input ends; the exit code is the terminal's."""
     loaded = load()
-    configure_logs(Scrubber(loaded.secrets), level="error", as_json=loaded.settings.log.as_json)
+    configure_logs(scrubber_of(loaded), level="error", as_json=loaded.settings.log.as_json)
     sys.exit(asyncio.run(_chat(loaded)))
 
 

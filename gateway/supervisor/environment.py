@@ -9,6 +9,7 @@ from typing import Final
 _CHANNELS: Final = "TRIVET_CHANNELS__"
 _MODEL_KEY: Final = "TRIVET_AGENT__API_KEY"
 _ADMIN_TOKEN: Final = "TRIVET_HTTP__ADMIN_TOKEN"  # noqa: S105 - a variable's name
+_VAULT_KEY: Final = "TRIVET_SCRUB__VAULT__KEY"
 _DATABASE: Final = "TRIVET_DATABASE__URL"
 _TOOL_SECRETS: Final = frozenset({"TRIVET_TOOLS__WEB__KEY", "TRIVET_TOOLS__MCP_SECRETS", "TRIVET_TOOLS__DATABASES"})
 _PLAIN: Final = re.compile(
@@ -30,8 +31,8 @@ def for_agent(environ: Mapping[str, str], given: Mapping[str, str], *, channels:
 
 
 def for_admin(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
-    """Plain variables and ours, without tokens of channels and the keys of the model and the tools."""
-    return _without_channels(_plain(environ, given, hidden={_MODEL_KEY, *_TOOL_SECRETS}), channels)
+    """Plain variables and ours, without tokens of channels and the keys of the model, the tools and the vault."""
+    return _without_channels(_plain(environ, given, hidden={_MODEL_KEY, _VAULT_KEY, *_TOOL_SECRETS}), channels)
 
 
 def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[str]) -> dict[str, str]:

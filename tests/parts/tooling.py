@@ -46,6 +46,7 @@ def tool(
     locks: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _arguments: (),
     until: asyncio.Event | None = None,
     timeout_s: float = 5.0,
+    quotes: bool = False,
 ) -> Tool:
     """A tool that answers, after `until` if given."""
 
@@ -55,7 +56,8 @@ def tool(
         return answer(arguments)
 
     schema = {"type": "object", "properties": properties or {}, "required": list(properties or {})}
-    return Tool(ToolSpec(name, name, schema), "test", risk, run, timeout_s=timeout_s, foreign=foreign, locks=locks)
+    spec = ToolSpec(name, name, schema)
+    return Tool(spec, "test", risk, run, timeout_s=timeout_s, foreign=foreign, locks=locks, quotes=quotes)
 
 
 def registry(*tools: Tool, policy: Policy = OPEN, **options: Any) -> ToolRegistry:

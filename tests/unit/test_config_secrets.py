@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import ast
+import base64
+import itertools
+import json
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 
-from gateway.config import admin_token, load_settings, masked_url, settings_secrets
+from gateway.config import (
+    Settings,
+    admin_token,
+    load_settings,
+    masked_url,
+    placeholder_key,
+    settings_secrets,
+    vault_key,
+)
+from gateway.config.catalog import catalog, value_of
+from gateway.config.credentials import environment_secrets, names_a_secret
 from gateway.contracts.errors import ConfigError
+from gateway.scrub import Scrubber, scrub
+from tests.scrubbing import draw
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "123456:veryveryquiet"
@@ -41,8 +60,8 @@ def test_all_secret_values_are_handed_to_the_scrubber() -> None:
         "PATH": "/bin",
     }
     loaded = load_settings(None, environ)
-    assert set(settings_secrets(loaded.settings)) == {TOKEN, "sign", "p@ss", "hush"}
-    assert set(loaded.secrets) == {TOKEN, "sign", "p@ss", "hush", "sk-openai"}
+    assert set(settings_secrets(loaded.settings)) == {TOKEN, "sign", "p@ss", "p%40ss", "hush"}
+    assert set(loaded.secrets) == {TOKEN, "sign", "p@ss", "p%40ss", "hush", "sk-openai"}
 
 
 def test_a_password_is_masked_in_a_url() -> None:
@@ -73,6 +92,34 @@ def test_the_admin_token_is_made_once_and_only_its_owner_may_read_it(tmp_path: P
     assert admin_token(settings) == token
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["admin-token"]
     assert (tmp_path / "new" / "admin-token").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("kept", [admin_token, placeholder_key, vault_key])
+def test_whoever_starts_at_the_same_time_gets_the_same_secret(tmp_path: Path, kept: Callable[[Settings], str]) -> None:
+    settings = load_settings(None, {"TRIVET_DATA_DIR": str(tmp_path / "new")}).settings
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(kept, [settings] * 24))) == 1
+    (path,) = (tmp_path / "new").iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_key_that_could_be_guessed_is_refused() -> None:
+    for name in ("PLACEHOLDER_KEY", "VAULT__KEY"):
+        with pytest.raises(ConfigError, match="at least 32 characters"):
+            load_settings(None, {f"TRIVET_SCRUB__{name}": "password"})
+    long_enough = "0123456789abcdef" * 2
+    settings = load_settings(None, {"TRIVET_SCRUB__PLACEHOLDER_KEY": long_enough}).settings
+    assert placeholder_key(settings) == long_enough
+    assert long_enough in settings_secrets(settings)
+
+
+def test_hosts_of_the_vault_are_origins_in_one_spelling() -> None:
+    given = "api.example.com, HTTPS://Api.Example.com:443/, http://10.0.0.5:8080"
+    settings = load_settings(None, {"TRIVET_SCRUB__VAULT__HOSTS": given}).settings
+    assert settings.scrub.vault.hosts == ("https://api.example.com", "https://api.example.com", "http://10.0.0.5:8080")
+    for wrong in ("*.example.com", "https://user@example.com", "ftp://example.com", "example.com/path", "https://"):
+        with pytest.raises(ConfigError, match="a list of hosts"):
+            load_settings(None, {"TRIVET_SCRUB__VAULT__HOSTS": wrong})
 
 
 def test_a_configured_admin_token_is_taken_and_no_file_is_written(tmp_path: Path) -> None:
@@ -128,3 +175,117 @@ def test_every_password_of_a_url_is_known_to_the_scrubber() -> None:
     url = "redis+sentinel://:first-hush@a,b/x?sentinel_password=second%2Dhush"
     settings = load_settings(None, {"TRIVET_REDIS__URL": url}).settings
     assert {"first-hush", "second-hush"} <= set(settings_secrets(settings))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OPENAI_API_KEY", "WATSONX_APIKEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "GITHUB_PAT"),
+        *(
+            "DB_PASS",
+            "MQTT_PWD",
+            "VERTEX_CREDENTIALS",
+            "sentinel_password",
+            "X-Api-Key",
+            "accessToken",
+            "Authorization",
+        ),
+    ],
+)
+def test_a_name_says_that_its_value_is_secret(name: str) -> None:
+    assert names_a_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "MAX_TOKENS", "KEYBOARD", "MONKEY", "SSH_AUTH_SOCK", "SSH_PUBLIC_KEY", "LANG"]
+)
+def test_a_name_says_nothing_of_a_secret(name: str) -> None:
+    assert not names_a_secret(name)
+
+
+def test_secrets_of_the_environment_are_known_whatever_a_variable_is_called() -> None:
+    environ = {
+        "HF_TOKEN": "quiet-1",
+        "HTTPS_PROXY": "http://proxy-user:quiet-2@proxy:3128",
+        "SENTRY_DSN": "https://quiet-3-and-long@sentry.example.org/5",
+        "SEARCH": "https://search.example.org/?api_key=quiet-4&q=hello",
+        "SSH_KEY": str(ROOT / "pyproject.toml"),
+        "HOME": "/root",
+    }
+    assert set(environment_secrets(environ)) == {"quiet-1", "quiet-2", "quiet-3-and-long", "quiet-4"}
+
+
+def test_a_password_that_its_address_gives_away_is_a_word() -> None:
+    """Hiding it would hide the name of the service in every text."""
+    settings = load_settings(None, {"TRIVET_DATABASE__URL": "postgresql+asyncpg://trivet:trivet@db/shop"}).settings
+    assert settings_secrets(settings) == ()
+
+
+def test_what_is_given_to_an_mcp_server_on_its_command_line_is_known() -> None:
+    lines = '["a=serve --token quiet-1 --name x", "b=https://host/mcp?key=quiet-2", "c=env API_KEY=quiet-3 serve"]'
+    settings = load_settings(None, {"TRIVET_TOOLS__MCP": lines}).settings
+    assert settings_secrets(settings) == ("quiet-1", "quiet-2", "quiet-3")
+    assert "quiet-2" not in masked_url(lines)
+
+
+SECRET_SETTINGS = [key for key, setting in catalog().items() if setting.is_secret]
+
+
+@pytest.mark.parametrize("key", SECRET_SETTINGS)
+def test_every_secret_setting_is_known_by_what_it_says(key: str) -> None:
+    """A setting that is added as a secret needs no line anywhere else."""
+    quiet = "quiet-and-unlikely-and-quite-long"
+    text = {"tools.mcp_secrets": f"a.X={quiet}", "tools.databases": f"a=postgresql+asyncpg://u:{quiet}@h/d"}.get(
+        key, quiet
+    )
+    settings = load_settings(None, {catalog()[key].variable: text}).settings
+    assert quiet in settings_secrets(settings)
+    assert quiet not in repr(settings)
+
+
+def test_every_setting_that_may_hold_an_address_gives_its_password_away_to_the_scrubber() -> None:
+    quiet = "quiet-and-unlikely-and-quite-long"
+    found = 0
+    for key, setting in catalog().items():
+        for scheme in ("https", "wss", "redis", "postgresql+asyncpg"):
+            try:
+                settings = load_settings(None, {setting.variable: f"{scheme}://user:{quiet}@host/x"}).settings
+            except ConfigError:
+                continue
+            if isinstance(value_of(settings, key), str | tuple):
+                assert quiet in settings_secrets(settings), key
+                found += 1
+    assert found > 5
+
+
+def test_those_who_do_not_know_the_generated_admin_token_recognise_it(tmp_path: Path) -> None:
+    token = admin_token(load_settings(None, {"TRIVET_DATA_DIR": str(tmp_path)}).settings)
+    assert token not in scrub(f"the token is {token}.")
+    assert token not in Scrubber().scrub(token)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_our_own_secrets_are_hidden_in_every_form_and_in_every_stream(seed: int) -> None:
+    """As they are, in base64, percent, JSON and hex; in one piece, and however a stream is cut."""
+    rng = random.Random(seed)
+    environ = {
+        setting.variable: draw('<base62:19>/+ <base62:19>"=', seed=seed)
+        for setting in catalog().values()
+        if setting.is_secret and not setting.is_list
+    }
+    scrubber = Scrubber(load_settings(None, environ).secrets)
+    for secret in environ.values():
+        data = secret.encode()
+        forms = [
+            secret, base64.b64encode(data).decode(), base64.urlsafe_b64encode(b"x" + data).decode(), data.hex(),
+            quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1],
+        ]  # fmt: skip
+        for form in forms:
+            text = f"we use {form} here"
+            clean = scrubber.scrub(text)
+            assert form not in clean
+            assert form[4:-4] not in clean
+            cuts = sorted(rng.sample(range(len(text)), 5))
+            stream = scrubber.stream()
+            pieces = [text[start:end] for start, end in itertools.pairwise((0, *cuts, len(text)))]
+            assert "".join((*map(stream.feed, pieces), stream.flush())) == clean

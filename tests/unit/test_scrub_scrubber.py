@@ -8,12 +8,14 @@ import json
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.contracts.messages import Finding, RemovedSecrets
 from gateway.contracts.ports import Scrubber as ScrubberPort
 from gateway.scrub import Scrubber, StreamScrubber, findings, removed_secrets, report, scrub
-from gateway.scrub.placeholder import WHOLE_TEXT
-from tests.property.scrub_corpus import draw
+from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT
+from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=1)
 OTHER = draw("ghp_<base62:36>", seed=2)
@@ -40,6 +42,33 @@ class TestPlaceholders:
         alone = scrubber().scrub(TOKEN)
         assert scrubber().scrub(f"password={TOKEN}") == f"password={alone}"
         assert scrubber().scrub(f"мой токен: {TOKEN}.") == f"мой токен: {alone}."
+
+
+class TestOneChat:
+    def test_a_chat_has_placeholders_of_its_own(self) -> None:
+        one, other = scrubber().for_chat("telegram:1"), scrubber().for_chat("telegram:2")
+        assert one.scrub(f"{TOKEN} and {TOKEN}").split(" and ")[0] == one.scrub(TOKEN)
+        assert len({scrubber().scrub(TOKEN), one.scrub(TOKEN), other.scrub(TOKEN)}) == 3
+
+    def test_they_are_the_same_in_every_process_that_has_the_key(self) -> None:
+        assert scrubber().for_chat("slack:U1").scrub(TOKEN) == scrubber().for_chat("slack:U1").scrub(TOKEN)
+
+    def test_whole_text_stream_and_findings_agree(self) -> None:
+        chat = scrubber().for_chat("telegram:1")
+        stream = chat.stream()
+        assert stream.feed(f"key {TOKEN[:9]}") + stream.feed(TOKEN[9:]) + stream.flush() == chat.scrub(f"key {TOKEN}")
+        assert chat.findings(TOKEN) == scrubber().findings(TOKEN)
+
+    def test_known_values_are_known_in_every_chat(self) -> None:
+        assert scrubber(OWN).for_chat("telegram:1").scrub(OWN).startswith("[redacted:known#")
+
+    @given(chat=st.text(), again=st.text())
+    def test_whatever_a_chat_is_called_its_placeholders_are_left_alone_by_every_other_scrubber(
+        self, chat: str, again: str
+    ) -> None:
+        clean = scrubber().for_chat(chat).scrub(f"password: {TOKEN}")
+        assert PLACEHOLDER.search(clean)
+        assert scrubber(OWN).scrub(clean) == scrubber().for_chat(again).scrub(clean) == clean
 
 
 class TestKnownValues:
@@ -97,7 +126,7 @@ class TestFailingClosed:
         def fail(*_: object) -> None:
             raise RuntimeError(TOKEN)
 
-        monkeypatch.setattr("gateway.scrub.machine.announcements", fail)
+        monkeypatch.setattr("gateway.scrub.ahead.Lookout.over", fail)
         assert scrub(TOKEN) == WHOLE_TEXT
         assert findings("abc") == (Finding("text", 0, 3),)
         stream = StreamScrubber()
@@ -106,7 +135,7 @@ class TestFailingClosed:
     def test_the_time_budget_hides_the_whole_text(self) -> None:
         ticks = itertools.count()
         slow = Scrubber(budget_s=2.0, spent_s=lambda: next(ticks) * 3.0)
-        assert slow.scrub("hello there") == WHOLE_TEXT
+        assert slow.scrub(f"hello {TOKEN}") == WHOLE_TEXT
 
     def test_a_stream_can_begin_a_new_text_after_flush(self) -> None:
         stream = StreamScrubber(Scrubber())

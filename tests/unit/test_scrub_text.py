@@ -7,13 +7,13 @@ import re
 import pytest
 
 from gateway.scrub import scrub
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 HIDDEN = "…"
 
 
 def told(text: str) -> str:
-    return re.sub(r"\[redacted:[a-z0-9-]+#[0-9a-f]{4}\]", HIDDEN, scrub(text))
+    return re.sub(r"\[redacted:[a-z0-9-]+#[0-9a-f]{6}\]", HIDDEN, scrub(text))
 
 
 @pytest.mark.parametrize(

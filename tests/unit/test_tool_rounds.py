@@ -169,7 +169,7 @@ async def test_secrets_leave_neither_in_results_nor_in_errors_nor_in_notes() -> 
         failing(ToolError(f"cannot log in with {SECRET}"), "fail"),
     )
     results = await tools.run_round(context(), [call("leak"), call("fail"), call(SECRET)])
-    note = tools.note_on(results)
+    note = tools.note_on(context(), results)
     assert note is not None
     for text in (*(result.text for result in results), note):
         assert SECRET not in text
@@ -179,7 +179,7 @@ async def test_secrets_leave_neither_in_results_nor_in_errors_nor_in_notes() -> 
 async def test_the_note_names_each_failure_in_200_characters() -> None:
     tools = registry(failing(ToolError("wrong " * 200)), tool("fine"))
     results = await tools.run_round(context(), [call("broken"), call("fine")])
-    note = tools.note_on(results)
+    note = tools.note_on(context(), results)
     assert note is not None
     (line,) = [line for line in note.splitlines() if line.startswith("- ")]
     assert line.startswith("- broken: wrong wrong")
@@ -189,7 +189,7 @@ async def test_the_note_names_each_failure_in_200_characters() -> None:
 
 async def test_a_round_without_failures_has_no_note() -> None:
     tools = registry(tool("fine"))
-    assert tools.note_on(await tools.run_round(context(), [call("fine")])) is None
+    assert tools.note_on(context(), await tools.run_round(context(), [call("fine")])) is None
 
 
 async def test_a_long_result_keeps_head_and_tail_and_can_be_read_to_its_end() -> None:

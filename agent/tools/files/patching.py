@@ -34,11 +34,6 @@ class FilePatch:
     target: str | None
     hunks: tuple[Hunk, ...]
 
-    @property
-    def added(self) -> str:
-        """All that the patch would bring in."""
-        return "".join("".join(hunk.new) for hunk in self.hunks)
-
 
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
     """The files of a unified diff. Raises `ToolError` for text that holds none."""

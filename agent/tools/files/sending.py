@@ -54,13 +54,13 @@ def sending_tool(workspaces: Workspaces, scrubber: Scrubber) -> Tool:
         content = await asyncio.to_thread(workspace.read, path, bytes_max=SENT_FILE_BYTES_MAX)
         if not content:
             raise ToolError(f"{path} is empty: platforms refuse empty files")
-        is_readable = is_text(content)
-        clean = await _scrubbed(path, content, scrubber) if is_readable else content
-        name = scrubber.scrub(safe_name(path))
-        context.enclosures.add(Enclosed(name, media_type(name, content), clean, _one_line(arguments, scrubber)))
+        is_readable, of_chat = is_text(content), scrubber.for_chat(str(context.key))
+        clean = await _scrubbed(path, content, of_chat) if is_readable else content
+        name = of_chat.scrub(safe_name(path))
+        context.enclosures.add(Enclosed(name, media_type(name, content), clean, _one_line(arguments, of_chat)))
         return f"{name} ({len(clean)} bytes) goes out with your answer.{_note(content, clean, is_readable=is_readable)}"
 
-    return Tool(_SPEC, "files", Risk.READ, run, locks=path_locks("path"))
+    return Tool(_SPEC, "files", Risk.READ, run, locks=path_locks("path"), quotes=True)
 
 
 def _one_line(arguments: Mapping[str, Any], scrubber: Scrubber) -> CleanText:

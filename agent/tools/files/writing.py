@@ -10,7 +10,7 @@ from typing import Any, Final
 from agent.limits import FILE_BYTES_MAX
 from agent.model.client import ToolSpec
 from agent.tools.files.changes import Change, FolderMade, Moved, Step, Written
-from agent.tools.files.content import path_locks, refuse_placeholder, text_of
+from agent.tools.files.content import path_locks, text_of
 from agent.tools.files.journal import Journal
 from agent.tools.files.patching import FilePatch, apply_hunks, parse_patch
 from agent.tools.files.reading import PATH
@@ -64,6 +64,12 @@ _REDO: Final = ToolSpec(
     "file_redo", "Make the change again that file_undo took back.", {"type": "object", "properties": {}}
 )
 
+_INSTEAD: Final = (
+    "The file holds the secret itself: a whole new text would destroy it, and a line with a placeholder is not found "
+    "in it. Change only other lines, with file_edit or file_patch, and give none of the secret's lines, not even "
+    "around the change. If the secret is new, let the user fill it in."
+)
+
 _Work = Callable[[Workspace, Mapping[str, Any]], str]
 _Locks = Callable[[Mapping[str, Any]], tuple[str, ...]]
 
@@ -75,7 +81,7 @@ def writing_tools(workspaces: Workspaces) -> tuple[Tool, ...]:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
             return await asyncio.to_thread(work, workspaces.of(context.key), arguments)
 
-        return Tool(spec, "files", Risk.WRITE, run, locks=locks)
+        return Tool(spec, "files", Risk.WRITE, run, locks=locks, instead=_INSTEAD)
 
     return (
         tool(_WRITE, _write, path_locks("path")),
@@ -103,13 +109,11 @@ def _patched_paths(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     content = arguments["content"]
-    refuse_placeholder(content)
     return put(workspace, "file_write", arguments["path"], _encoded(content))
 
 
 def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     path, old, new = arguments["path"], arguments["old"], arguments["new"]
-    refuse_placeholder(new)
     with workspace.lock:
         text = text_of(path, workspace.read(path))
         if old not in text and "\r\n" in text:
@@ -124,8 +128,6 @@ def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
 
 def _patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     patches = parse_patch(arguments["patch"])
-    for patch in patches:
-        refuse_placeholder(patch.added)
     with workspace.lock:
         changes = tuple(change for patch in patches for change in _patch_changes(workspace, patch))
         names = ", ".join(dict.fromkeys(name for patch in patches if (name := patch.target or patch.source)))

@@ -14,6 +14,11 @@ from gateway.contracts.messages import (
 class Scrubber(Protocol):
     """The one maker of `CleanText`. Never raises: a failure inside replaces the whole text."""
 
+    def for_chat(self, chat: str) -> Scrubber:
+        """The same, with the placeholders of one chat (a session key's text): texts of a lane are scrubbed with it.
+        Equal secrets are recognisable inside the chat and cannot be linked with another's."""
+        ...
+
     def scrub(self, text: str) -> CleanText: ...
 
     def findings(self, text: str) -> Sequence[Finding]: ...
