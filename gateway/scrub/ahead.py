@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.scrub.foretold import Candidate, candidates
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart, Site
 from gateway.scrub.rules import RuleBook, Span
@@ -37,6 +38,7 @@ class Ahead:
     spans: list[Span]
     words: list[Announcement]
     blocks: list[int]
+    candidates: list[Candidate]
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
@@ -46,6 +48,8 @@ class Ahead:
             self.words.pop()
         while self.blocks and self.blocks[-1] < at:
             self.blocks.pop()
+        while self.candidates and self.candidates[-1].start < at:
+            self.candidates.pop()
 
 
 class Lookout:
@@ -60,8 +64,9 @@ class Lookout:
         self._known = known
         self._chart = chart
 
-    def over(self, text: str, lowered: str, start: int, end: int) -> Ahead:
-        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text."""
+    def over(self, text: str, lowered: str, start: int, end: int, *, is_last: bool) -> Ahead:
+        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `is_last` says
+        that no announcing word can follow."""
         anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors)
         words: list[Announcement] = []
@@ -71,7 +76,9 @@ class Lookout:
         spans.reverse()
         words.reverse()
         blocks.reverse()
-        return Ahead(spans, words, blocks)
+        foretold = list(candidates(text, start, end, (at for at, _ in places), is_last=is_last))
+        foretold.reverse()
+        return Ahead(spans, words, blocks, foretold)
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.scrub.ahead import Lookout
+from gateway.scrub.foretold import Foretold
 from gateway.scrub.openings import opened_by
+from gateway.scrub.states import State
 from gateway.scrub.view import is_plain
 
 QUIET_CHARS_MAX: Final = 4096
@@ -20,7 +22,9 @@ def is_quiet(text: str, lookout: Lookout) -> bool:
     """Would the machine certainly find nothing in `text`?"""
     if len(text) > QUIET_CHARS_MAX or not is_plain(text):
         return False
-    ahead = lookout.over(text, text.lower(), 0, len(text))
+    ahead = lookout.over(text, text.lower(), 0, len(text), is_last=True)
     if ahead.spans or ahead.blocks:
         return False
-    return not any(opened_by(word).step(text, word.end, len(text), is_last=True).cut for word in ahead.words)
+    openings: list[tuple[int, State]] = [(word.end, opened_by(word)) for word in ahead.words]
+    openings += [(candidate.start, Foretold(candidate)) for candidate in ahead.candidates]
+    return not any(state.step(text, at, len(text), is_last=True).cut for at, state in openings)

@@ -93,7 +93,11 @@ class Vocabulary:
     denies_after_cjk: re.Pattern[str]
     says_cjk: re.Pattern[str]
     certain_after: frozenset[str]
+    links_cjk: re.Pattern[str]
+    announcing_cjk: re.Pattern[str]
     says: frozenset[str]
+    copulas: frozenset[str]
+    links: frozenset[str]
     carries: frozenset[str]
     complements: frozenset[str]
     needs_sign: frozenset[str]
@@ -129,7 +133,11 @@ def vocabulary() -> Vocabulary:
         denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
         certain_after=frozenset(around["certain_after"]),
+        links_cjk=re.compile(trie_pattern(around["links_cjk"])),
+        announcing_cjk=re.compile(trie_pattern([word for word in announcing if word >= _FIRST_SPACED_BREAK])),
         says=frozenset(around["says"]),
+        copulas=frozenset(around["copulas"]),
+        links=frozenset(around["links"]),
         carries=frozenset(around["carries"]),
         complements=frozenset(around["complements"]),
         needs_sign=frozenset(around["needs_sign"]),
@@ -202,9 +210,15 @@ def announcements(
 
 def is_announcing(word: str) -> bool:
     """Is this word, in lower case, by itself an announcement?"""
+    return family_of(word) is not None
+
+
+def family_of(word: str) -> Family | None:
+    """What a word in lower case, by itself, announces, if anything."""
     announcing = vocabulary().announcing
     stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, _ENDING_CHARS_MAX + 1))]
-    return any(stem in announcing and announcing[stem][0] not in _BY_THEMSELVES_NOTHING for stem in stems)
+    families = (announcing[stem][0] for stem in stems if stem in announcing)
+    return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)
 
 
 def announces_more(piece: str) -> bool:
