@@ -21,7 +21,7 @@ _REACH_CHARS: Final = 40
 
 _RUN_CHARS_MAX: Final = 72
 _CANDIDATE: Final = re.compile(
-    r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9])(?P<value>[\w!@#$%^&*+=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
+    r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})(?P<value>[\w!@#$%^&*+/=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
     re.ASCII,
 )
 _LINKS: Final = re.compile(r"[—–=-]|<-{1,2}|->|[(（]")
@@ -78,9 +78,15 @@ class Foretold:
                 continue
             unit = unit_end(text, pos, min(end, pos + _RUN_CHARS_MAX))
             if is_cjk(text[pos]):
-                return self._before_cjk(text, at, pos, unit, is_linked=bond is not None)
+                said = words.announcing_cjk.search(text, pos, unit)
+                link = words.links_cjk.match(text, pos, unit)
+                bond = Bond.SAID if link else bond
+                if said is not None or link is None or link.end() < unit:
+                    return self._before_cjk(text, at, unit, said, bond)
+                pos = unit
+                continue
             if link := _LINKS.match(text, pos, unit):
-                bond = bond or Bond.LOOSE
+                bond = Bond.SAID if link.group().startswith("<") else bond or Bond.LOOSE
                 pos = link.end()
                 continue
             word = _WORD.match(text, pos, unit)
@@ -94,6 +100,8 @@ class Foretold:
                 bond = Bond.SAID
             elif words.certain_before.fullmatch(lowered):
                 is_certain = True
+            elif lowered in words.possessives:
+                bond = bond or Bond.LOOSE
             elif lowered not in words.links:
                 break
             pos = word.end()
@@ -118,22 +126,20 @@ class Foretold:
         after = _WORD.match(text, following, end) if text[word.end() : following] in (" ", "-", "_") else None
         if bond is None or (after and vocabulary().denies_after.match(after.group().lower())):
             return Step(at, is_over=True)
-        if family is Family.VAGUE and is_certain:
+        if family is Family.VAGUE and (is_certain or (after and after.group().lower() in vocabulary().certain_after)):
             family = Family.KEY
         return self._verdict(text, at, family, bond)
 
-    def _before_cjk(self, text: str, at: int, pos: int, unit: int, *, is_linked: bool) -> Step:
-        words = vocabulary()
-        said = words.announcing_cjk.search(text, pos, unit)
-        link = words.links_cjk.match(text, pos, unit)
-        if said is None or not (link or is_linked) or words.denies_after_cjk.match(text, said.end(), unit):
+    def _before_cjk(self, text: str, at: int, unit: int, said: re.Match[str] | None, bond: Bond | None) -> Step:
+        if said is None or bond is None or vocabulary().denies_after_cjk.match(text, said.end(), unit):
             return Step(at, is_over=True)
-        bond = Bond.SAID if link else Bond.LOOSE
         return self._verdict(text, at, family_of(said.group()) or Family.PERSONAL, bond)
 
     def _verdict(self, text: str, at: int, family: Family, bond: Bond) -> Step:
-        if family in (Family.KEY, Family.VAGUE):
+        if family is not Family.PERSONAL:
             bond = Bond.ADJACENT
+        elif "/" in text[self._start : self._end]:
+            return Step(at, is_over=True)
         if not is_secret(text[self._start : self._end], family, bond, is_quoted=False):
             return Step(at, is_over=True)
         rule = "named/personal" if family is Family.PERSONAL else "named"

@@ -97,6 +97,7 @@ class Vocabulary:
     announcing_cjk: re.Pattern[str]
     says: frozenset[str]
     copulas: frozenset[str]
+    possessives: frozenset[str]
     links: frozenset[str]
     carries: frozenset[str]
     complements: frozenset[str]
@@ -137,6 +138,7 @@ def vocabulary() -> Vocabulary:
         announcing_cjk=re.compile(trie_pattern([word for word in announcing if word >= _FIRST_SPACED_BREAK])),
         says=frozenset(around["says"]),
         copulas=frozenset(around["copulas"]),
+        possessives=frozenset(around["possessives"]),
         links=frozenset(around["links"]),
         carries=frozenset(around["carries"]),
         complements=frozenset(around["complements"]),
