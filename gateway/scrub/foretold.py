@@ -20,6 +20,7 @@ _REACH_CHARS: Final = 40
 """How far behind the value its announcing word may begin."""
 
 _RUN_CHARS_MAX: Final = 72
+_MADE: Final = re.compile(r"[0-9]|-[a-z]{3,12}-[a-z]{3,12}-")
 _CANDIDATE: Final = re.compile(
     r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})(?P<value>[\w!@#$%^&*+/=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
     re.ASCII,
@@ -42,10 +43,11 @@ def candidates(text: str, start: int, end: int, places: Iterable[int], *, is_las
     done = start
     for zone_end in (*places, *(() if is_last else (end,))):
         zone = max(done, zone_end - _REACH_CHARS - _RUN_CHARS_MAX)
-        for found in _CANDIDATE.finditer(text, zone, zone_end):
-            if any(char.isalpha() for char in found["value"]):
-                done = found.end()
-                yield Candidate(found.start("value"), found.end("value"), found.end())
+        done = zone_end
+        if _MADE.search(text, zone, zone_end):
+            for found in _CANDIDATE.finditer(text, zone, zone_end):
+                if any(char.isalpha() for char in found["value"]):
+                    yield Candidate(found.start("value"), found.end("value"), found.end())
 
 
 class Foretold:

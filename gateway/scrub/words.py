@@ -17,6 +17,7 @@ _LOOK_BACK_CHARS: Final = 48
 _ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
+_ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
@@ -45,6 +46,7 @@ class Family(Enum):
     """Announces only together with the word behind it."""
 
 
+_OF_VALUES: Final = frozenset([Family.PERSONAL, Family.KEY, Family.VAGUE])
 _BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
 
 
@@ -187,6 +189,8 @@ def announcements(
             continue
         if place is not Place.ANYWHERE and at not in borders and _goes_back(text, at):
             continue
+        if family in _OF_VALUES and _announces_again(lowered, stop, end):
+            continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
         needs_sign = word in words.needs_sign and before[-1:] != "_"
         if family is Family.VAGUE and words.denies_before.search(before):
@@ -208,6 +212,14 @@ def announcements(
             is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
             is_heading=_HEADING.search(before) is not None,
         )
+
+
+def _announces_again(lowered: str, stop: int, end: int) -> bool:
+    """Does another announcing word follow at once? Then that one says what follows."""
+    if stop < end and lowered[stop] >= _FIRST_SPACED_BREAK:
+        return vocabulary().announcing_cjk.match(lowered, stop, end) is not None
+    another = _ANOTHER.match(lowered, stop, end)
+    return another is not None and is_announcing(another["word"])
 
 
 def is_announcing(word: str) -> bool:
