@@ -102,16 +102,16 @@ class LoginPair:
             if text[at].isspace() or text[at] in "—–：":
                 at += 1
                 continue
-            if self._is_separated or (
-                not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False)
-            ):
+            if self._is_separated:
                 return self._value(text, at, unit)
-            if text.startswith("-p", at, unit):
+            if text.startswith("-p", at, unit) and not text.startswith("-pa", at, unit):
                 self._is_separated = True
                 at += 2
                 continue
             if announces_more(text[at:unit]):
                 break
+            if not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False):
+                return self._value(text, at, unit)
             if pair := self._PAIR.match(text, at, unit):
                 return self._value(text, pair.start("value"), unit)
             moved = self._connect(text, at, unit)
