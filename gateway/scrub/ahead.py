@@ -15,6 +15,7 @@ from gateway.scrub.foretold import Candidate, candidates
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart, Site
 from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.talk import without_talk
 from gateway.scrub.words import Announcement, announcements
 
 _TOKEN_CHARS_MIN: Final = 12
@@ -79,9 +80,9 @@ class Lookout:
         anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
-        if places:
+        if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
             borders = frozenset(span.end for span in spans)
-            words = list(announcements(text, lowered, places, end, borders))
+            words = list(announcements(text, lowered, telling, end, borders))
         spans.reverse()
         words.reverse()
         blocks.reverse()
