@@ -118,7 +118,14 @@ def rules_of(settings: Settings, channel: str) -> Rules:
     policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
     sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
-    return Rules(policy, settings.session.scope, settings.queue.settle_ms, interrupts, sends)
+    return Rules(
+        policy,
+        settings.session.scope,
+        settings.queue.settle_ms,
+        interrupts,
+        sends,
+        deletes_inbound=settings.scrub.delete_inbound,
+    )
 
 
 if __name__ == "__main__":

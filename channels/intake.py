@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from itertools import takewhile
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, takewhile
 from typing import Final
 
 from channels import notices
@@ -77,9 +77,10 @@ class Intake:
         settle_ms: int = 0,
         interrupts: bool = False,
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
+        delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
     ) -> None:
         """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
-        running turn of its lane."""
+        running turn of its lane. What held a secret is given to `delete` once it is on the bus without it."""
         self._bus = bus
         self._access = access
         self._outbound = outbound
@@ -92,6 +93,7 @@ class Intake:
         self._settle_ms = settle_ms
         self._interrupts = interrupts
         self._accepted = accepted
+        self._delete = delete
         self._recollection = Recollection()
         self._halves = Halves()
         self._threshold = Threshold()
@@ -181,6 +183,7 @@ class Intake:
             return Outcome.IGNORED
         for mended in cleaned.mended:
             await self._bus.amend(mended)
+        await self._delete_those((cleaned.message,) if cleaned.message.removed else (), cleaned.mended)
         self._recollection.keep(incoming, cleaned.message.key)
         if len(earlier) < len(known):
             self._halves.keep(author, cleaned.parts, now_ms)
@@ -207,12 +210,20 @@ class Intake:
         outcome = await self._enqueue(hushed.message, incoming)
         for mended in hushed.mended:
             await self._bus.amend(mended)
+        if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
+            was_torn = hushed.message.text != cleaned.message.text
+            await self._delete_those((hushed.message,) if was_torn or hushed.message.removed else (), hushed.mended)
         self._threshold.enter(lane, incoming)
         if outcome is Outcome.QUEUED:
             self._halves.keep(author, hushed.parts, now_ms)
         elif outcome is Outcome.DUPLICATE and not is_known:  # the process before us brought it, as it was
             self._halves.keep(author, cleaned.parts, now_ms)
         return outcome
+
+    async def _delete_those(self, *messages: Sequence[InboundMessage]) -> None:
+        if self._delete is not None:
+            for message in chain(*messages):
+                await self._delete(message)
 
     def _is_known(self, incoming: Incoming) -> bool:
         """It came again: its author has said nothing new."""
@@ -238,6 +249,7 @@ class Intake:
 
     async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
         is_new = await self._bus.request_control(ControlRequest(kind, message))
+        await self._delete_those((message,) if message.removed else ())
         return Outcome.CONTROL if is_new else Outcome.DUPLICATE
 
     async def _turn_away(self, incoming: Incoming, owner: SessionKey, admittance: Admittance) -> None:

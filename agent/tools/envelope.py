@@ -7,10 +7,11 @@ from typing import Final, NamedTuple
 from agent.limits import FRAME_CHARS, TOOL_RAW_CHARS_MAX, TOOL_RESULT_CHARS_MAX
 from agent.tools.framing import frame_chars, framed
 from agent.tools.shelf import Shelf
-from agent.tools.truncation import at_lines, pieces
+from agent.tools.truncation import pieces
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.scrub.cutting import head
 
 _CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
 _CUT_CHARS: Final = 160
@@ -55,5 +56,5 @@ class Envelopes:
 def _readable(raw: str) -> str:
     """Bounded, and with every half of a surrogate pair replaced, which no database takes."""
     if len(raw) > TOOL_RAW_CHARS_MAX:
-        raw = at_lines(raw[:TOOL_RAW_CHARS_MAX], keeps_end=False) + _TOO_LONG.format(chars=len(raw))
+        raw = head(raw, TOOL_RAW_CHARS_MAX) + _TOO_LONG.format(chars=len(raw))
     return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

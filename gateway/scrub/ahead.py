@@ -18,13 +18,8 @@ from gateway.scrub.words import Announcement, announcements
 _TOKEN_CHARS_MIN: Final = 12
 """No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
 
-_MARKED_CHARS_MIN: Final = 16
-"""No token of a rule whose anchor is a pattern is shorter."""
-
 _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
-_PRINTABLE: Final = bytes(ord("x") if ord("!") <= byte <= ord("~") else ord(" ") for byte in range(256))
-_MARKED: Final = b"x" * _MARKED_CHARS_MIN
 _LEFTOVERS_MAX: Final = 4
 """Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
 
@@ -84,8 +79,7 @@ class Lookout:
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""
         anchors, places, _ = self._chart.landmarks(text, lowered, start, end)
-        mark = self._rules.mark.search(text, start, end)
-        suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1]), *([mark.start()] if mark else ())]
+        suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1])]
         return min(suspects, default=end)
 
     def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Iterable[Span]) -> list[Span]:
@@ -101,7 +95,7 @@ class Lookout:
             at, stop = run.start, run.end
             cuts = [span for span in known if at < span.end and span.start < stop]
             if not cuts:
-                found += self._tokens(text[at:stop], at, sorted(run.sites.items()))
+                found += self._tokens(text[at:stop], at, run.sites.items())
                 continue
             edges = [at, *(edge for span in cuts for edge in (span.start, span.end)), stop]
             found += self._between(text, edges, 0)
@@ -110,10 +104,7 @@ class Lookout:
 
     def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
         """The runs of printable characters in which an anchor stands and that are long enough for a token."""
-        runs: dict[int, _Run] = {}
-        for at, stop in _marked_runs(text, start, end):
-            if self._rules.mark.search(text[at:stop]):
-                runs[at] = _Run(at, stop, {place: "" for place, _ in self._sites(text[at:stop], self._rules.mark)})
+        runs: list[_Run] = []
         run = _Run(start, start, {})
         for place, literal in anchors:
             if place >= run.end:
@@ -121,14 +112,14 @@ class Lookout:
                 at, stop = before.end() if before else start, after.end() if after else place + 1
                 run = _Run(at, stop, {})
                 if stop - at >= _TOKEN_CHARS_MIN:
-                    run = runs.setdefault(at, run)
+                    runs.append(run)
             run.sites[place - run.start] = literal
-        return runs.values()
+        return runs
 
-    def _sites(self, run: str, pattern: re.Pattern[str]) -> Iterator[Site]:
+    def _sites(self, run: str) -> Iterator[Site]:
         """Where in a run a token may begin, for want of landmarks."""
         at = 0
-        while anchor := pattern.search(run, at):
+        while anchor := self._rules.anchor.search(run, at):
             yield anchor.start(), anchor.group()
             at = anchor.start() + 1
 
@@ -159,20 +150,5 @@ class Lookout:
         for left, right in zip(edges[::2], edges[1::2], strict=True):
             if right - left >= _TOKEN_CHARS_MIN:
                 piece = text[left:right]
-                found += self._tokens(piece, left, self._sites(piece, self._rules.anchor), depth)
+                found += self._tokens(piece, left, self._sites(piece), depth)
         return found
-
-
-def _marked_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The runs of printable characters in which the anchor of a rule may be a pattern. Searched among bytes, where
-    a row of equal ones is found many times faster than a run of different characters."""
-    octets = text[start:end].encode(errors="surrogatepass")
-    flat = octets.translate(_PRINTABLE)
-    done, at = 0, flat.find(_MARKED)
-    while at >= 0:
-        stop = flat.find(b" ", at)
-        stop = stop if stop >= 0 else len(flat)
-        start += len(octets[done:at].decode(errors="surrogatepass"))
-        yield start, start + stop - at
-        start += stop - at
-        done, at = stop, flat.find(_MARKED, stop)

@@ -13,18 +13,16 @@ from typing import Final
 
 from gateway.contracts.messages import Finding
 from gateway.scrub.ahead import Ahead, Lookout
-from gateway.scrub.announced import AnnouncedValue
-from gateway.scrub.cookies import CookieLine
 from gateway.scrub.keyblock import KeyBlock
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import chart
+from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.quiet import is_quiet
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
 from gateway.scrub.view import View
-from gateway.scrub.words import Family
 from gateway.scrub.wrapped import WrappedTokens
 
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
@@ -197,7 +195,7 @@ class Machine:
         else:
             word = ahead.words[-1]
             self._at = word.end
-            self._state = CookieLine() if word.family is Family.COOKIE else AnnouncedValue(word)
+            self._state = opened_by(word)
         return True
 
     def _go_on(self, state: State, text: str, end: int, ahead: Ahead, *, is_last: bool) -> bool:

@@ -10,7 +10,8 @@ import re
 from typing import Final
 
 from gateway.scrub.ahead import Ahead
-from gateway.scrub.announced import REACH_CHARS, AnnouncedValue
+from gateway.scrub.announced import REACH_CHARS
+from gateway.scrub.openings import opened_by
 from gateway.scrub.words import Announcement, Family
 
 _PLAIN_WORD: Final = r"[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,22}(?:'[a-z]{1,2})?(?![^\s,.;?!])"
@@ -30,7 +31,7 @@ def leads_nowhere(word: Announcement, text: str) -> bool:
     """Is what follows the word certainly no value?"""
     if word.family is Family.COOKIE:
         return False
-    return is_mere_talk(word, text) or AnnouncedValue(word).step(text, word.end, len(text), is_last=True).cut is None
+    return is_mere_talk(word, text) or opened_by(word).step(text, word.end, len(text), is_last=True).cut is None
 
 
 def is_mere_talk(word: Announcement, text: str) -> bool:

@@ -10,6 +10,7 @@ about the joined text. Until that is decided nothing from the beginning of the t
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
@@ -23,7 +24,7 @@ _JOINED_CHARS_MAX: Final = 6144
 
 _PIECES_MAX: Final = 64
 _NEAR_CHARS: Final = 96
-_RANDOM_CHARS_MIN: Final = 8
+_RANDOM_CHARS_MIN: Final = 4
 """A piece without any mark of its own may be the left part of a token whose mark comes later."""
 
 _UNMARKED_CHARS_MAX: Final = 128
@@ -33,11 +34,14 @@ _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
 _LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
+_LINE_SIGN: Final = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029\\\\<]")
+_AROUND_RUN: Final = " \t\\\"'`+&="
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
 _GAP_BEGUN: Final = re.compile(rf"{_BEFORE}\Z")
+_RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _PIECE: Final = re.compile(f"[{_RUN}]{{1,{_PIECE_CHARS_MAX + 1}}}")
 _HEAD: Final = re.compile(rf"(?<![{_RUN}])(?P<run>[{_RUN}]+){_BEFORE}\Z")
-_ANY_HEAD: Final = re.compile(rf"(?P<run>[{_RUN}]+){_BEFORE}\Z")
+_LONG_HEAD: Final = re.compile(rf"[{_RUN}]+{_BEFORE}\Z")
 
 
 class Head(NamedTuple):
@@ -82,7 +86,11 @@ class WrappedTokens:
     def settle(self, text: str, start: int, border: int, *, is_last: bool) -> int:
         """Decide on all line ends in `text[start:border]`; returns up to where that was possible."""
         at = max(start, self._read_until)
-        while line_end := _LINE_END.search(text, at, border):
+        while sign := _LINE_SIGN.search(text, at, border):
+            at = sign.end()
+            line_end = _LINE_END.match(text, sign.start(), border)
+            if line_end is None:
+                continue
             at = line_end.end()
             head = _open_head(text, start, line_end.start())
             if head is None:
@@ -91,7 +99,7 @@ class WrappedTokens:
             if chain is None:
                 self._read_until = line_end.start()
                 return head.start
-            self.spans += self._tokens(chain)
+            self.spans += self._across(chain)
             at = max(at, chain.starts[-1])
         self._read_until = max(at, self._read_until)
         if not is_last and border > start and text[border - 1] in " \t":
@@ -100,10 +108,16 @@ class WrappedTokens:
                 return head.start
         return border
 
-    def _tokens(self, chain: Chain) -> list[Span]:
-        """The tokens of the joined pieces that reach from one into another."""
-        joined = "".join(chain.pieces)
-        breaks = list(accumulate(map(len, chain.pieces)))[:-1]
+    def _across(self, chain: Chain) -> list[Span]:
+        """The tokens that reach from one piece into another. The last pieces may be words that only follow."""
+        for count in sorted({len(chain.pieces), len(chain.pieces) - 1, 2}, reverse=True):
+            if 1 < count <= len(chain.pieces) and (found := self._tokens(chain, chain.pieces[:count])):
+                return found
+        return []
+
+    def _tokens(self, chain: Chain, pieces: Sequence[str]) -> list[Span]:
+        joined = "".join(pieces)
+        breaks = list(accumulate(map(len, pieces)))[:-1]
         found: list[Span] = []
         at = floor = 0
         while anchor := self._rules.anchor.search(joined, at):
@@ -123,9 +137,12 @@ class WrappedTokens:
 
 def _open_head(text: str, start: int, at: int) -> Head | None:
     """The piece before `at` that may go on behind it."""
-    found = _HEAD.search(text, max(start, at - _NEAR_CHARS), at)
-    if found is None and text[at - 1 : at].strip(" \t\"'`\\") and at - start > _NEAR_CHARS:
-        found = _HEAD.search(text, max(start, at - _PIECE_CHARS_MAX), at)
+    near = max(start, at - _NEAR_CHARS)
+    if not _RUN_CHAR.match(text[near:at].rstrip(_AROUND_RUN)[-1:]):
+        return None
+    if _LONG_HEAD.match(text, near, at):
+        near = max(start, at - _PIECE_CHARS_MAX)
+    found = _HEAD.search(text, near, at)
     if found is None:
         return None
     begin, end = found.span("run")
@@ -139,7 +156,7 @@ def _open_head(text: str, start: int, at: int) -> Head | None:
     opened = open_head(run)
     if opened is not None:
         return Head(begin + opened, end, is_marked=True)
-    if is_beginning(run) or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
+    if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
         return Head(begin, end, is_marked=False)
     return None
 
@@ -175,10 +192,13 @@ def _chain(text: str, head: Head, border: int, *, is_last: bool) -> Chain | None
 def _accepted_end(rule: Rule, joined: str, anchor_at: int, span: Span, breaks: list[int]) -> int:
     """How far the token really goes: what is a token already goes on only with what looks like more of it."""
     inside = [position for position in breaks if span.start < position < span.end]
+    widths = {right - left for left, right in pairwise(breaks)}
+    is_column = len(breaks) > 1 and len(widths) == 1
     for position, following in pairwise([*inside, span.end]):
         is_token = anchor_at < position and rule.match(joined[:position], anchor_at, span.start) is not None
         if not is_token:
             continue
-        if rule.is_complete(joined[span.start : position]) or is_wordy(joined[position:following]):
+        is_complete = rule.is_complete(joined[span.start : position]) and not is_column
+        if is_complete or is_wordy(joined[position:following]):
             return position
     return span.end
