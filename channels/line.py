@@ -21,6 +21,7 @@ from channels.delivery import Delivery
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
+from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.sender import SendRules
 from channels.together import first_to_end
@@ -58,6 +59,7 @@ class Rooms:
     clock: Clock
     places: PlaceBus
     presses: PressBus
+    keeping: Keeping | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class Line:
             rules.access,
             rooms.presses,
             scope=rules.scope,
+            keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
             accepted=self._indicators.accepted,

@@ -6,10 +6,11 @@ One search finds the landmarks (landmarks.py); only around them is looked at mor
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart, Site
 from gateway.scrub.rules import RuleBook, Span
@@ -53,14 +54,18 @@ class _Run(NamedTuple):
 class Lookout:
     """Looks over closed text for a machine, or for whoever wants to know whether it needs one."""
 
-    __slots__ = ("_chart", "_known", "_rules", "attempts")
+    __slots__ = ("_chart", "_known", "_rules", "_secret_in", "attempts")
 
-    def __init__(self, rules: RuleBook, known: KnownValues, chart: Chart) -> None:
+    def __init__(
+        self, rules: RuleBook, known: KnownValues, chart: Chart, secret_in: Callable[[str], str | None] | None = None
+    ) -> None:
+        """`secret_in` names the rule that finds a secret in a text, for what is encoded; None: encodings stay."""
         self.attempts = 0
         """How often a rule was tried: the measure of the work."""
         self._rules = rules
         self._known = known
         self._chart = chart
+        self._secret_in = secret_in
 
     def over(self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = ()) -> Ahead:
         """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
@@ -100,7 +105,28 @@ class Lookout:
             edges = [at, *(edge for span in cuts for edge in (span.start, span.end)), stop]
             found += self._between(text, edges, 0)
         found.sort()
+        if self._secret_in is not None and (encoded := list(self._encoded(text, start, end, found, self._secret_in))):
+            found += encoded
+            found.sort()
         return found
+
+    def _encoded(
+        self, text: str, start: int, end: int, found: Sequence[Span], secret_in: Callable[[str], str | None]
+    ) -> Iterator[Span]:
+        """The encoded texts with a secret in them, beside what was `found`."""
+        nearest = 0
+        for run_at, stop in encoded_runs(text, start, end):
+            while nearest < len(found) and found[nearest].end <= run_at:
+                nearest += 1
+            edges = [run_at]
+            while nearest < len(found) and found[nearest].start < stop:
+                edges += found[nearest].start, found[nearest].end
+                nearest += 1
+            for left, right in zip(edges[::2], (*edges[1::2], stop), strict=True):
+                for encoded in encoded_texts(text[left:right]) if right - left >= ENCODED_CHARS_MIN else ():
+                    self.attempts += 1
+                    if (rule := secret_in(encoded.text)) is not None:
+                        yield Span(left + encoded.start, left + encoded.end, rule)
 
     def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
         """The runs of printable characters in which an anchor stands and that are long enough for a token."""

@@ -25,6 +25,9 @@ REACH_CHARS: Final = 120
 """How far from the announcing word a value may begin."""
 
 _VALUE_CHARS_MAX: Final = 512
+_JUDGED_CHARS: Final = 96
+"""A longer value is judged by its beginning."""
+
 _QUOTED_CHARS_MAX: Final = 160
 _BARE: Final = r"(?:[^\"'`<>\\%]|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))"
 _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{_VALUE_CHARS_MAX}}}")
@@ -58,6 +61,7 @@ _ADDRESS: Final = re.compile(
     r"[\w.+-]{1,40}@[\w-]{1,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z|[A-Za-z][\w-]{0,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z",
     re.ASCII,
 )
+_NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
 _GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
 _STOP: Final = re.compile(r"[.;?!,]\Z")
 _SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
@@ -196,9 +200,8 @@ class AnnouncedValue:
         if mark := _MARK.match(text, at, unit):
             self._say()
             return mark.end()
-        if self._bond < Bond.ASSIGNED:
-            if loose := self._pass_loose_sign(text, at, unit):
-                return loose
+        if self._bond < Bond.ASSIGNED and (loose := self._pass_loose_sign(text, at, unit)):
+            return loose
         return self._open(text, at, unit)
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
@@ -322,6 +325,8 @@ class AnnouncedValue:
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
                 return quoted
+        if (name := _NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
+            return Step(at, is_over=True)
         value = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + _VALUE_CHARS_MAX)))
         if value is None:
             return Step(at, is_over=True)
@@ -335,7 +340,9 @@ class AnnouncedValue:
         if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
             return Step(at, is_over=True)
         is_quoted = bool(self._quote) or (self._is_constant and self._bond == Bond.ASSIGNED)
-        if stop <= at or not is_secret(text[at:stop], self._family, self._bond, is_quoted=is_quoted):
+        if stop <= at or not is_secret(
+            text[at : min(stop, at + _JUDGED_CHARS)], self._family, self._bond, is_quoted=is_quoted
+        ):
             return Step(at, is_over=True)
         if stop == at + _VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()

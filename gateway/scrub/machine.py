@@ -48,17 +48,20 @@ class Machine:
         *,
         budget_s: float,
         spent_s: Callable[[], float],
+        is_inner: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
         self._steps = 0
-        self._lookout = Lookout(rules, known, chart())
+        self._rules = rules
+        self._lookout = Lookout(rules, known, chart(), None if is_inner else self._secret_in)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
         self._spent_s = spent_s
+        self._is_inner = is_inner
         self._view = View()
         self._last_cut_end_raw = -1
-        self._wrapped = WrappedTokens(rules)
+        self._wrapped = WrappedTokens(rules, self._secret_in)
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -215,6 +218,21 @@ class Machine:
             self._state = None
             return True
         return step.cut is not None
+
+    def _secret_in(self, text: str) -> str | None:
+        """The rule of the first secret in a text that was encoded in this one; what that one encodes is not asked."""
+        if self._is_inner:
+            return None
+        inner = Machine(
+            self._rules,
+            self._known,
+            self._placeholders,
+            budget_s=self._budget_s,
+            spent_s=self._spent_s,
+            is_inner=True,
+        )
+        inner.feed(text, is_last=True)
+        return inner.findings[0].rule if inner.findings else None
 
     # --- giving away
 

@@ -11,12 +11,11 @@ from typing import Final
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.cookies import CookieLine
 from gateway.scrub.judge import Bond, is_secret
-from gateway.scrub.landmarks import chart
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import State, Step
 from gateway.scrub.units import unit_end
-from gateway.scrub.words import BY_THEMSELVES_NOTHING, Announcement, Family, announcements, vocabulary
+from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
 
 _RULE: Final = "named/personal"
 _BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
@@ -111,7 +110,7 @@ class LoginPair:
                 self._is_separated = True
                 at += 2
                 continue
-            if _announces_more(text[at:unit]):
+            if announces_more(text[at:unit]):
                 break
             if pair := self._PAIR.match(text, at, unit):
                 return self._value(text, pair.start("value"), unit)
@@ -173,7 +172,7 @@ class CommandLine:
             if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
                 return Step(at, is_over=True)
             option = self._option(text, at, unit)
-            if option is None and _announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
+            if option is None and announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
                 return Step(at, is_over=True)
             at = option or unit
             if option is not None:
@@ -189,10 +188,3 @@ class CommandLine:
 
     def _announcement(self, at: int) -> Announcement:
         return Announcement(at, at, "", Family.PERSONAL, is_spaced=False, is_pair=bool({"-u", "-U"} & self._options))
-
-
-def _announces_more(piece: str) -> bool:
-    """Does an announcing word stand in this piece of text?"""
-    lowered = piece.lower()
-    found = announcements(piece, lowered, chart().landmarks(piece, lowered, 0, len(piece)).words, len(piece))
-    return any(word.family not in BY_THEMSELVES_NOTHING for word in found)

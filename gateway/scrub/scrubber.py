@@ -68,6 +68,14 @@ class Scrubber:
         """Which rule fired where in `text`; never the secret itself."""
         return self.examine(text).findings
 
+    def removed(self, text: str) -> Mapping[str, str]:
+        """The secrets of `text` by the placeholders that `scrub` puts in their place: for the vault, and for nobody
+        else. Empty when something goes wrong."""
+        made: dict[str, str] = {}
+        noting = copy.copy(self)
+        noting._placeholders = self._placeholders.noting(made)
+        return made if WHOLE_TEXT not in noting.scrub(text) else {}
+
     def examine(self, text: str) -> Scrubbed:
         """`scrub` and `findings` in one pass."""
         try:

@@ -16,6 +16,7 @@ from gateway.scrub.finding import trie_pattern
 _LOOK_BACK_CHARS: Final = 48
 _ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
+_HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
@@ -44,7 +45,7 @@ class Family(Enum):
     """Announces only together with the word behind it."""
 
 
-BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
+_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
 """Only what follows makes them announce anything."""
 
 
@@ -204,7 +205,12 @@ def is_announcing(word: str) -> bool:
     """Is this word, in lower case, by itself an announcement?"""
     announcing = vocabulary().announcing
     stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, _ENDING_CHARS_MAX + 1))]
-    return any(stem in announcing and announcing[stem][0] not in BY_THEMSELVES_NOTHING for stem in stems)
+    return any(stem in announcing and announcing[stem][0] not in _BY_THEMSELVES_NOTHING for stem in stems)
+
+
+def announces_more(piece: str) -> bool:
+    """Does an announcing word stand in this piece of text?"""
+    return any(is_announcing(hump.group().lower()) for hump in _HUMP.finditer(piece))
 
 
 def _goes_on(text: str, end: int, limit: int) -> bool:
