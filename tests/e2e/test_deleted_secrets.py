@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent
 from tests.parts.towns import OPEN, Town, discord_town, slack_town, telegram_town, town
 from tests.parts.waiting import until
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 __all__ = ["town"]
 
