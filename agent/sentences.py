@@ -44,16 +44,23 @@ def dead_sentence(reference: str) -> str:
 
 
 def removed_note(removed: Iterable[RemovedSecrets]) -> str:
-    """Tells the author which secrets were taken out of the message; empty if none were."""
-    counts: Counter[str] = Counter()
+    """Tells the author which secrets were taken out of what he wrote; empty if none were. Kinds and counts only."""
+    in_one: Counter[str] = Counter()
+    together: Counter[str] = Counter()
     for item in removed:
-        counts[item.kind] += item.count
-    if not counts:
-        return ""
-    listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
-    return (
-        f"> I removed what looked like a secret from your message ({listed}). Please replace it: it was sent in a chat."
-    )
+        (together if item.is_joined else in_one)[item.kind] += item.count
+    notes = []
+    if in_one:
+        notes.append(f"> I removed what looked like a secret from your message ({_listed(in_one)}).")
+    if together:
+        notes.append(
+            f"> Your last messages together held what looked like a secret ({_listed(together)}). I removed its parts."
+        )
+    return "\n".join([*notes, "> Please replace it: it was sent in a chat."]) if notes else ""
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
 
 
 def status_text(session: Session | None, *, waiting: int, is_running: bool) -> str:

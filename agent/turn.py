@@ -192,12 +192,12 @@ class TurnTaker:
         return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
-        removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
-        parts += [self._clean(batch, note) for note in (removed_note(removed), little_left) if note]
+        if little_left:
+            parts.append(self._clean(batch, little_left))
         reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
         return replace(reply, files=taken.enclosures.files)
 
@@ -228,12 +228,15 @@ class TurnTaker:
         return taken
 
     def _reply(self, batch: Batch, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
+        """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
+        answered = (*batch.messages, *taken.joined)
+        note = removed_note(removed for message in answered for removed in message.removed)
         return Reply(
             id=f"{batch.turn_id}:1",
             turn_id=batch.turn_id,
             key=batch.key,
-            address=(*batch.messages, *taken.joined)[-1].address,
-            text=text,
+            address=answered[-1].address,
+            text=joined(text, self._clean(batch, note), by="\n\n") if note else text,
             kind=kind,
             created_at_ms=self._clock.now_ms(),
         )

@@ -25,12 +25,20 @@ MARK: Final = "(perhaps a repetition: no acknowledgement came)"
 """The first line of a message that may be there twice. Each platform's limit leaves room for it."""
 
 
+HELD_POLL_S: Final = 0.5
+"""Telegram answers one who asks for the same updates more often with a single one of them."""
+
+
 class QueueFull(BusUnavailable):
     """The bus has as much as it may hold. As with a bus that is away, the platform is told nothing yet."""
 
 
 class Outcome(StrEnum):
-    """What became of a message at the door. After any of these the platform may be told "received"."""
+    """What became of a message at the door. After any of these but HELD the platform may be told "received"."""
+
+    HELD = "held"
+    """Not taken yet: it may be the first half of something. Bring it again every HELD_POLL_S until it is taken, and
+    meanwhile go on with what else is said."""
 
     QUEUED = "queued"
     AMENDED = "amended"
