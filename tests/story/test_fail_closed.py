@@ -101,7 +101,7 @@ async def test_rules_that_cannot_be_read_at_all(monkeypatch: pytest.MonkeyPatch)
     def fail() -> None:
         raise RuntimeError(TEXT)
 
-    monkeypatch.setattr("gateway.scrub.tail.rule_book", fail)
+    monkeypatch.setattr("gateway.scrub.heads.rule_book", fail)
     monkeypatch.setattr("gateway.scrub.scrubber.rule_book", fail)
     await test_a_message_its_names_and_its_files(Scrubber())
     assert CANARY not in head(f"{'some words ' * 10}{CANARY} {CANARY}", 120)
