@@ -21,7 +21,7 @@ from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Models
-from agent.people import People, author_of
+from agent.people import People
 from agent.profiles import profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
@@ -171,7 +171,7 @@ class TurnTaker:
             batch.turn_id,
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
-            asked_by=author_of(newest),
+            asked_by=newest.author,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
             ceiling=profile_named(session.profile).ceiling,

@@ -202,6 +202,16 @@ class SupportsChoices(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsDeletion(Protocol):
+    """A platform on which we may delete what people wrote, here or there."""
+
+    async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Delete a message that was said at `address`, however often this is asked. False: the platform does not let
+        us. Raises the `DeliveryError` tree."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class OutgoingFile:
     """A file on its way out, with its bytes. `name` is fit for any platform; `caption` is plain text, "" for none."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from itertools import takewhile
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, takewhile
 from typing import Final
 
 from channels import notices
@@ -18,6 +18,7 @@ from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, admit
 from channels.cleaning import Cleaner
 from channels.halves import Halves, author_of
+from channels.keeping import Keeping
 from channels.normalized import Addressing, Incoming, Retraction
 from channels.recollection import Recollection
 from channels.threshold import Threshold
@@ -74,12 +75,14 @@ class Intake:
         presses: PressBus,
         *,
         scope: SessionScope,
+        keeping: Keeping | None = None,
         settle_ms: int = 0,
         interrupts: bool = False,
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
+        delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
     ) -> None:
         """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
-        running turn of its lane."""
+        running turn of its lane. What held a secret is given to `delete` once it is on the bus without it."""
         self._bus = bus
         self._access = access
         self._outbound = outbound
@@ -89,9 +92,11 @@ class Intake:
         self._presses = presses
         self._scope = scope
         self._cleaner = Cleaner(scrubber, clock, scope)
+        self._keeping = keeping
         self._settle_ms = settle_ms
         self._interrupts = interrupts
         self._accepted = accepted
+        self._delete = delete
         self._recollection = Recollection()
         self._halves = Halves()
         self._threshold = Threshold()
@@ -177,10 +182,12 @@ class Intake:
         known = self._halves.before(author, now_ms)
         earlier = tuple(takewhile(lambda part: part.message.id != incoming.id, known))
         cleaned = self._cleaner.clean(incoming, earlier)
+        await self._keep(cleaned.message, incoming)
         if await self._bus.amend(cleaned.message) is Amendment.TOO_LATE:
             return Outcome.IGNORED
         for mended in cleaned.mended:
             await self._bus.amend(mended)
+        await self._delete_those((cleaned.message,) if cleaned.message.removed else (), cleaned.mended)
         self._recollection.keep(incoming, cleaned.message.key)
         if len(earlier) < len(known):
             self._halves.keep(author, cleaned.parts, now_ms)
@@ -207,6 +214,9 @@ class Intake:
         outcome = await self._enqueue(hushed.message, incoming)
         for mended in hushed.mended:
             await self._bus.amend(mended)
+        if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
+            was_torn = hushed.message.text != cleaned.message.text
+            await self._delete_those((hushed.message,) if was_torn or hushed.message.removed else (), hushed.mended)
         self._threshold.enter(lane, incoming)
         if outcome is Outcome.QUEUED:
             self._halves.keep(author, hushed.parts, now_ms)
@@ -214,11 +224,17 @@ class Intake:
             self._halves.keep(author, cleaned.parts, now_ms)
         return outcome
 
+    async def _delete_those(self, *messages: Sequence[InboundMessage]) -> None:
+        if self._delete is not None:
+            for message in chain(*messages):
+                await self._delete(message)
+
     def _is_known(self, incoming: Incoming) -> bool:
         """It came again: its author has said nothing new."""
         return self._recollection.key_of(incoming.id) is not None
 
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
+        await self._keep(message, incoming)
         settle = max(self._settle_ms, settle_ms(incoming))
         admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts)
         match admission.verdict:
@@ -236,8 +252,14 @@ class Intake:
                 await self._tell(incoming, message.key, "queue-full", notices.QUEUE_FULL)
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
 
+    async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
+        """Before the message is on its way: whoever reads it may be asked to use what it brought."""
+        if self._keeping is not None:
+            await self._keeping.keep(message, incoming.text)
+
     async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
         is_new = await self._bus.request_control(ControlRequest(kind, message))
+        await self._delete_those((message,) if message.removed else ())
         return Outcome.CONTROL if is_new else Outcome.DUPLICATE
 
     async def _turn_away(self, incoming: Incoming, owner: SessionKey, admittance: Admittance) -> None:

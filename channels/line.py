@@ -16,10 +16,12 @@ from channels.adapter import CONNECTED, ChannelAdapter
 from channels.admission import AccessPolicy
 from channels.backoff import Backoff
 from channels.courier import Courier
+from channels.deletions import Deletions
 from channels.delivery import Delivery
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
+from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.sender import SendRules
 from channels.together import first_to_end
@@ -57,6 +59,7 @@ class Rooms:
     clock: Clock
     places: PlaceBus
     presses: PressBus
+    keeping: Keeping | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Rules:
     settle_ms: int = 0
     interrupts: bool = False
     sends: SendRules = field(default_factory=SendRules)
+    deletes_inbound: bool = False
 
 
 class Line:
@@ -80,6 +84,11 @@ class Line:
         self._clock = rooms.clock
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
+        self._deletions = (
+            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.scrubber, rooms.clock)
+            if rules.deletes_inbound
+            else None
+        )
         self._intake = Intake(
             rooms.intake,
             rooms.access,
@@ -89,9 +98,11 @@ class Line:
             rules.access,
             rooms.presses,
             scope=rules.scope,
+            keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
             accepted=self._indicators.accepted,
+            delete=self._deletions.add if self._deletions is not None else None,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)
         homes, tenure = Homes(adapter, rooms.places), Tenure()
@@ -120,6 +131,7 @@ class Line:
                 self._kept_up("adapter", lambda: self._adapter.run(self._door)),
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
+                *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
                 self.report(),
             )
         except CredentialsRejected as error:

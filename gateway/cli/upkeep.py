@@ -1,4 +1,4 @@
-"""`trivet migrate|doctor|pair|export|scrub|demo`: what an operator runs once in a while."""
+"""`trivet migrate|doctor|pair|export|demo`: what an operator runs once in a while."""
 
 from __future__ import annotations
 
@@ -70,23 +70,6 @@ def export(
         sys.stdout.buffer.write(document + b"\n")
     else:
         _write_privately(output, document)
-
-
-def scrub(
-    report: Annotated[bool, typer.Option("--report", help="Print how many secrets of each kind were found.")] = False,
-) -> None:
-    """Copy standard input to standard output without the secrets in it."""
-    from gateway.scrub import report as counted  # noqa: PLC0415 - start-up: compiles every rule
-    from gateway.scrub import scrub as scrubbed  # noqa: PLC0415 - as above
-
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    if not report:
-        sys.stdout.buffer.write(scrubbed(text).encode())
-        return
-    counts = counted(text)
-    for kind, count in counts.items():
-        typer.echo(f"{count:>6}  {kind}")
-    typer.echo(f"{sum(counts.values()):>6}  in all")
 
 
 def demo(

@@ -1,4 +1,4 @@
-"""What follows from the settings: the database's address, the model for small things."""
+"""What follows from the settings: the database's address, the models for small work."""
 
 from __future__ import annotations
 

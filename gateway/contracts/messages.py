@@ -130,6 +130,11 @@ class InboundMessage:
     removed: tuple[RemovedSecrets, ...] = ()
     mends: tuple[Mend, ...] = ()
 
+    @property
+    def author(self) -> SessionKey:
+        """The person who wrote it, also where the key names only a place."""
+        return SessionKey(self.key.channel, self.key.user or self.author_id)
+
 
 class ReplyKind(StrEnum):
     ANSWER = "answer"

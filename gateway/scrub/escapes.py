@@ -23,10 +23,12 @@ LOOK_BACK_CHARS: Final = 512
 _LOOK_AHEAD_CHARS: Final = 48
 """No spelling is longer."""
 
-_INVISIBLE: Final = (
+_NEAR_INVISIBLE: Final = (
     "\x00-\x06\x08\x0e-\x1a\x7f-\x84\x86-\x9a\x9c-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
 )
+_FAR_INVISIBLE: Final = "\U000e0000-\U000e0fff"
+_INVISIBLE: Final = _NEAR_INVISIBLE + _FAR_INVISIBLE
 """Control, joining, direction and variation marks, soft hyphens, fillers, tags."""
 
 _SENTENCE_MARKS: Final = "\uff0c\uff1b\uff01\uff1f\uff08\uff09"
@@ -50,7 +52,8 @@ def _folds() -> dict[int, str]:
 
 
 _FOLDS: Final = _folds()
-_FOLDED: Final = "".join(map(chr, _FOLDS))
+_NEAR_FOLDED: Final = re.escape("".join(chr(code) for code in _FOLDS if code < 0x10000))
+_FAR_FOLDED: Final = "\U0001d400-\U0001d7ff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbf9"
 
 _ENTITIES: Final = {
     name: char
@@ -58,9 +61,15 @@ _ENTITIES: Final = {
     if name.endswith(";") and len(char) == 1 and ("!" <= char <= "~" or ord(char) in _FOLDS)
 } | {"shy;": "\u00ad", "zwj;": "\u200d", "zwnj;": "\u200c", "ZeroWidthSpace;": "\u200b"}
 
+# A set with a character from beyond U+FFFF in it is many times slower to search for, so those are asked for apart.
+_NEAR_SIGN: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_NEAR_INVISIBLE}]")
 _SIGN: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_INVISIBLE}]")
+_FAR_SIGN: Final = re.compile(f"[{_FAR_INVISIBLE}]")
 _ASCII_ODD: Final = re.compile("[\\\\%&^\x00-\x06\x08\x0e-\x1b\x7f]")
-_ODD: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_INVISIBLE}{re.escape(_FOLDED)}]")
+_NEAR_ODD: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_NEAR_INVISIBLE}{_NEAR_FOLDED}]")
+_FAR_ODD: Final = re.compile(f"[{_FAR_INVISIBLE}{_FAR_FOLDED}]")
+_NEAR_FOLD: Final = re.compile(f"[{_NEAR_FOLDED}]")
+_FAR_FOLD: Final = re.compile(f"[{_FAR_FOLDED}]")
 
 _ESC: Final = r"(?:[\x1b\u241b]|\\{1,4}(?:0?33|[eE]|x1[bB]|u001[bB]|u\{1[bB]\}|U0000001[bB])|\^(?=\[\[)\[?)"
 _SPELLING: Final = re.compile(
@@ -102,19 +111,28 @@ class Spelling(NamedTuple):
 
 
 def is_plain(text: str) -> bool:
-    """Does every character stand for itself? One search in C, so that ordinary text costs nothing more."""
-    return not (_ASCII_ODD if text.isascii() else _ODD).search(text)
+    """Does every character stand for itself? A search in C, so that ordinary text costs next to nothing more."""
+    if text.isascii():
+        return not _ASCII_ODD.search(text)
+    return not (_NEAR_ODD.search(text) or _FAR_ODD.search(text))
 
 
 def folded(text: str) -> str:
     """The text with the ASCII form of every character that has one; as long as before."""
-    return text if text.isascii() else text.translate(_FOLDS)
+    if text.isascii():
+        return text
+    return _FAR_FOLD.sub(_ascii_form, _NEAR_FOLD.sub(_ascii_form, text))
+
+
+def _ascii_form(char: re.Match[str]) -> str:
+    return _FOLDS.get(ord(char[0]), char[0])
 
 
 def spellings(raw: str, start: int, *, is_last: bool) -> Iterator[Spelling]:
     """The spellings in `raw[start:]`, from left to right. `is_last` says that nothing follows."""
     at = start
-    while sign := _SIGN.search(raw, at):
+    signs = _SIGN if _FAR_SIGN.search(raw, start) else _NEAR_SIGN
+    while sign := signs.search(raw, at):
         at = sign.start()
         if not is_last and _UNFINISHED.match(raw, at):
             yield Spelling(at, len(raw), None)

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from gateway.scrub.finding import trie_of
 from gateway.scrub.forms import Form, forms
-from gateway.scrub.rules import Span, trie_of
+from gateway.scrub.rules import Span
 
 RULE: Final = "known"
 VALUE_CHARS_MIN: Final = 6

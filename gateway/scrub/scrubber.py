@@ -68,6 +68,14 @@ class Scrubber:
         """Which rule fired where in `text`; never the secret itself."""
         return self.examine(text).findings
 
+    def removed(self, text: str) -> Mapping[str, str]:
+        """The secrets of `text` by the placeholders that `scrub` puts in their place: for the vault, and for nobody
+        else. Empty when something goes wrong."""
+        made: dict[str, str] = {}
+        noting = copy.copy(self)
+        noting._placeholders = self._placeholders.noting(made)
+        return made if WHOLE_TEXT not in noting.scrub(text) else {}
+
     def examine(self, text: str) -> Scrubbed:
         """`scrub` and `findings` in one pass."""
         try:
@@ -89,13 +97,17 @@ class Scrubber:
 class StreamScrubber:
     """One text that arrives in pieces. However it is cut, the joined output equals `scrub` of the whole.
 
-    What comes out of `feed` is final; what could still turn out to be part of a secret waits for more.
+    What comes out of `feed` is final; what could still turn out to be part of a secret waits for more. The
+    time budget is that of one piece, and memory does not grow with the text.
     """
 
     def __init__(self, scrubber: Scrubber | None = None) -> None:
+        self.removed: Counter[str] = Counter()
+        """How many secrets of each kind were removed since the stream was made."""
+        self.has_failed = False
+        """Is the rest of this text withheld? A placeholder for the whole was given in its place."""
         self._machine: Machine | None = None
         self._scrubber = scrubber or _default()
-        self._has_failed = False
 
     def feed(self, chunk: str) -> CleanText:
         """Take the next piece; returns what is certain by now, often nothing."""
@@ -104,18 +116,21 @@ class StreamScrubber:
     def flush(self) -> CleanText:
         """Say that the text is over; returns the rest. The next `feed` begins a new text."""
         rest = self._read("", is_last=True)
-        self._machine, self._has_failed = None, False
+        self._machine, self.has_failed = None, False
         return rest
 
     def _read(self, chunk: str, *, is_last: bool) -> CleanText:
-        if self._has_failed:
+        if self.has_failed:
             return CleanText("")
         try:
             if self._machine is None:
                 self._machine = self._scrubber.machine()
-            return CleanText(self._machine.feed(chunk, is_last=is_last))
+            clean = self._machine.feed(chunk, is_last=is_last)
+            self.removed.update(kind_of(finding.rule) for finding in self._machine.taken_findings())
+            return CleanText(clean)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
-            self._has_failed = True
+            self.has_failed = True
+            self.removed["text"] += 1
             return CleanText(WHOLE_TEXT)
 
 

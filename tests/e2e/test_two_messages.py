@@ -19,7 +19,7 @@ import pytest
 from tests.parts.model_server import serve_model
 from tests.parts.product import PLATFORMS, Chat, Product, running_product
 from tests.parts.waiting import until
-from tests.property.scrub_corpus import TOKENS, fill
+from tests.scrubbing import TOKENS, fill
 
 PIECE_CHARS = 12
 IN_THE_AIR = 8  # conversations at once

@@ -12,7 +12,7 @@ from agent.limits import TOOL_OUTPUT_BYTES_MAX
 from agent.tools.execution.output import Output
 from gateway.scrub import scrub
 from gateway.scrub.cutting import EDGE_CHARS_MAX, head, without_broken_end, without_broken_start
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=31)
 PIECE_CHARS = 12

@@ -27,7 +27,7 @@ from gateway.config.catalog import catalog, value_of
 from gateway.config.credentials import environment_secrets, names_a_secret
 from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber, scrub
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "123456:veryveryquiet"

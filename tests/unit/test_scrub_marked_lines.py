@@ -8,7 +8,7 @@ import random
 import pytest
 
 from gateway.scrub import Scrubber, scrub
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 ARMOUR = "-----BEGIN RSA PRIVATE KEY-----\n<base64:64>\n<base64:64>\n<base64:40>\n-----END RSA PRIVATE KEY-----"
 KEY = draw(ARMOUR, seed=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.scrub.tail import open_tail
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=8)
 PROJECT_KEY = draw("sk-proj-<base64url:74>T3BlbkFJ<base64url:74>", seed=8)

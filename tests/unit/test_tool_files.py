@@ -18,7 +18,7 @@ from agent.tools.registry import ToolRegistry
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from tests.parts.tooling import call, context, registry, run
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 KEY = SessionKey.parse("telegram:1")
 
