@@ -47,7 +47,7 @@ _SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|>{2,3}\Z")
 _TRAILS_OFF: Final = re.compile(r"\.{2,3}")
 _MARK: Final = re.compile(r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+")
 _OPENING: Final = re.compile(
-    r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|[(\[⟦]|\{(?=[\"'])|<(?=[^<>\s/]{6,64}>)"
+    r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=[\"'])|<(?=[^<>\s/]{6,64}>)"
 )
 _NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
 _ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)

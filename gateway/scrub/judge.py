@@ -29,7 +29,7 @@ class Bond(IntEnum):
 
 
 _EXPRESSION: Final = re.compile(
-    r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring):"
+    r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring|arn):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
@@ -56,7 +56,7 @@ _TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
-_MAIL: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[A-Za-z]{2,})+")
+_MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
 _MODEL: Final = re.compile(r"[A-Z]{2,}[a-z]?[-#_.v]?\d[\d.v-]{0,5}[a-z]?(?:[-/][^\W\d_]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
@@ -102,6 +102,8 @@ def is_pass_phrase(value: str) -> bool:
 def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered = value.lower()
     if lowered in vocabulary().stand_ins or _MASKED.match(value) or _HASH.match(value):
+        return True
+    if any(map(is_announcing, re.split("[-_.]", lowered))) and lowered.replace("-", "").replace("_", "").isalpha():
         return True
     if value.startswith(_INTERPOLATED) or _SHOUTED_NAME.fullmatch(value) or _STANDS_IN.search(lowered):
         return True
