@@ -33,6 +33,7 @@ _EXPRESSION: Final = re.compile(
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
+_PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(r"[$@]?([A-Za-z_][\w.]{2,})(?:[(\[]|\?\?|\?\.|[+|][A-Za-z_]+\.|\Z)", re.ASCII)
 _HASH: Final = re.compile(
     r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
@@ -112,7 +113,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
 
 def _is_expression(value: str) -> bool:
     """Code that fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
-    if _EXPRESSION.match(value):
+    if _EXPRESSION.match(value) or value.endswith("(") or not any(map(str.isalnum, _PRINTED.sub("", value))):
         return True
     if "/" in value and is_wordy(value):
         return True
