@@ -26,7 +26,7 @@ from agent.profiles import profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
 from agent.routing import Depth
-from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
+from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note, unchecked_notes
 from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
@@ -230,13 +230,15 @@ class TurnTaker:
     def _reply(self, batch: Batch, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
         """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
         answered = (*batch.messages, *taken.joined)
-        note = removed_note(removed for message in answered for removed in message.removed)
+        removed = [removed for message in answered for removed in message.removed]
+        note = removed_note(removed)
+        notes = (*((self._clean(batch, note),) if note else ()), *unchecked_notes(text, removed))
         return Reply(
             id=f"{batch.turn_id}:1",
             turn_id=batch.turn_id,
             key=batch.key,
             address=answered[-1].address,
-            text=joined(text, self._clean(batch, note), by="\n\n") if note else text,
+            text=joined(text, *notes, by="\n\n"),
             kind=kind,
             created_at_ms=self._clock.now_ms(),
         )

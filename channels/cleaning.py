@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.bounding import fit
-from channels.halves import PARTS_MAX, Part, part_of, torn
+from channels.halves import PARTS_MAX, Part, linked, part_of, torn
 from channels.normalized import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, Finding, InboundMessage, RemovedSecrets, clipped
@@ -41,10 +41,11 @@ class Cleaner:
 
     def clean(self, incoming: Incoming, before: Sequence[Part] = ()) -> Cleaned:
         """The message in the light of what its author said before, oldest first."""
+        near, far = linked(before)
         key = incoming.key(self._scope)
         scrubber = self._scrubber.for_chat(str(key))
-        read = continued(scrubber, [part.raw for part in before], incoming.text)
-        parts, mends = torn(before, read.reach, read.placeholder)
+        read = continued(scrubber, [part.raw for part in near], incoming.text)
+        parts, mends = torn(near, read.reach, read.placeholder)
         bounded = fit(read.text)
         message = InboundMessage(
             id=incoming.id,
@@ -62,8 +63,9 @@ class Cleaner:
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)
-        newest = part_of(message, incoming.text)
-        return Cleaned(message, mended, (*parts, newest)[-PARTS_MAX:] if read.may_go_on else (newest,))
+        newest = part_of(message, incoming.text, goes_on=read.may_go_on)
+        is_served = read.reach > 0 and not read.may_go_on
+        return Cleaned(message, mended, (newest,) if is_served else (*far, *parts, newest)[-PARTS_MAX:])
 
     def forestalled(self, cleaned: Cleaned, following: Incoming) -> Cleaned:
         """A message that is not on its lane yet, without the first half of what `following` ends."""

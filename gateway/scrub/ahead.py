@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
+from gateway.scrub.foretold import Candidate, candidates
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart, Site
 from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.talk import without_talk
 from gateway.scrub.words import Announcement, announcements
 
 _TOKEN_CHARS_MIN: Final = 12
@@ -32,6 +34,7 @@ class Ahead:
     spans: list[Span]
     words: list[Announcement]
     blocks: list[int]
+    candidates: list[Candidate]
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
@@ -41,6 +44,8 @@ class Ahead:
             self.words.pop()
         while self.blocks and self.blocks[-1] < at:
             self.blocks.pop()
+        while self.candidates and self.candidates[-1].start < at:
+            self.candidates.pop()
 
 
 class _Run(NamedTuple):
@@ -67,19 +72,23 @@ class Lookout:
         self._chart = chart
         self._secret_in = secret_in
 
-    def over(self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = ()) -> Ahead:
+    def over(
+        self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = (), *, is_last: bool
+    ) -> Ahead:
         """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
-        secrets that were found already, some of them elsewhere."""
+        secrets that were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
         anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
-        if places:
+        if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
             borders = frozenset(span.end for span in spans)
-            words = list(announcements(text, lowered, places, end, borders))
+            words = list(announcements(text, lowered, telling, end, borders))
         spans.reverse()
         words.reverse()
         blocks.reverse()
-        return Ahead(spans, words, blocks)
+        foretold = list(candidates(text, start, end, (at for at, _ in places), is_last=is_last))
+        foretold.reverse()
+        return Ahead(spans, words, blocks, foretold)
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""

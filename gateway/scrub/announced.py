@@ -53,7 +53,7 @@ _OPENING: Final = re.compile(
 )
 _NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
 _ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)
-_TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z]\w{0,15}\Z")
+_TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z")
 _WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
@@ -283,14 +283,16 @@ class AnnouncedValue:
         words = vocabulary()
         lowered = word.lower()
         if is_announcing(lowered):
-            return None
+            return end if lowered == "key" and self._family is Family.KEY and self._bond == Bond.ASSIGNED else None
         if lowered in words.says and self._bond < Bond.SAID:
             self._must_be_quoted = False
             self._bond_of_complement = self._bond if lowered in words.complements else None
             self._bond = Bond.SAID
             return end
         if self._rest_read.startswith("-") or (
-            words.denies_after.fullmatch(lowered) and not (self._bond >= Bond.SAID and lowered in words.carries)
+            self._bond_of_complement is None
+            and words.denies_after.fullmatch(lowered)
+            and not (self._bond >= Bond.SAID and lowered in words.carries)
         ):
             return None
         is_plain = word.islower() or word.istitle() or word.isupper()
@@ -299,6 +301,7 @@ class AnnouncedValue:
         self._fillers += 1
         if self._family is Family.VAGUE and lowered.rpartition("'")[2] in words.certain_after:
             self._family = Family.KEY
+            self._needs_sign = False
         elif lowered in words.complements and self._bond < Bond.SAID:
             self._bond_of_complement = self._bond
             self._bond = Bond.LOOSE
