@@ -31,6 +31,7 @@ from gateway.contracts.ports import Clock, Scrubber
 from gateway.exits import run_to_exit
 from gateway.secrecy import scrubber_of, vault_keys
 from gateway.store.store import open_store
+from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
 
@@ -43,6 +44,7 @@ def _program() -> None:
     loaded = load()
     scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
+    guard_streams()
     client = _model_client(loaded.settings)
     embeddings = _embeddings(loaded.settings)
     uvloop.run(_serve(loaded.settings, scrubber, client, embeddings))

@@ -223,7 +223,7 @@ class _Parts:
             undo_command(store),
             *usage_commands(store.usage, self.meter, self._clock),
             *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget, self._bus.vault.drop_all)),
-            *belongings_commands(store.people),
+            *belongings_commands(store.people, scrubber),
             *profile_commands(),
             *remind_commands(self._desk, scrubber, self._clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 from agent.commands.parsing import parse_command
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.schedules import is_firing
+
+
+def mended(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
+    """The messages of a lane, none of them with a half of a secret whose other half is in one behind it."""
+    mends = {mend.message_id: mend for message in messages for mend in message.mends}
+    return tuple(
+        replace(message, text=mends[message.id].mended(message.text)) if message.id in mends else message
+        for message in messages
+    )
 
 
 def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:

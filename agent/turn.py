@@ -26,7 +26,7 @@ from agent.profiles import profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
 from agent.routing import Depth
-from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
+from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note, unchecked_notes
 from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
@@ -192,12 +192,12 @@ class TurnTaker:
         return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
-        removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
-        parts += [self._clean(batch, note) for note in (removed_note(removed), little_left) if note]
+        if little_left:
+            parts.append(self._clean(batch, little_left))
         reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
         return replace(reply, files=taken.enclosures.files)
 
@@ -228,12 +228,17 @@ class TurnTaker:
         return taken
 
     def _reply(self, batch: Batch, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
+        """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
+        answered = (*batch.messages, *taken.joined)
+        removed = [removed for message in answered for removed in message.removed]
+        note = removed_note(removed)
+        notes = (*((self._clean(batch, note),) if note else ()), *unchecked_notes(text, removed))
         return Reply(
             id=f"{batch.turn_id}:1",
             turn_id=batch.turn_id,
             key=batch.key,
-            address=(*batch.messages, *taken.joined)[-1].address,
-            text=text,
+            address=answered[-1].address,
+            text=joined(text, *notes, by="\n\n"),
             kind=kind,
             created_at_ms=self._clock.now_ms(),
         )

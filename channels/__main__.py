@@ -26,6 +26,7 @@ from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber
 from gateway.secrecy import scrubber_of, vault_keys
+from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
 try:
@@ -43,6 +44,7 @@ def main() -> None:
     loaded = load()
     scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
+    guard_streams()
     names = chosen(loaded.settings, tuple(sys.argv[1:]))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(loaded.settings, names, scrubber))
@@ -125,7 +127,14 @@ def rules_of(settings: Settings, channel: str) -> Rules:
     policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
     sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
-    return Rules(policy, settings.session.scope, settings.queue.settle_ms, interrupts, sends)
+    return Rules(
+        policy,
+        settings.session.scope,
+        settings.queue.settle_ms,
+        interrupts,
+        sends,
+        deletes_inbound=settings.scrub.delete_inbound,
+    )
 
 
 if __name__ == "__main__":

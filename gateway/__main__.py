@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gateway.cli import following, roles, settings, upkeep
+from gateway.cli import filtering, following, roles, settings, upkeep
 from gateway.exits import run_to_exit
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ for command in (
     upkeep.migrate,
     upkeep.pair,
     upkeep.export,
-    upkeep.scrub,
+    filtering.scrub,
 ):
     app.command()(command)
 app.add_typer(settings.app, name="config")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from gateway.contracts.errors import ConfigError, TrivetError
+from gateway.telemetry import crashes
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1  # may go better next time: the supervisor starts the role again
@@ -19,11 +20,13 @@ def exit_code(error: TrivetError) -> int:
 
 
 def run_to_exit(program: Callable[[], None]) -> NoReturn:
-    """Run a whole program. A `TrivetError` becomes its sentence and code, without a traceback."""
+    """Run a whole program. A `TrivetError` becomes its sentence and code, without a traceback; whatever is said at
+    the end has been scrubbed."""
+    crashes.guard()
     try:
         program()
     except TrivetError as error:
-        sys.stderr.write(f"trivet: {error}\n")
+        sys.stderr.write(crashes.spoken(f"trivet: {error}\n"))
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(EXIT_FAILED)

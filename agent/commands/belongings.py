@@ -11,13 +11,13 @@ from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import EXPORT_PLAIN_BYTES_MAX, SENT_FILE_BYTES_MAX
 from agent.tools.enclosures import Enclosed
 from gateway.contracts.messages import own_words
-from gateway.contracts.ports import PeopleStore
+from gateway.contracts.ports import PeopleStore, Scrubber
 
 _PLAIN: Final = own_words("trivet-export.json")
 _PACKED: Final = own_words("trivet-export.zip")
 
 
-def belongings_commands(people: PeopleStore) -> tuple[CommandRow, ...]:
+def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[CommandRow, ...]:
     """The row of /export."""
 
     async def export(asked: Asked) -> Done:
@@ -25,7 +25,7 @@ def belongings_commands(people: PeopleStore) -> tuple[CommandRow, ...]:
         is_owners = asked.message.is_private or not owner.user
         if not is_owners or asked.session.key != owner:
             return Done("Write /export to me in a direct message: the file holds what you said there, too.")
-        file = await asyncio.to_thread(_enclosed, await people.export(owner))
+        file = await asyncio.to_thread(_enclosed, await people.export(owner, clean=scrubber.scrub))
         if len(file.content) > SENT_FILE_BYTES_MAX:
             return Done("What I keep of you is too large to be sent here. The operator can export it for you.")
         return Done("Here is everything I keep of you.", files=(file,))

@@ -22,6 +22,7 @@ from gateway.exits import run_to_exit
 from gateway.preflight import cannot_listen
 from gateway.secrecy import scrubber_of
 from gateway.store import SqlStore, open_store
+from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
 _GRACE_S = 2  # less than the supervisor gives
@@ -37,6 +38,7 @@ async def _serve(loaded: Loaded) -> None:
     token = admin_token(settings)
     scrubber = scrubber_of(loaded, token)
     configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
+    guard_streams()
     clock = SystemClock()
     with _listener(settings) as listener:
         async with _bus(settings) as bus, _store(settings, clock) as store:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette import status
 
+from gateway.admin.answers import clean_json, refuse_in
 from gateway.admin.auth import AdminToken
 from gateway.admin.deliveries import deliveries
 from gateway.admin.operator_channel import compact_order
@@ -71,6 +72,7 @@ class Parts:
 def create_app(parts: Parts, token: str) -> FastAPI:
     """The whole application. Raises `ConfigError` for an empty token."""
     admin = AdminToken(token)
+    answer = clean_json(parts.scrubber)
     app = FastAPI(
         title="Trivet",
         version=parts.version,
@@ -78,13 +80,15 @@ def create_app(parts: Parts, token: str) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         separate_input_output_schemas=False,
+        default_response_class=answer,
     )
-    app.add_exception_handler(BusError, _unavailable)
-    app.add_exception_handler(StoreError, _unavailable)
+    refuse_in(app, answer)
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
-    app.include_router(people(parts.store, parts.access, parts.vault), dependencies=[Depends(admin.require)])
+    app.include_router(
+        people(parts.store, parts.access, parts.vault, parts.scrubber), dependencies=[Depends(admin.require)]
+    )
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])
@@ -215,10 +219,6 @@ async def _database_problem(parts: Parts) -> str:
     except StoreError as error:
         return str(error)
     return ""
-
-
-async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, status.HTTP_503_SERVICE_UNAVAILABLE)
 
 
 def _key(text: str) -> SessionKey:

@@ -9,17 +9,17 @@ from starlette import status
 from gateway.admin.views import Erased
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import AccessBus, Store, VaultBus
+from gateway.contracts.ports import AccessBus, Scrubber, Store, VaultBus
 
 
-def people(store: Store, access: AccessBus, vault: VaultBus) -> APIRouter:
+def people(store: Store, access: AccessBus, vault: VaultBus, scrubber: Scrubber) -> APIRouter:
     """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
     router = APIRouter(prefix="/api/users", tags=["users"])
 
     @router.get("/{key:path}/export", response_class=Response)
     async def export(key: str) -> Response:
         """Everything that is kept of a user, as one JSON document."""
-        return Response(await store.people.export(_owner(key)), media_type="application/json")
+        return Response(await store.people.export(_owner(key), clean=scrubber.scrub), media_type="application/json")
 
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:

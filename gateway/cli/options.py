@@ -13,6 +13,8 @@ import typer
 
 from gateway.config import Loaded, load, process_environment
 from gateway.config.loading import CONFIG_VARIABLE
+from gateway.scrub import Scrubber
+from gateway.telemetry import crashes
 
 ConfigOption: TypeAlias = Annotated[
     Path | None,
@@ -21,11 +23,17 @@ ConfigOption: TypeAlias = Annotated[
 
 
 def loaded_and_warned(config: Path | None) -> Loaded:
-    """The settings; what looks wrong in them is told on stderr."""
+    """The settings; what looks wrong in them is told on stderr. From now on this process knows our own secrets."""
     loaded = load(config)
+    crashes.speak_with(Scrubber(loaded.secrets))
     for warning in loaded.warnings:
-        typer.echo(f"trivet: warning: {warning}", err=True)
+        say(f"trivet: warning: {warning}", err=True)
     return loaded
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """One line or more for the operator's terminal, which is no better place for a secret than a log."""
+    typer.echo(crashes.spoken(text), err=err)
 
 
 def become_role(loaded: Loaded, module: str, *arguments: str) -> NoReturn:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from gateway.cli.options import ConfigOption, loaded_and_warned
+from gateway.cli.options import ConfigOption, loaded_and_warned, say
 from gateway.config.show import as_table, env_example, json_schema
 
 app = typer.Typer(no_args_is_help=True, help="Look at the configuration.")
@@ -19,7 +19,7 @@ def schema() -> None:
 @app.command()
 def show(config: ConfigOption = None) -> None:
     """Print every key with the value in force and where it comes from; secrets are masked."""
-    typer.echo(as_table(loaded_and_warned(config)))
+    say(as_table(loaded_and_warned(config)))
 
 
 @app.command()

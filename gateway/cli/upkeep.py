@@ -1,4 +1,4 @@
-"""`trivet migrate|doctor|pair|export|scrub|demo`: what an operator runs once in a while."""
+"""`trivet migrate|doctor|pair|export|demo`: what an operator runs once in a while."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Annotated
 
 import typer
 
-from gateway.cli.options import ConfigOption, become, loaded_and_warned
+from gateway.cli.options import ConfigOption, become, loaded_and_warned, say
 from gateway.clock import SystemClock
-from gateway.config import Settings, database_url, masked_url, process_environment
+from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import BusUnavailable, ConfigError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_FAILED
+from gateway.scrub import Scrubber
 
 
 class NoSuchCode(TrivetError):
@@ -34,7 +35,7 @@ def migrate(
     url = database_url(loaded_and_warned(config).settings)
     applied = asyncio.run(migrated(url))
     if not quiet:
-        typer.echo(f"{masked_url(url)}: {', '.join(applied) if applied else 'nothing to do'}")
+        say(f"{masked_url(url)}: {', '.join(applied) if applied else 'nothing to do'}")
 
 
 def doctor(config: ConfigOption = None) -> None:
@@ -43,7 +44,7 @@ def doctor(config: ConfigOption = None) -> None:
     from gateway.doctor.findings import as_table, is_healthy  # noqa: PLC0415 - as above
 
     found = asyncio.run(examine(loaded_and_warned(config), process_environment()))
-    typer.echo(as_table(found))
+    say(as_table(found))
     if not is_healthy(found):
         raise typer.Exit(EXIT_FAILED)
 
@@ -55,7 +56,7 @@ def pair(
 ) -> None:
     """Let in the person who was given CODE."""
     owner = asyncio.run(_paired(loaded_and_warned(config).settings, code.strip().upper(), role))
-    typer.echo(f"{owner} is {role.value} now.")
+    say(f"{owner} is {role.value} now.")
 
 
 def export(
@@ -64,28 +65,11 @@ def export(
     config: ConfigOption = None,
 ) -> None:
     """Write everything that is kept of a person as one JSON document."""
-    document = asyncio.run(_exported(loaded_and_warned(config).settings, SessionKey.parse(key).owner))
+    document = asyncio.run(_exported(loaded_and_warned(config), SessionKey.parse(key).owner))
     if output is None:
         sys.stdout.buffer.write(document + b"\n")
     else:
         _write_privately(output, document)
-
-
-def scrub(
-    report: Annotated[bool, typer.Option("--report", help="Print how many secrets of each kind were found.")] = False,
-) -> None:
-    """Copy standard input to standard output without the secrets in it."""
-    from gateway.scrub import report as counted  # noqa: PLC0415 - start-up: compiles every rule
-    from gateway.scrub import scrub as scrubbed  # noqa: PLC0415 - as above
-
-    text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    if not report:
-        sys.stdout.buffer.write(scrubbed(text).encode())
-        return
-    counts = counted(text)
-    for kind, count in counts.items():
-        typer.echo(f"{count:>6}  {kind}")
-    typer.echo(f"{sum(counts.values()):>6}  in all")
 
 
 def demo(
@@ -97,13 +81,13 @@ def demo(
     become("gateway.demo", *(("--headless",) if headless else ()))
 
 
-async def _exported(settings: Settings, owner: SessionKey) -> bytes:
+async def _exported(loaded: Loaded, owner: SessionKey) -> bytes:
     from gateway.store import open_store  # noqa: PLC0415 - start-up
 
-    store = open_store(database_url(settings), SystemClock())
+    store = open_store(database_url(loaded.settings), SystemClock())
     try:
         await store.check_schema()
-        return await store.people.export(owner)
+        return await store.people.export(owner, clean=Scrubber(loaded.secrets).scrub)
     finally:
         await store.close()
 

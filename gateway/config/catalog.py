@@ -90,6 +90,14 @@ def to_toml(value: object) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
+def value_of(settings: Settings, key: str) -> object:
+    """The value under a dotted key that `catalog()` lists."""
+    value: object = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
 @cache
 def catalog() -> Mapping[str, Setting]:
     """Every setting by its key, in the order of `settings.py`."""

@@ -1,7 +1,8 @@
 """Secrets of the installation itself: as configured, else made on first use and kept in a file of `data_dir`.
 
 The file is readable by its owner only and appears whole: of several processes that start at once, one makes it and
-all of them read the same.
+all of them read the same. What is made here has a face (`trivet_admin_token_…`), so that a process that does not
+know it recognises it all the same, by a rule of the scrubber.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _read(path: Path) -> str:
 def _make(path: Path) -> str:
     """Create the file with its secret in it; whoever comes second takes what the first one wrote."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    secret = secrets.token_urlsafe(_BYTES)
+    secret = f"trivet_{path.name.replace('-', '_')}_{secrets.token_urlsafe(_BYTES)}"
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

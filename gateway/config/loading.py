@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.config.catalog import ENV_PREFIX, Setting, catalog, variables
-from gateway.config.derived import environment_secrets, is_readable_by_others, settings_secrets
+from gateway.config.credentials import environment_secrets, settings_secrets
+from gateway.config.derived import is_readable_by_others
 from gateway.config.lines import flatten, lines_of_keys
 from gateway.config.providers import found_provider
 from gateway.config.settings import SCRIPTED_MODEL, Settings

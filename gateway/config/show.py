@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from pydantic import SecretStr
 
-from gateway.config.catalog import catalog, to_toml
-from gateway.config.derived import database_url, masked_url, utility_model, value_of
+from gateway.config.catalog import catalog, to_toml, value_of
+from gateway.config.credentials import masked_url
+from gateway.config.derived import database_url, utility_model
 from gateway.config.loading import Loaded
 from gateway.config.settings import Settings
 

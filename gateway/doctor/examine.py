@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gateway.config import Loaded
 from gateway.doctor.findings import Finding
-from gateway.doctor.machine import check_configuration, check_data_dir, check_model, check_ports
+from gateway.doctor.machine import check_configuration, check_data_dir, check_model, check_ports, check_scrubber
 from gateway.doctor.platforms import check_platforms, platform_client
 from gateway.doctor.servers import check_database, check_redis
 
@@ -23,5 +23,6 @@ async def examine(loaded: Loaded, environ: Mapping[str, str]) -> list[Finding]:
         await check_database(settings),
         *await check_ports(settings),
         check_model(settings, environ),
+        check_scrubber(),
         *platforms,
     ]

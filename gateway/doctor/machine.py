@@ -12,6 +12,7 @@ from gateway.config.providers import provider_of
 from gateway.contracts.errors import ConfigError
 from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.preflight import check_port_free, http_get
+from gateway.scrub.finding import engine_name
 
 _MOUNTS: Final = Path("/proc/self/mounts")
 _OVER_THE_NETWORK: Final = frozenset(
@@ -60,6 +61,11 @@ def check_data_dir(settings: Settings) -> Finding:
     if kind in _OVER_THE_NETWORK:
         return wrong("data_dir", f"{path} is on a network file system ({kind})", "set data_dir to a local disk")
     return ok("data_dir", str(path) if path.exists() else f"{path}, made at the first start")
+
+
+def check_scrubber() -> Finding:
+    """Which engine searches for secrets? Both find the same; one is faster."""
+    return ok("scrubber", f"searches with {engine_name()}")
 
 
 def file_system_of(path: PurePath, mounts: str) -> str:

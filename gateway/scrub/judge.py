@@ -29,11 +29,11 @@ class Bond(IntEnum):
 
 
 _EXPRESSION: Final = re.compile(
-    r"[{<\[(]|[$%@&#][{<\[(]|%\w+%|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring):"
+    r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
-_CALL: Final = re.compile(r"\$?([A-Za-z_][A-Za-z_.]{2,})(?:[(\[]|\Z)", re.ASCII)
+_CALL: Final = re.compile(r"[$@]?([A-Za-z_][\w.]{2,})(?:[(\[]|\?\?|\?\.|[+|][A-Za-z_]+\.|\Z)", re.ASCII)
 _HASH: Final = re.compile(
     r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
 )
@@ -41,18 +41,30 @@ _MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:re
 _INTERPOLATED: Final = ("${", "{", "<", "%(", "$(", "#{")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
-    r"|(?:replace|insert)[-_]|[-_]here\b|%[sdr]\b|\{\}"
+    r"|(?:replace|insert)[-_]|[-_]here\b|(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}"
 )
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
 _DATE: Final = re.compile(
     r"\d{1,4}[-/.:]\d{1,2}(?:[-/.:]\d{1,4})?(?:T[\d:.Z+-]+)?|\d+(?:\.\d+)*%?|v?\d+(?:\.\d+)+|\d+[a-zA-Z]{1,3}", re.ASCII
 )
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
-_SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|\d", re.ASCII)
+_SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
+_SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,4}", re.ASCII)
 _UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
+_TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([A-Za-z]{2}|[ms]\[?[\w+-]{0,8}\]?)")
+"""What manual pages are written with: no part of a value."""
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
+_MAIL: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[A-Za-z]{2,})+")
+_MODEL: Final = re.compile(r"[A-Z]{2,}[a-z]?[-#_.v]?\d[\d.v-]{0,5}[a-z]?(?:[-/][^\W\d_]+)?|[A-Z]\d{1,4}")
+"""`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
+
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
 _COUNT: Final = re.compile(r"\d+", re.ASCII)
-_SNAKE: Final = re.compile(r"[a-z]+(?:_[a-z0-9]+)+", re.ASCII)
+_SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
+"""Words joined by the signs of code: `proxy_auth`, `UID:GID`."""
+
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
@@ -65,10 +77,14 @@ _MADE_CHARS_MIN: Final = {
 
 def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> bool:
     """The verdict on one value without spaces."""
-    if _is_stand_in(value, is_quoted=is_quoted):
+    if "\\" in value:
+        value = _TYPESETTING.sub("", value)
+    if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
         return False
     if family is Family.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)
+    if family is Family.VAGUE and (_UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))):
+        return False
     return len(value) >= _MADE_CHARS_MIN[family][bond] and _is_made(value)
 
 
@@ -112,20 +128,25 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if len(value) < _CHARS_MIN[bond] or is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
-        return bond >= Bond.SAID
+        return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 6)
     if _DATE.fullmatch(value):
+        return False
+    if bond < Bond.ASSIGNED and (_MODEL.fullmatch(value) or value.startswith("\\")):
         return False
     if value.isalpha():
         return _is_plain_word_secret(value, bond, is_quoted=is_quoted)
     if bond == Bond.LOOSE:
-        return _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value)
+        return _classes(value) >= 3 and not _WORD_AND_NUMBER.fullmatch(value) and _has_mark(value)
     if bond == Bond.ASSIGNED:
-        return is_quoted or not (
-            _SNAKE.fullmatch(value) and re.search("pass|pwd|secret|token|key|cred|value|user|input|field", value)
-        )
-    if not any(char.isdigit() for char in value) and not re.search(r"[!@#$%^&*+=~?|\\]", value[:-1]):
+        return is_quoted or any(char.isdigit() for char in value) or not (_SPELLED.fullmatch(value) and is_wordy(value))
+    if not _has_mark(value):
         return bool(_PHRASE.fullmatch(value)) and value.count("-") >= 3
     return _has_substance(value)
+
+
+def _has_mark(value: str) -> bool:
+    """A digit, or a sign that words are not written with."""
+    return any(char.isdigit() for char in value) or re.search(r"[!@#$%^&*+=~?]", value[:-1]) is not None
 
 
 def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
@@ -162,7 +183,7 @@ def _is_made(value: str) -> bool:
     """Does it look made by a machine: letters and digits through each other, or both cases without order?"""
     if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value):
         return False
-    if is_wordy(value) or is_placeholder(value) or all(_is_name(piece) for piece in re.split(r"[-_./:]", value)):
+    if is_wordy(value) or is_placeholder(value) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
         return False
     if any(char.isdigit() for char in value):
         return any(char.isalpha() for char in value)
@@ -174,5 +195,7 @@ def _is_name(piece: str) -> bool:
     """An identifier as programmers write them: few humps, each of which can be spoken (`UserAPIKeyAuth`)."""
     humps = _HUMP.findall(piece)
     if sum(map(len, humps)) != len(piece) or 4 * len(humps) > len(piece) + 4:
+        return False
+    if sum(hump.isdigit() for hump in humps) > 1 or (len(piece) >= 14 and _SHOUTED_MIX.fullmatch(piece)):
         return False
     return all(_SPOKEN.fullmatch(hump) and (hump.isupper() or not _UNSPOKEN.search(hump)) for hump in humps)

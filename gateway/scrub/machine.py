@@ -9,32 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from gateway.contracts.messages import Finding
-from gateway.scrub.announced import AnnouncedValue
-from gateway.scrub.cookies import CookieLine
-from gateway.scrub.keyblock import BEGIN, KeyBlock
+from gateway.scrub.ahead import Ahead, Lookout
+from gateway.scrub.foretold import Foretold
+from gateway.scrub.keyblock import KeyBlock
 from gateway.scrub.known import KnownValues
+from gateway.scrub.landmarks import chart
+from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
 from gateway.scrub.view import View
-from gateway.scrub.words import Announcement, Family, announcements, vocabulary
+from gateway.scrub.wrapped import WrappedTokens
 
-_TOKEN_CHARS_MIN: Final = 12
-"""No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
-
-_LONG_RUN: Final = re.compile(f"[!-~]{{{_TOKEN_CHARS_MIN},}}")
-_BLOCK: Final = re.compile(re.escape(BEGIN))
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
 """A run that is too long is cut before anything that may begin a secret in its last part."""
-
-_LEFTOVERS_MAX: Final = 4
-"""Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
 
 _FORGET_CHARS: Final = 4096
 """A stream drops what it gave away in pieces of this size: rarely enough to be free."""
@@ -42,24 +35,6 @@ _FORGET_CHARS: Final = 4096
 
 class Overrun(Exception):
     """The time budget of one call is spent."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Ahead:
-    """What the closed text holds from here on, the next of each last."""
-
-    spans: list[Span]
-    words: list[Announcement]
-    blocks: list[int]
-
-    def pass_by(self, at: int) -> None:
-        """Drop what begins before `at`."""
-        while self.spans and self.spans[-1].start < at:
-            self.spans.pop()
-        while self.words and self.words[-1].start < at:
-            self.words.pop()
-        while self.blocks and self.blocks[-1] < at:
-            self.blocks.pop()
 
 
 class Machine:
@@ -73,15 +48,20 @@ class Machine:
         *,
         budget_s: float,
         spent_s: Callable[[], float],
+        is_inner: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
-        self.attempts = 0
+        self._steps = 0
         self._rules = rules
+        self._lookout = Lookout(rules, known, chart(), None if is_inner else self._secret_in)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
         self._spent_s = spent_s
+        self._is_inner = is_inner
         self._view = View()
+        self._last_cut_end_raw = -1
+        self._wrapped = WrappedTokens(rules, self._secret_in)
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -116,6 +96,16 @@ class Machine:
         self._out.clear()
         return clean
 
+    @property
+    def attempts(self) -> int:
+        """How often anything was tried, each time on a bounded piece of text: the measure of the work."""
+        return self._steps + self._lookout.attempts
+
+    def taken_findings(self) -> list[Finding]:
+        """What was found since this was asked last: a text without end would have findings without end."""
+        taken, self.findings = self.findings, []
+        return taken
+
     # --- how far to read
 
     def _next_border(self, *, is_last: bool) -> int:
@@ -123,32 +113,33 @@ class Machine:
         text = self._view.text
         window = min(len(text), self._closed + RUN_CHARS_MAX)
         if is_last and window == len(text):
+            self._wrapped.settle(text, self._closed, window, is_last=True)
             return self._closed
         unread = max(self._closed, self._seen - 1)
         border = closed_until(text, unread, window)
         if border > unread:
             self._seen = border
-            return self._before_open_value(text, border)
+            return self._before_open_value(text, border, is_full=window - self._closed == RUN_CHARS_MAX)
         self._seen = window
         if window - self._closed == RUN_CHARS_MAX:
             return self._forced_border(text, window)
         return self._closed
 
-    def _before_open_value(self, text: str, border: int) -> int:
-        """A known value with spaces in it may have begun: stop at the unit it begins in."""
+    def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
+        """A token or a known value may go on behind `border`: stop at the unit it begins in."""
         begun = self._known.reaches_over(text, self._closed, border)
+        begun = min(begun, self._wrapped.settle(text, self._closed, border, is_last=False))
         if begun >= border:
             return border
+        before = closed_until(text, self._closed, begun + 1)
+        if before == self._closed and is_full:
+            self._wrapped.settle(text, self._closed, border, is_last=True)
+            return border
         self._seen = self._closed
-        return min(begun, closed_until(text, self._closed, begun + 1))
+        return min(begun, before)
 
     def _forced_border(self, text: str, window: int) -> int:
-        zone = window - _CUT_ZONE_CHARS
-        suspects = (
-            self._rules.anchor.search(text, zone, window),
-            vocabulary().finder.search(self._lower(), zone, window),
-        )
-        border = min((found.start() for found in suspects if found), default=window)
+        border = self._lookout.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)
         self._cuts_off_at = border
         return border
 
@@ -159,18 +150,18 @@ class Machine:
 
     def _forget(self) -> None:
         """Keep what rules may look back at, drop the rest."""
-        before = min(self._at, self._closed) - CONTEXT_CHARS
-        if before < _FORGET_CHARS:
+        if self._given_raw - self._forgotten_raw < _FORGET_CHARS:
             return
-        shorter, shorter_raw = self._view.forget(before)
-        self._at -= shorter
-        self._closed -= shorter
-        self._seen -= shorter
-        self._cuts_off_at -= shorter
-        self._given_raw -= shorter_raw
-        self._forgotten_raw += shorter_raw
+        before = max(0, min(self._at, self._closed) - CONTEXT_CHARS)
+        self._view.forget(before, self._given_raw)
+        self._forgotten_raw = self._given_raw
+        self._at -= before
+        self._closed -= before
+        self._seen -= before
+        self._cuts_off_at -= before
+        self._wrapped.moved(before)
         if self._state is not None:
-            self._state.moved(shorter)
+            self._state.moved(before)
 
     # --- reading
 
@@ -178,11 +169,7 @@ class Machine:
         """Read the closed text up to `end` and give away all of it that is decided."""
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
-        spans = self._spans(text, self._at, end)
-        borders = frozenset(span.end for span in spans)
-        words = list(announcements(text, self._lower(), self._at, end, borders))
-        blocks = [block.start() for block in _BLOCK.finditer(text, self._at, end)]
-        ahead = _Ahead(spans[::-1], words[::-1], blocks[::-1])
+        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
@@ -192,12 +179,13 @@ class Machine:
                 break
         self._give(self._view.raw_start(self._at))
 
-    def _begin(self, text: str, end: int, ahead: _Ahead) -> bool:
+    def _begin(self, text: str, end: int, ahead: Ahead) -> bool:
         """Go to the next thing that matters. False: there is none up to `end`."""
         span_at = ahead.spans[-1].start if ahead.spans else end
         word_at = ahead.words[-1].start if ahead.words else end
         block_at = ahead.blocks[-1] if ahead.blocks else end
-        nearest = min(span_at, word_at, block_at)
+        candidate_at = ahead.candidates[-1].start if ahead.candidates else end
+        nearest = min(span_at, word_at, block_at, candidate_at)
         if nearest == end:
             self._at = end
             return False
@@ -206,15 +194,18 @@ class Machine:
             self._state = KeyBlock(block_at)
         elif nearest == span_at:
             self._cut(text, ahead.spans[-1])
+        elif nearest == candidate_at:
+            self._at = candidate_at
+            self._state = Foretold(ahead.candidates.pop())
         else:
             word = ahead.words[-1]
             self._at = word.end
-            self._state = CookieLine() if word.family is Family.COOKIE else AnnouncedValue(word)
+            self._state = opened_by(word)
         return True
 
-    def _go_on(self, state: State, text: str, end: int, ahead: _Ahead, *, is_last: bool) -> bool:
+    def _go_on(self, state: State, text: str, end: int, ahead: Ahead, *, is_last: bool) -> bool:
         """One step of what is open. False: it needs more text."""
-        self.attempts += 1
+        self._steps += 1
         step = state.step(text, self._at, end, is_last=is_last)
         if ahead.spans and not isinstance(state, KeyBlock):
             reached = step.cut.end if step.cut else step.at
@@ -230,41 +221,20 @@ class Machine:
             return True
         return step.cut is not None
 
-    def _spans(self, text: str, start: int, end: int) -> list[Span]:
-        """The secrets of the closed text that can be told by their looks, in order, none over another."""
-        known = list(self._known.spans(text, start, end))
-        found = list(known)
-        for run in _LONG_RUN.finditer(text, start, end):
-            at = run.start()
-            for span in known:
-                if at < span.end and span.start < run.end():
-                    found += self._tokens(text[at : span.start], at)
-                    at = span.end
-            found += self._tokens(text[at : run.end()], at)
-        found.sort()
-        return found
-
-    def _tokens(self, run: str, offset: int, depth: int = 0) -> list[Span]:
-        """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
-        that is what it will be when the token is gone: so a second scrub finds nothing new."""
-        found: list[Span] = []
-        at = 0
-        while anchor := self._rules.anchor.search(run, at):
-            floor = found[-1].end if found else 0
-            at = anchor.start() + 1
-            for rule in self._rules.beginning_with(run, anchor.start(), anchor.group()):
-                self.attempts += 1
-                span = rule.match(run, anchor.start(), floor)
-                if span is not None:
-                    found.append(span)
-                    at = span.end
-                    break
-        between: list[Span] = []
-        if found and depth < _LEFTOVERS_MAX:
-            edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
-            for left, right in zip(edges[::2], edges[1::2], strict=True):
-                between += self._tokens(run[left:right], offset + left, depth + 1)
-        return between + [Span(span.start + offset, span.end + offset, span.rule) for span in found]
+    def _secret_in(self, text: str) -> str | None:
+        """The rule of the first secret in a text that was encoded in this one; what that one encodes is not asked."""
+        if self._is_inner:
+            return None
+        inner = Machine(
+            self._rules,
+            self._known,
+            self._placeholders,
+            budget_s=self._budget_s,
+            spent_s=self._spent_s,
+            is_inner=True,
+        )
+        inner.feed(text, is_last=True)
+        return inner.findings[0].rule if inner.findings else None
 
     # --- giving away
 
@@ -277,7 +247,8 @@ class Machine:
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
         self._give(start)
         self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
-        self.findings.append(Finding(span.rule, self._forgotten_raw + start, self._forgotten_raw + end))
+        self.findings.append(Finding(span.rule, start, end))
+        self._last_cut_end_raw = end
         self._given_raw = end
         self._at = span.end
 
@@ -285,7 +256,7 @@ class Machine:
         """A secret that was cut off by a forced border goes on in the next piece: so does its removal."""
         if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
             self._cuts_off_at = -1
-            if self.findings and self.findings[-1].end == self._forgotten_raw + self._given_raw:
+            if self._last_cut_end_raw == self._given_raw:
                 rest = _REST_OF_SECRET.match(text, self._at, end)
                 if rest is not None:
                     self._at = rest.end()

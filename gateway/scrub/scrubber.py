@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets
 from gateway.scrub.known import KnownValues
 from gateway.scrub.machine import Machine
-from gateway.scrub.placeholder import WHOLE_TEXT, Placeholders, kind_of
+from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND, Placeholders, kind_of
 from gateway.scrub.rules import rule_book
 
 BUDGET_S: Final = 2.0
@@ -82,7 +82,7 @@ class Scrubber:
             machine = self.machine()
             clean = machine.feed(text, is_last=True)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
-            return Scrubbed(CleanText(WHOLE_TEXT), (Finding("text", 0, len(text)),))
+            return Scrubbed(CleanText(WHOLE_TEXT), (Finding(WHOLE_TEXT_KIND, 0, len(text)),))
         return Scrubbed(CleanText(clean), tuple(machine.findings))
 
     def stream(self) -> StreamScrubber:
@@ -97,13 +97,17 @@ class Scrubber:
 class StreamScrubber:
     """One text that arrives in pieces. However it is cut, the joined output equals `scrub` of the whole.
 
-    What comes out of `feed` is final; what could still turn out to be part of a secret waits for more.
+    What comes out of `feed` is final; what could still turn out to be part of a secret waits for more. The
+    time budget is that of one piece, and memory does not grow with the text.
     """
 
     def __init__(self, scrubber: Scrubber | None = None) -> None:
+        self.removed: Counter[str] = Counter()
+        """How many secrets of each kind were removed since the stream was made."""
+        self.has_failed = False
+        """Is the rest of this text withheld? A placeholder for the whole was given in its place."""
         self._machine: Machine | None = None
         self._scrubber = scrubber or _default()
-        self._has_failed = False
 
     def feed(self, chunk: str) -> CleanText:
         """Take the next piece; returns what is certain by now, often nothing."""
@@ -112,18 +116,21 @@ class StreamScrubber:
     def flush(self) -> CleanText:
         """Say that the text is over; returns the rest. The next `feed` begins a new text."""
         rest = self._read("", is_last=True)
-        self._machine, self._has_failed = None, False
+        self._machine, self.has_failed = None, False
         return rest
 
     def _read(self, chunk: str, *, is_last: bool) -> CleanText:
-        if self._has_failed:
+        if self.has_failed:
             return CleanText("")
         try:
             if self._machine is None:
                 self._machine = self._scrubber.machine()
-            return CleanText(self._machine.feed(chunk, is_last=is_last))
+            clean = self._machine.feed(chunk, is_last=is_last)
+            self.removed.update(kind_of(finding.rule) for finding in self._machine.taken_findings())
+            return CleanText(clean)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
-            self._has_failed = True
+            self.has_failed = True
+            self.removed["text"] += 1
             return CleanText(WHOLE_TEXT)
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.scrub.rules import trie_pattern
+from gateway.scrub.finding import trie_pattern
 
-_LOOK_BACK_CHARS: Final = 24
-_ENDING_CHARS_MAX: Final = 4
-_ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
+_LOOK_BACK_CHARS: Final = 48
+ENDING_CHARS_MAX: Final = 4
+_ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
+_HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
+_ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
+_PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
+_ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
+_HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
@@ -33,6 +38,17 @@ class Family(Enum):
     """`Bearer`, `Basic`: the next word is the credential."""
     COOKIE = "cookie"
     """A list of named values, up to the end of the line."""
+    LOGIN = "login"
+    """A name and a password follow."""
+    COMMAND = "command"
+    """A program: one of its options is followed by a password."""
+    PHRASE = "phrase"
+    """Announces only together with the word behind it."""
+
+
+_OF_VALUES: Final = frozenset([Family.PERSONAL, Family.KEY, Family.VAGUE])
+_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
+"""Only what follows makes them announce anything."""
 
 
 class Place(Enum):
@@ -48,11 +64,21 @@ class Announcement(NamedTuple):
 
     start: int
     end: int
+    word: str
+    """As `words.toml` has it."""
     family: Family
     needs_sign: bool = False
     """An ordinary word as well: the next word is a value only after a sign or an "is"."""
     is_spaced: bool = True
     """Does its script put spaces between words, so that a value cannot simply follow?"""
+    is_pair: bool = False
+    """`login/password`: what follows is `bob/…`."""
+    is_argument: bool = False
+    """The first argument of a call (`setenv("PASSWORD", …)`): the second is its value."""
+    is_constant: bool = False
+    """Part of a name in capitals: an environment variable."""
+    is_heading: bool = False
+    """Begins its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +86,27 @@ class Vocabulary:
     """The lists of `words.toml`, ready for use."""
 
     announcing: Mapping[str, tuple[Family, Place]]
-    finder: re.Pattern[str]
-    """Finds every place where an announcing word may stand, in lower-case text."""
+    together: Mapping[str, Mapping[str, Family]]
+    """The first word of a phrase, and what each possible second word makes of it."""
+    options: Mapping[str, frozenset[str]]
+    """A program, and the options it takes a password with."""
     certain_before: re.Pattern[str]
     denies_before: re.Pattern[str]
     denies_after: re.Pattern[str]
+    denies_after_cjk: re.Pattern[str]
     says_cjk: re.Pattern[str]
     certain_after: frozenset[str]
+    links_cjk: re.Pattern[str]
+    announcing_cjk: re.Pattern[str]
     says: frozenset[str]
+    copulas: frozenset[str]
+    possessives: frozenset[str]
+    links: frozenset[str]
     carries: frozenset[str]
+    complements: frozenset[str]
     needs_sign: frozenset[str]
     types: frozenset[str]
+    value_name: re.Pattern[str]
     stand_ins: frozenset[str]
     sentence: frozenset[str]
 
@@ -79,64 +115,130 @@ class Vocabulary:
 def vocabulary() -> Vocabulary:
     """The words as shipped. Read once, at the first text."""
     tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-    announcing = {
+    together = _together(tables["together"])
+    options = _options(tables["commands"])
+    announcing = dict.fromkeys(together, (Family.PHRASE, Place.WHOLE))
+    announcing |= dict.fromkeys(options, (Family.COMMAND, Place.WHOLE))
+    announcing |= {
         word: (Family(family), Place(place))
         for family, places in tables["announcing"].items()
         for place, words in places.items()
         for word in words.split()
     }
-    around = {name: words.split() for name, words in tables["around"].items()}
+    around = {name: [word.replace("_", " ") for word in words.split()] for name, words in tables["around"].items()}
     values = {name: frozenset(words.split()) for name, words in tables["values"].items()}
     return Vocabulary(
         announcing=announcing,
-        finder=re.compile(trie_pattern(announcing)),
+        together=together,
+        options=options,
         certain_before=re.compile(f"(?:{trie_pattern(around['certain_before'])})[-_. ’'`\"]{{0,2}}\\Z"),
         denies_before=re.compile(f"(?:{trie_pattern(around['denies_before'])})[-_. ]?\\Z"),
         denies_after=re.compile(f"[_-]?(?:{'|'.join(around['denies_after'])})", re.IGNORECASE),
-        says_cjk=re.compile(trie_pattern(around["says_cjk"])),
+        denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
+        says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
         certain_after=frozenset(around["certain_after"]),
+        links_cjk=re.compile(trie_pattern(around["links_cjk"])),
+        announcing_cjk=re.compile(trie_pattern([word for word in announcing if word >= _FIRST_SPACED_BREAK])),
         says=frozenset(around["says"]),
+        copulas=frozenset(around["copulas"]),
+        possessives=frozenset(around["possessives"]),
+        links=frozenset(around["links"]),
         carries=frozenset(around["carries"]),
+        complements=frozenset(around["complements"]),
         needs_sign=frozenset(around["needs_sign"]),
         types=frozenset(around["types"]),
+        value_name=re.compile(
+            rf"[,;]?\\{{0,7}}[\"']?(?:{trie_pattern(around['value_names'])})\\{{0,7}}[\"']?(?=[:=]|\Z)"
+        ),
         stand_ins=values["stand_ins"],
         sentence=values["sentence"],
     )
 
 
+def _together(families: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, Family]]:
+    phrases: dict[str, dict[str, Family]] = {}
+    for family, rows in families.items():
+        for first, seconds in rows.items():
+            phrases.setdefault(first, {}).update(dict.fromkeys(seconds.split(), Family(family)))
+    return phrases
+
+
+def _options(rows: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
+    programs = {program for programs in rows.values() for program in programs.split()}
+    return {
+        program: frozenset(option for option, takers in rows.items() if program in takers.split())
+        for program in programs
+    }
+
+
 def announcements(
-    text: str, lowered: str, start: int, end: int, borders: frozenset[int] = frozenset()
+    text: str, lowered: str, places: Iterable[tuple[int, int]], end: int, borders: frozenset[int] = frozenset()
 ) -> Iterator[Announcement]:
-    """The announcing words in `text[start:end]`; `lowered` is the text in lower case, as long as the text.
+    """The announcing words of `text[:end]` at the places where a search found one; `lowered` is the text in
+    lower case, as long as the text.
 
     `borders` are the ends of secrets: a word that begins there is not the tail of a longer word.
     """
     words = vocabulary()
-    for found in words.finder.finditer(lowered, start, end):
-        at, stop = found.span()
-        family, place = words.announcing[found.group()]
+    for at, word_end in places:
+        stop = word_end
+        word = lowered[at:stop]
+        family, place = words.announcing[word]
         if place is Place.INFLECTED and (ending := _ENDING.match(lowered, stop, end)):
             stop = ending.end()
         if _goes_on(text, stop, end):
             continue
         if place is not Place.ANYWHERE and at not in borders and _goes_back(text, at):
             continue
-        if family is Family.VAGUE:
-            before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
-            if words.denies_before.search(before):
-                continue
-            if words.certain_before.search(before):
-                family = Family.KEY
-        needs_sign = found.group() in words.needs_sign and family is not Family.KEY
-        yield Announcement(at, stop, family, needs_sign, _is_letter(text[stop - 1]))
+        if family in _OF_VALUES and _announces_again(lowered, stop, end):
+            continue
+        before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
+        needs_sign = word in words.needs_sign and before[-1:] != "_"
+        if family is Family.VAGUE and words.denies_before.search(before):
+            continue
+        if (family is Family.VAGUE or needs_sign) and words.certain_before.search(before):
+            family = Family.KEY if family is Family.VAGUE else family
+            needs_sign = False
+        if family is Family.LOGIN and place is Place.WHOLE and (before[-1:] == "_" or text[stop : stop + 1] == "_"):
+            continue
+        yield Announcement(
+            at,
+            stop,
+            word,
+            family,
+            needs_sign=needs_sign,
+            is_spaced=_is_letter(text[stop - 1]),
+            is_pair=_PAIR.search(before) is not None,
+            is_argument=_ARGUMENT.search(before) is not None,
+            is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
+            is_heading=_HEADING.search(before) is not None,
+        )
+
+
+def _announces_again(lowered: str, stop: int, end: int) -> bool:
+    """Does another announcing word follow at once? Then that one says what follows."""
+    if stop < end and lowered[stop] >= _FIRST_SPACED_BREAK:
+        return vocabulary().announcing_cjk.match(lowered, stop, end) is not None
+    another = _ANOTHER.match(lowered, stop, end)
+    return another is not None and is_announcing(another["word"])
 
 
 def is_announcing(word: str) -> bool:
     """Is this word, in lower case, by itself an announcement?"""
+    return family_of(word) is not None
+
+
+def family_of(word: str) -> Family | None:
+    """What a word in lower case, by itself, announces, if anything."""
     announcing = vocabulary().announcing
-    if word in announcing or word.isascii():
-        return word in announcing
-    return any(word[:-cut] in announcing for cut in range(1, _ENDING_CHARS_MAX + 1))
+    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1))]
+    families = (announcing[stem][0] for stem in stems if stem in announcing)
+    return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)
+
+
+def announces_more(piece: str) -> bool:
+    """Does an announcing word stand in this piece of text?"""
+    return any(is_announcing(hump.group().lower()) for hump in _HUMP.finditer(piece))
 
 
 def _goes_on(text: str, end: int, limit: int) -> bool:

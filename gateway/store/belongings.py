@@ -7,7 +7,7 @@ owner's keys are found through `lanes`; a fact about somebody else (who granted 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -26,7 +26,9 @@ from sqlalchemy import (
 )
 
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
+from gateway.scrub.structured import each_text
 from gateway.store.engine import Database
 from gateway.store.search_sqlite import TIDY
 from gateway.store.tables import consumed, entries, grants, lanes, metadata, sessions, turns
@@ -106,10 +108,10 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     return {name: count for name, count in sorted(erased.items()) if count}
 
 
-def written(connection: Connection, owner: SessionKey, *, now_ms: int) -> bytes:
+def written(connection: Connection, owner: SessionKey, *, now_ms: int, clean: Callable[[str], CleanText]) -> bytes:
     """What is kept of an owner, as the JSON document that leaves the house."""
     document = {"owner": str(owner), "exported_at_ms": now_ms, **belongings(connection, owner)}
-    return json.dumps(document, ensure_ascii=False, indent=1).encode()
+    return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
 
 class SqlPeople:
@@ -119,9 +121,9 @@ class SqlPeople:
         self._database = database
         self._clock = clock
 
-    async def export(self, owner: SessionKey) -> bytes:
-        """All that is kept of an owner, as one JSON document."""
-        return await self._database.read(partial(written, owner=owner, now_ms=self._clock.now_ms()))
+    async def export(self, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
+        """All that is kept of an owner, as one JSON document of clean texts."""
+        return await self._database.read(partial(written, owner=owner, now_ms=self._clock.now_ms(), clean=clean))
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:
         """Delete every trace of an owner; how many rows there were, by the name of their table."""

@@ -21,6 +21,7 @@ from gateway.preflight import check_port_free, check_redis_answers, http_get
 from gateway.secrecy import scrubber_of
 from gateway.supervisor.plan import plan
 from gateway.supervisor.watch import Watch, keep_server
+from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
 _READY_POLL_S: Final = 0.1
@@ -34,6 +35,7 @@ def main() -> None:
     loaded = load()
     log_settings = loaded.settings.log
     configure_logs(scrubber_of(loaded), level=log_settings.level.value, as_json=log_settings.as_json)
+    guard_streams()
     sys.exit(asyncio.run(_up(loaded)))
 
 

@@ -15,6 +15,7 @@ import structlog
 from structlog.typing import Processor
 
 from gateway.contracts.ports import Scrubber
+from gateway.telemetry import crashes
 
 QUIET: Final = ("httpx", "httpcore", "aiohttp.access", "hpack", "slack_sdk.web.async_client", "uvicorn.access")
 """Loggers that tell every request at INFO, its address with the token in it included."""
@@ -53,7 +54,10 @@ def configure_logs(
 
     `level` is a standard name in any case; `as_json` chooses JSON lines over text for a console; `output`
     defaults to standard error. Calling it again replaces the handler. Returns the handler.
+
+    What the process says past its logs, when it crashes, is scrubbed with the same scrubber from now on.
     """
+    crashes.speak_with(scrubber)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -93,6 +97,7 @@ def configure_logs(
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     logging.captureWarnings(capture=True)
+    logging.raiseExceptions = False  # or a line that cannot be written is printed raw, with its arguments
     return handler
 
 

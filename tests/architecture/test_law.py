@@ -32,6 +32,7 @@ VIOLATIONS: Final = {
     "telegram-sdk": ("channels/delivery.py", "import telegram"),
     "discord-sdk": ("channels/delivery.py", "import discord"),
     "slack-sdk": ("channels/delivery.py", "import slack_sdk"),
+    "accelerator": ("agent/steps.py", "import ahocorasick_rs"),
     "acyclic": ("gateway/contracts/errors.py", "import gateway.contracts.envelope"),
 }
 

@@ -15,6 +15,7 @@ from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, DeliveryState
 from gateway.contracts.vectors import Embedding
+from gateway.scrub import scrub
 from gateway.store import SqlStore
 from gateway.store.belongings import ERASED, whose
 from gateway.store.tables import metadata
@@ -71,7 +72,7 @@ async def test_what_is_kept_of_a_person_is_handed_out(store: SqlStore) -> None:
     await live(store, ANN, CANARY)
     await live(store, ANN_IN_GROUP, CANARY)
     await live(store, BEN, "ben")
-    written = (await store.people.export(ANN)).decode()
+    written = (await store.people.export(ANN, clean=scrub)).decode()
     found = json.loads(written)
     assert found["owner"] == str(ANN)
     assert {row["key"] for row in found["sessions"]} == {str(ANN), str(ANN_IN_GROUP)}
@@ -82,7 +83,7 @@ async def test_what_is_kept_of_a_person_is_handed_out(store: SqlStore) -> None:
     assert "ben" not in written
     assert not {"passages", "boundaries"} & set(found)
     assert not {"terms", "vector"} & set(found["facts"][0])
-    nobody = json.loads(await store.people.export(SessionKey("telegram", "3")))
+    nobody = json.loads(await store.people.export(SessionKey("telegram", "3"), clean=scrub))
     assert [rows for rows in nobody.values() if isinstance(rows, list) and rows] == []
 
 
@@ -100,7 +101,7 @@ async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: s
     assert erased["facts"] == 2
     assert CANARY not in await everything(store)
     assert [grant.granted_by for grant in await store.grants()] == [ERASED]
-    assert len(json.loads(await store.people.export(BEN))["entries"]) == 8
+    assert len(json.loads(await store.people.export(BEN, clean=scrub))["entries"]) == 8
     assert await store.people.erase(ANN) == {}
     if database_url.startswith("sqlite"):
         path = Path(str(make_url(database_url).database))

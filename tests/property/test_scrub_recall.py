@@ -1,4 +1,7 @@
-"""How much the scrubber finds and how much it spoils, on made-up corpora it has never seen."""
+"""How much the scrubber finds and how much it spoils, on made-up corpora it has never seen.
+
+The goals, and how near they are, are printed by `make bench-scrub`; here stand the lines below which nobody may fall.
+"""
 
 from __future__ import annotations
 
@@ -7,58 +10,92 @@ from collections import Counter
 import pytest
 
 from gateway.scrub import scrub
-from tests.property.scrub_corpus import leaks, look_alikes, positives
+from tests.scrubbing import ATTACKS, PLACEHOLDERS, Attack, leaked, leaks, look_alikes, natural, positives, words_lost
 
 SEEDS = (101, 202, 303)
-RECALL_MIN = 0.995
-RECALL_OF_A_KIND_MIN = 0.95
-CHANCE_OF_A_SMALL_GROUP = 1
-"""A kind with twelve samples falls below 95 % by one unlucky draw."""
-
-FALSE_ALARMS_MAX = 0.005
+ROWS = 8
+RECALL_MIN = 0.90
+RECALL_OF_A_LANGUAGE_MIN = 0.85
+FALSE_ALARMS_MAX = 0.01
+FALSE_ALARMS_WITH_PLACEHOLDERS_MAX = 0.02
+FALSE_ALARMS_IN_TALK_MAX = 0.003
+CHANGING_AGAIN_MAX = 0.005
 LOST_WORDS_MAX = 0.025
+SEEN_THROUGH_MIN = {
+    "one invisible mark inside": 0.85,
+    "invisible marks between all": 0.85,
+    "full-width letters": 0.85,
+    "some letters full-width": 0.85,
+    "colour inside": 0.85,
+    "json in json": 0.85,
+    "fence without a space": 0.85,
+    "last four missing": 0.85,
+}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_secrets_of_every_kind_and_language_are_found(seed: int) -> None:
     seen: Counter[str] = Counter()
     missed: Counter[str] = Counter()
-    for sample in positives(seed):
-        for group in ("all", sample.kind, f"language {sample.language}"):
-            seen[group] += 1
-            missed[group] += leaks(sample, scrub(sample.text))
-    recall = {group: 1 - missed[group] / seen[group] for group in seen}
-    worst = min(recall, key=recall.__getitem__)
-    print(f"seed {seed}: {seen['all']} samples, recall {recall['all']:.4f}, worst {worst} {recall[worst]:.3f}")
-    assert recall["all"] >= RECALL_MIN
-    for group, count in seen.items():
-        assert recall[group] >= RECALL_OF_A_KIND_MIN or missed[group] <= CHANCE_OF_A_SMALL_GROUP, (group, count)
-    assert all(recall[f"language {language}"] >= 0.99 for language in ("en", "ru", "zh"))
+    for sample in positives(seed, ROWS):
+        left = list(leaked(sample, scrub(sample.text)))
+        seen.update(kind for kind, _ in sample.planted)
+        missed.update(kind for kind, _ in left)
+        seen[f"in {sample.language}"] += 1
+        missed[f"in {sample.language}"] += bool(left)
+    languages = {group: 1 - missed[group] / seen[group] for group in seen if group.startswith("in ")}
+    kinds = seen.keys() - languages.keys()
+    recall = 1 - sum(missed[kind] for kind in kinds) / sum(seen[kind] for kind in kinds)
+    print(f"seed {seed}: {len(kinds)} kinds, recall {recall:.4f}, {languages}")
+    print("worst:", [(kind, missed[kind], seen[kind]) for kind, _ in missed.most_common(20) if kind in kinds])
+    assert recall >= RECALL_MIN
+    assert min(languages.values()) >= RECALL_OF_A_LANGUAGE_MIN
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_look_alikes_stay(seed: int) -> None:
-    changed = [sample.text for sample in look_alikes(seed) if scrub(sample.text) != sample.text]
-    count = sum(1 for _ in look_alikes(seed))
-    print(f"seed {seed}: {count} look-alikes, {len(changed)} changed: {changed[:3]}")
-    assert len(changed) <= FALSE_ALARMS_MAX * count
+    rows = list(look_alikes(seed))
+    changed = [sample for sample in rows if scrub(sample.text) != sample.text]
+    others = [sample for sample in changed if sample.kind != PLACEHOLDERS]
+    count = sum(sample.kind != PLACEHOLDERS for sample in rows)
+    print(f"seed {seed}: {len(rows)} look-alikes, {len(changed)} changed: {[each.text[:80] for each in changed[:5]]}")
+    assert len(others) <= FALSE_ALARMS_MAX * count
+    assert len(changed) <= FALSE_ALARMS_WITH_PLACEHOLDERS_MAX * len(rows)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_talk_stays(seed: int) -> None:
+    rows = list(natural(seed))
+    changed = [sample.text for sample in rows if scrub(sample.text) != sample.text]
+    assert len(changed) <= FALSE_ALARMS_IN_TALK_MAX * len(rows), changed
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_words_beside_a_secret_stay(seed: int) -> None:
-    words = lost = 0
-    for sample in positives(seed):
-        clean = scrub(sample.text)
-        for word in sample.text.split():
-            if not any(secret in word or word in secret for secret in sample.secrets):
-                words += 1
-                lost += word not in clean
+    beside = [words_lost(sample, scrub(sample.text)) for sample in positives(seed, ROWS)]
+    words, lost = sum(count for count, _ in beside), sum(count for _, count in beside)
     print(f"seed {seed}: {lost} of {words} words beside a secret lost")
     assert lost <= LOST_WORDS_MAX * words
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_row_changes_when_scrubbed_again(seed: int) -> None:
-    for sample in positives(seed):
+    rows = [*positives(seed, ROWS), *look_alikes(seed), *natural(seed)]
+    changing = [sample for sample in rows if scrub(once := scrub(sample.text)) != once]
+    assert len(changing) <= CHANGING_AGAIN_MAX * len(rows), changing
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_a_disguise_helps_no_more_than_it_did(attack: Attack) -> None:
+    rows = list(attack.rows(404))
+    leaking = [sample for sample in rows if attack.leaks(sample, scrub(sample.text))]
+    print(f"{attack.name}: {len(leaking)} of {len(rows)} leak")
+    assert len(leaking) <= (1 - SEEN_THROUGH_MIN.get(attack.name, 0)) * len(rows)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_a_disguised_row_changes_once(attack: Attack) -> None:
+    for sample in attack.rows(405):
         once = scrub(sample.text)
-        assert scrub(once) == once
+        assert scrub(once) == once, sample
+        assert leaks(sample, sample.text) or attack.leaks(sample, sample.text), "the attack hides the secret for good"

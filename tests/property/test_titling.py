@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agent.limits import TITLE_GRAPHEMES_MAX
 from agent.titling import sanitize_title, wanted_title
 from gateway.scrub import Scrubber
-from tests.property.scrub_corpus import fill
+from tests.scrubbing import fill
 
 _SCRUBBER = Scrubber(placeholder_key=b"k" * 32)
 _PIECES = st.sampled_from(

@@ -11,6 +11,7 @@ import pytest
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
+from gateway.scrub import scrub
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.meanings import MODEL, Meanings
@@ -43,7 +44,7 @@ def prompt(mind: Mind) -> str:
 
 
 async def usage_of(agent: AgentProcess, key: str) -> list[dict[str, object]]:
-    document = json.loads(await agent.store.people.export(SessionKey.parse(key)))
+    document = json.loads(await agent.store.people.export(SessionKey.parse(key), clean=scrub))
     return [row for row in document["usage"] if row["purpose"] == "embedding"]
 
 

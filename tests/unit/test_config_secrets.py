@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import ast
+import base64
+import itertools
+import json
+import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -18,7 +23,11 @@ from gateway.config import (
     settings_secrets,
     vault_key,
 )
+from gateway.config.catalog import catalog, value_of
+from gateway.config.credentials import environment_secrets, names_a_secret
 from gateway.contracts.errors import ConfigError
+from gateway.scrub import Scrubber, scrub
+from tests.scrubbing import draw
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "123456:veryveryquiet"
@@ -51,8 +60,8 @@ def test_all_secret_values_are_handed_to_the_scrubber() -> None:
         "PATH": "/bin",
     }
     loaded = load_settings(None, environ)
-    assert set(settings_secrets(loaded.settings)) == {TOKEN, "sign", "p@ss", "hush"}
-    assert set(loaded.secrets) == {TOKEN, "sign", "p@ss", "hush", "sk-openai"}
+    assert set(settings_secrets(loaded.settings)) == {TOKEN, "sign", "p@ss", "p%40ss", "hush"}
+    assert set(loaded.secrets) == {TOKEN, "sign", "p@ss", "p%40ss", "hush", "sk-openai"}
 
 
 def test_a_password_is_masked_in_a_url() -> None:
@@ -166,3 +175,117 @@ def test_every_password_of_a_url_is_known_to_the_scrubber() -> None:
     url = "redis+sentinel://:first-hush@a,b/x?sentinel_password=second%2Dhush"
     settings = load_settings(None, {"TRIVET_REDIS__URL": url}).settings
     assert {"first-hush", "second-hush"} <= set(settings_secrets(settings))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OPENAI_API_KEY", "WATSONX_APIKEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "GITHUB_PAT"),
+        *(
+            "DB_PASS",
+            "MQTT_PWD",
+            "VERTEX_CREDENTIALS",
+            "sentinel_password",
+            "X-Api-Key",
+            "accessToken",
+            "Authorization",
+        ),
+    ],
+)
+def test_a_name_says_that_its_value_is_secret(name: str) -> None:
+    assert names_a_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "MAX_TOKENS", "KEYBOARD", "MONKEY", "SSH_AUTH_SOCK", "SSH_PUBLIC_KEY", "LANG"]
+)
+def test_a_name_says_nothing_of_a_secret(name: str) -> None:
+    assert not names_a_secret(name)
+
+
+def test_secrets_of_the_environment_are_known_whatever_a_variable_is_called() -> None:
+    environ = {
+        "HF_TOKEN": "quiet-1",
+        "HTTPS_PROXY": "http://proxy-user:quiet-2@proxy:3128",
+        "SENTRY_DSN": "https://quiet-3-and-long@sentry.example.org/5",
+        "SEARCH": "https://search.example.org/?api_key=quiet-4&q=hello",
+        "SSH_KEY": str(ROOT / "pyproject.toml"),
+        "HOME": "/root",
+    }
+    assert set(environment_secrets(environ)) == {"quiet-1", "quiet-2", "quiet-3-and-long", "quiet-4"}
+
+
+def test_a_password_that_its_address_gives_away_is_a_word() -> None:
+    """Hiding it would hide the name of the service in every text."""
+    settings = load_settings(None, {"TRIVET_DATABASE__URL": "postgresql+asyncpg://trivet:trivet@db/shop"}).settings
+    assert settings_secrets(settings) == ()
+
+
+def test_what_is_given_to_an_mcp_server_on_its_command_line_is_known() -> None:
+    lines = '["a=serve --token quiet-1 --name x", "b=https://host/mcp?key=quiet-2", "c=env API_KEY=quiet-3 serve"]'
+    settings = load_settings(None, {"TRIVET_TOOLS__MCP": lines}).settings
+    assert settings_secrets(settings) == ("quiet-1", "quiet-2", "quiet-3")
+    assert "quiet-2" not in masked_url(lines)
+
+
+SECRET_SETTINGS = [key for key, setting in catalog().items() if setting.is_secret]
+
+
+@pytest.mark.parametrize("key", SECRET_SETTINGS)
+def test_every_secret_setting_is_known_by_what_it_says(key: str) -> None:
+    """A setting that is added as a secret needs no line anywhere else."""
+    quiet = "quiet-and-unlikely-and-quite-long"
+    text = {"tools.mcp_secrets": f"a.X={quiet}", "tools.databases": f"a=postgresql+asyncpg://u:{quiet}@h/d"}.get(
+        key, quiet
+    )
+    settings = load_settings(None, {catalog()[key].variable: text}).settings
+    assert quiet in settings_secrets(settings)
+    assert quiet not in repr(settings)
+
+
+def test_every_setting_that_may_hold_an_address_gives_its_password_away_to_the_scrubber() -> None:
+    quiet = "quiet-and-unlikely-and-quite-long"
+    found = 0
+    for key, setting in catalog().items():
+        for scheme in ("https", "wss", "redis", "postgresql+asyncpg"):
+            try:
+                settings = load_settings(None, {setting.variable: f"{scheme}://user:{quiet}@host/x"}).settings
+            except ConfigError:
+                continue
+            if isinstance(value_of(settings, key), str | tuple):
+                assert quiet in settings_secrets(settings), key
+                found += 1
+    assert found > 5
+
+
+def test_those_who_do_not_know_the_generated_admin_token_recognise_it(tmp_path: Path) -> None:
+    token = admin_token(load_settings(None, {"TRIVET_DATA_DIR": str(tmp_path)}).settings)
+    assert token not in scrub(f"the token is {token}.")
+    assert token not in Scrubber().scrub(token)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_our_own_secrets_are_hidden_in_every_form_and_in_every_stream(seed: int) -> None:
+    """As they are, in base64, percent, JSON and hex; in one piece, and however a stream is cut."""
+    rng = random.Random(seed)
+    environ = {
+        setting.variable: draw('<base62:19>/+ <base62:19>"=', seed=seed)
+        for setting in catalog().values()
+        if setting.is_secret and not setting.is_list
+    }
+    scrubber = Scrubber(load_settings(None, environ).secrets)
+    for secret in environ.values():
+        data = secret.encode()
+        forms = [
+            secret, base64.b64encode(data).decode(), base64.urlsafe_b64encode(b"x" + data).decode(), data.hex(),
+            quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1],
+        ]  # fmt: skip
+        for form in forms:
+            text = f"we use {form} here"
+            clean = scrubber.scrub(text)
+            assert form not in clean
+            assert form[4:-4] not in clean
+            cuts = sorted(rng.sample(range(len(text)), 5))
+            stream = scrubber.stream()
+            pieces = [text[start:end] for start, end in itertools.pairwise((0, *cuts, len(text)))]
+            assert "".join((*map(stream.feed, pieces), stream.flush())) == clean

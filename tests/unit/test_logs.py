@@ -12,7 +12,7 @@ import structlog
 
 from gateway.scrub import Scrubber
 from gateway.telemetry.logs import QUIET, UNPRINTABLE, ScrubbingFormatter, configure_logs
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 SECRET = draw("ghp_<base62:36>", seed=11)
 OWN = "the operator's own phrase"

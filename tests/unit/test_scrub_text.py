@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gateway.scrub import scrub
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 HIDDEN = "…"
 

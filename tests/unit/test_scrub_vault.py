@@ -17,7 +17,7 @@ from gateway.contracts.vault import SealedSecret, SecretName
 from gateway.scrub import Scrubber
 from gateway.scrub.lent import GRAM_CHARS, without
 from gateway.scrub.vault import SECRET_CHARS_MAX, Seal, Unreadable, worth_keeping
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 NAME = SecretName(SessionKey.parse("telegram:1/-100"), SessionKey.parse("telegram:1"), "[redacted:github#a1b2c3]")
 UNTIL_MS = 1_700_000_000_000

@@ -17,7 +17,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.scrub import Scrubber
 from gateway.store.foreign import Foreign
 from tests.parts.tooling import People, registry, run, tool
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 MADE = "[redacted:openai#a1b2c3]"
 SECRET = draw("ghp_<base62:36>", seed=7)

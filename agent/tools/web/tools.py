@@ -19,6 +19,7 @@ from agent.tools.web.reading import PageReader
 from agent.tools.web.search import SearchEngine, as_text
 from agent.tools.web.session import WebSession, origin
 from gateway.contracts.errors import ToolError
+from gateway.scrub.cutting import without_broken_end
 
 CATEGORY: Final = "web"
 SEARCH: Final = "web_search"
@@ -83,6 +84,7 @@ def _fetch(session: WebSession) -> Tool:
     async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
         page = await session.get(arguments["url"], headers=arguments.get(_HEADERS, {}))
         text = await reader.text(page)
+        text = without_broken_end(text) if page.is_cut else text
         cut = "\n[the page is longer than what was read]" if page.is_cut else ""
         told = f"{page.url}\n\n{text or '(the page is empty)'}{cut}"
         if page.status >= _BAD_STATUS:

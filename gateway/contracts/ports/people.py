@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
 
 
 class PeopleStore(Protocol):
     """Hands out and erases. Raises `StoreUnavailable`."""
 
-    async def export(self, owner: SessionKey) -> bytes:
+    async def export(self, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
         """All that is kept of an owner as one JSON document: rows by the name of their table. What was undone
-        says so."""
+        says so. Every text leaves through `clean` once more: it was clean by what was known when it was kept."""
         ...
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:

@@ -1,0 +1,131 @@
+"""What in a configuration is secret, wherever it stands: the values that the scrubber of a process shall know.
+
+A secret setting is one as a whole. Others hold one: the login and the options of an address, the arguments and
+variables of a command, a variable of the environment whose name says what it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pydantic import SecretStr
+
+from gateway.config.catalog import catalog, value_of
+from gateway.config.settings import Settings
+
+_SECRET_WORDS: Final = frozenset(
+    {"auth", "authorization", "bearer", "cookie", "credential", "key", "pass", "pat", "pwd", "sig", "signature"}
+)
+_SECRET_ENDINGS: Final = ("apikey", "credentials", "passphrase", "passwd", "password", "secret", "secrets", "token")
+_HARMLESS_WORDS: Final = frozenset({"public", "fingerprint", "sock", "oldpwd"})
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NO_LETTER: Final = re.compile(r"[^a-z]+")
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"']+", re.IGNORECASE)
+_LOGIN_TOKEN_CHARS_MIN: Final = 12  # of a name without a password in an address: shorter ones are names
+_LOGIN: Final = re.compile(rf"(?<=://)(?:([^/@:\s\"']*):[^/@\s\"']*|[^/@:\s\"']{{{_LOGIN_TOKEN_CHARS_MIN},}})@")
+_OPTION: Final = re.compile(r"([?&]([A-Za-z0-9_.-]+)=)[^&#\s\"']*")
+
+
+def settings_secrets(settings: Settings) -> tuple[str, ...]:
+    """Every secret value in the settings: what the scrubber shall know."""
+    return tuple(dict.fromkeys(secret for key in catalog() for secret in _in_setting(value_of(settings, key))))
+
+
+def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Values of variables whose name says that they are secret, such as OPENAI_API_KEY, and what stands in addresses.
+    Where a file is, is no secret."""
+    found: list[str] = []
+    for name, value in environ.items():
+        found += _in_text(value)
+        if names_a_secret(name) and value and not _is_path(value):
+            found.append(value)
+    return tuple(found)
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether what is called so (`OPENAI_API_KEY`, `sentinel_password`, `X-Api-Key`, `accessToken`) is a secret."""
+    words = _NO_LETTER.split(_HUMP.sub("_", name).lower())
+    if not _HARMLESS_WORDS.isdisjoint(words):
+        return False
+    return any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) for word in words)
+
+
+def masked_url(url: str) -> str:
+    """A URL (or a text with some in it) without passwords and keys, fit for a screen or a log."""
+    return _OPTION.sub(_masked_option, _LOGIN.sub(_masked_login, url))
+
+
+def _masked_login(found: re.Match[str]) -> str:
+    return "***@" if found[1] is None else f"{found[1]}:***@"
+
+
+def _masked_option(found: re.Match[str]) -> str:
+    return f"{found[1]}***" if names_a_secret(found[2]) else found[0]
+
+
+def _in_setting(value: object) -> Iterator[str]:
+    match value:
+        case SecretStr():
+            yield value.get_secret_value()
+        case str():
+            yield from _in_text(value)
+        case tuple():
+            for line in value:
+                yield from _in_secret_line(line.get_secret_value()) if isinstance(line, SecretStr) else _in_text(line)
+
+
+def _in_secret_line(line: str) -> Iterator[str]:
+    """Of a secret line `name=value`: what is secret in an address, else the value and the token behind `Bearer`."""
+    value = line.partition("=")[2]
+    if "://" in value:
+        yield from _in_text(value)
+    else:
+        yield from (value, value.rpartition(" ")[2])
+
+
+def _in_text(text: object) -> Iterator[str]:
+    """Logins and options of every address, `name=value` and `--name value` where the name says it."""
+    words = _words(str(text))
+    for before, word in zip(("", *words), words, strict=False):
+        name, equals, value = word.partition("=")
+        if equals and "://" not in name and names_a_secret(name):
+            yield value
+        if before.startswith("--") and "=" not in before and names_a_secret(before):
+            yield word
+        for address in _ADDRESS.findall(word):
+            yield from _in_address(address)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return tuple(text.split())
+
+
+def _in_address(address: str) -> Iterator[str]:
+    """The password of the login (or the login alone, where it is long: a token), and the options whose names say it.
+    A password that anybody would guess from the rest of the address is no secret, and hiding it would hide words."""
+    try:
+        parts = urlsplit(address)
+        options = parse_qsl(parts.query)
+    except ValueError:
+        return
+    login = parts.password or ""
+    if not login and len(parts.username or "") >= _LOGIN_TOKEN_CHARS_MIN:
+        login = parts.username or ""
+    if login and login not in {parts.username if parts.password else "", parts.path.strip("/"), parts.hostname}:
+        yield unquote(login)
+        yield login
+    for name, value in options:
+        if value and names_a_secret(name):
+            yield value
+
+
+def _is_path(value: str) -> bool:
+    return "/" in value and os.path.exists(value)  # noqa: PTH110 - unlike Path.exists, it never raises

@@ -1,0 +1,189 @@
+"""What a stretch of closed text holds: the secrets that can be told by their looks, and what to read on from.
+
+One search finds the landmarks (landmarks.py); only around them is looked at more closely.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
+from gateway.scrub.foretold import Candidate, candidates
+from gateway.scrub.known import KnownValues
+from gateway.scrub.landmarks import Chart, Site
+from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.talk import without_talk
+from gateway.scrub.words import Announcement, announcements
+
+_TOKEN_CHARS_MIN: Final = 12
+"""No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
+
+_BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
+_RUN: Final = re.compile(r"[!-~]+")
+_LEFTOVERS_MAX: Final = 4
+"""Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What the closed text holds from here on, the next of each last."""
+
+    spans: list[Span]
+    words: list[Announcement]
+    blocks: list[int]
+    candidates: list[Candidate]
+
+    def pass_by(self, at: int) -> None:
+        """Drop what begins before `at`."""
+        while self.spans and self.spans[-1].start < at:
+            self.spans.pop()
+        while self.words and self.words[-1].start < at:
+            self.words.pop()
+        while self.blocks and self.blocks[-1] < at:
+            self.blocks.pop()
+        while self.candidates and self.candidates[-1].start < at:
+            self.candidates.pop()
+
+
+class _Run(NamedTuple):
+    """Printable characters without a space, and where in them a token may begin: by place, the longest anchor."""
+
+    start: int
+    end: int
+    sites: dict[int, str]
+
+
+class Lookout:
+    """Looks over closed text for a machine, or for whoever wants to know whether it needs one."""
+
+    __slots__ = ("_chart", "_known", "_rules", "_secret_in", "attempts")
+
+    def __init__(
+        self, rules: RuleBook, known: KnownValues, chart: Chart, secret_in: Callable[[str], str | None] | None = None
+    ) -> None:
+        """`secret_in` names the rule that finds a secret in a text, for what is encoded; None: encodings stay."""
+        self.attempts = 0
+        """How often a rule was tried: the measure of the work."""
+        self._rules = rules
+        self._known = known
+        self._chart = chart
+        self._secret_in = secret_in
+
+    def over(
+        self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = (), *, is_last: bool
+    ) -> Ahead:
+        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
+        secrets that were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
+        anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
+        spans = self._spans(text, start, end, anchors, certain)
+        words: list[Announcement] = []
+        if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
+            borders = frozenset(span.end for span in spans)
+            words = list(announcements(text, lowered, telling, end, borders))
+        spans.reverse()
+        words.reverse()
+        blocks.reverse()
+        foretold = list(candidates(text, start, end, (at for at, _ in places), is_last=is_last))
+        foretold.reverse()
+        return Ahead(spans, words, blocks, foretold)
+
+    def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
+        """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""
+        anchors, places, _ = self._chart.landmarks(text, lowered, start, end)
+        suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1])]
+        return min(suspects, default=end)
+
+    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Iterable[Span]) -> list[Span]:
+        """The secrets of the closed text that can be told by their looks, in order, none over another."""
+        known = list(self._known.spans(text, start, end))
+        for span in certain:
+            is_inside = start <= span.start and span.end <= end
+            if is_inside and not any(other.start < span.end and span.start < other.end for other in known):
+                known.append(span)
+        known.sort()
+        found = list(known)
+        for run in self._runs(text, start, end, anchors):
+            at, stop = run.start, run.end
+            cuts = [span for span in known if at < span.end and span.start < stop]
+            if not cuts:
+                found += self._tokens(text[at:stop], at, run.sites.items())
+                continue
+            edges = [at, *(edge for span in cuts for edge in (span.start, span.end)), stop]
+            found += self._between(text, edges, 0)
+        found.sort()
+        if self._secret_in is not None and (encoded := list(self._encoded(text, start, end, found, self._secret_in))):
+            found += encoded
+            found.sort()
+        return found
+
+    def _encoded(
+        self, text: str, start: int, end: int, found: Sequence[Span], secret_in: Callable[[str], str | None]
+    ) -> Iterator[Span]:
+        """The encoded texts with a secret in them, beside what was `found`."""
+        nearest = 0
+        for run_at, stop in encoded_runs(text, start, end):
+            while nearest < len(found) and found[nearest].end <= run_at:
+                nearest += 1
+            edges = [run_at]
+            while nearest < len(found) and found[nearest].start < stop:
+                edges += found[nearest].start, found[nearest].end
+                nearest += 1
+            for left, right in zip(edges[::2], (*edges[1::2], stop), strict=True):
+                for encoded in encoded_texts(text[left:right]) if right - left >= ENCODED_CHARS_MIN else ():
+                    self.attempts += 1
+                    if (rule := secret_in(encoded.text)) is not None:
+                        yield Span(left + encoded.start, left + encoded.end, rule)
+
+    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
+        """The runs of printable characters in which an anchor stands and that are long enough for a token."""
+        runs: list[_Run] = []
+        run = _Run(start, start, {})
+        for place, literal in anchors:
+            if place >= run.end:
+                before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
+                at, stop = before.end() if before else start, after.end() if after else place + 1
+                run = _Run(at, stop, {})
+                if stop - at >= _TOKEN_CHARS_MIN:
+                    runs.append(run)
+            run.sites[place - run.start] = literal
+        return runs
+
+    def _sites(self, run: str) -> Iterator[Site]:
+        """Where in a run a token may begin, for want of landmarks."""
+        at = 0
+        while anchor := self._rules.anchor.search(run, at):
+            yield anchor.start(), anchor.group()
+            at = anchor.start() + 1
+
+    def _tokens(self, run: str, offset: int, sites: Iterable[Site], depth: int = 0) -> list[Span]:
+        """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
+        that is what it will be when the token is gone: so a second scrub finds nothing new."""
+        found: list[Span] = []
+        at = 0
+        for site, literal in sites:
+            if site < at:
+                continue
+            for rule in self._rules.beginning_with(run, site, literal):
+                self.attempts += 1
+                span = rule.match(run, site, at)
+                if span is not None:
+                    found.append(span)
+                    at = span.end
+                    break
+        if not found:
+            return found
+        edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
+        beside = self._between(run, edges, depth + 1) if depth < _LEFTOVERS_MAX else []
+        return [Span(span.start + offset, span.end + offset, span.rule) for span in (*beside, *found)]
+
+    def _between(self, text: str, edges: Sequence[int], depth: int) -> list[Span]:
+        """The tokens of the pieces of `text` between each second pair of edges, each a run of its own."""
+        found: list[Span] = []
+        for left, right in zip(edges[::2], edges[1::2], strict=True):
+            if right - left >= _TOKEN_CHARS_MIN:
+                piece = text[left:right]
+                found += self._tokens(piece, left, self._sites(piece), depth)
+        return found

@@ -1,0 +1,128 @@
+"""One pass over a text for hundreds of literals at once, on whichever engine is installed.
+
+Two engines, one answer: the Rust automaton of `ahocorasick_rs` (the extra `accelerator`; it has no wheels for
+musl) and, where it is absent, a regular expression of the standard library that branches once per character.
+Whoever asks cannot tell them apart but by the clock; `trivet doctor` says which one is at work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, Protocol
+
+with contextlib.suppress(ImportError):
+    import ahocorasick_rs
+
+Hit = tuple[int, int, int]
+"""Which of the literals stands there, where it begins and where it ends."""
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""A half of a character, which Python's text may hold and UTF-8 may not."""
+
+
+class Finder(Protocol):
+    """Exact search for a fixed set of literals."""
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """What is searched for; a hit names its literal by the place in here."""
+        ...
+
+    def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
+        """Every place of every literal in `text[start:end]`, also those that overlap, by start and then by end."""
+        ...
+
+
+class TrieFinder:
+    """`Finder` on the standard library."""
+
+    __slots__ = ("_at_once", "_pattern", "literals")
+
+    def __init__(self, literals: Iterable[str]) -> None:
+        self.literals = tuple(sorted(set(literals)))
+        self._pattern = re.compile(trie_pattern(self.literals) or r"(?!)")
+        self._at_once = _beginnings(self.literals)
+
+    def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
+        """See `Finder.find`."""
+        stop = len(text) if end is None else end
+        hits: list[Hit] = []
+        search = self._pattern.search
+        while longest := search(text, start, stop):
+            at = longest.start()
+            hits += [(which, at, at + length) for which, length in self._at_once[longest.group()]]
+            start = at + 1
+        return hits
+
+
+class AutomatonFinder:
+    """`Finder` on the Aho-Corasick automaton of `ahocorasick_rs`: one step per byte, however many literals."""
+
+    __slots__ = ("_automaton", "literals")
+
+    def __init__(self, literals: Iterable[str]) -> None:
+        self.literals = tuple(sorted(set(literals)))
+        self._automaton = ahocorasick_rs.AhoCorasick(self.literals, store_patterns=False)
+
+    def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
+        """See `Finder.find`."""
+        piece = text[start:end]
+        try:
+            hits = self._automaton.find_matches_as_indexes(piece, overlapping=True)
+        except UnicodeEncodeError:
+            hits = self._automaton.find_matches_as_indexes(_SURROGATE.sub("\ufffd", piece), overlapping=True)
+        if len(hits) > 1:
+            hits.sort(key=_BY_PLACE)
+        return [(which, at + start, stop + start) for which, at, stop in hits] if start else hits
+
+
+_BY_PLACE: Final = itemgetter(1, 2)
+
+ENGINE: Final[type[TrieFinder] | type[AutomatonFinder]] = (
+    AutomatonFinder if "ahocorasick_rs" in sys.modules else TrieFinder
+)
+"""The one at work here."""
+
+
+def engine_name() -> str:
+    """Its name for people."""
+    return "ahocorasick_rs" if ENGINE is AutomatonFinder else "re (the extra `accelerator` is not installed)"
+
+
+def trie_pattern(literals: Iterable[str]) -> str:
+    """A pattern that matches any of the literals, the longest first, and branches once per character."""
+    return trie_of([tuple(map(re.escape, literal)) for literal in literals])
+
+
+def trie_of(sequences: Iterable[Sequence[str]]) -> str:
+    """`trie_pattern` for sequences of small patterns in place of characters."""
+    root: dict[str, Any] = {}
+    for sequence in sequences:
+        node = root
+        for symbol in sequence:
+            node = node.setdefault(symbol, {})
+        node[""] = {}
+
+    def branch(node: dict[str, Any]) -> str:
+        ways = [symbol + branch(child) for symbol, child in sorted(node.items()) if symbol]
+        if not ways:
+            return ""
+        body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
+        if "" not in node:
+            return body
+        return f"(?:{body})?"
+
+    return branch(root)
+
+
+def _beginnings(literals: tuple[str, ...]) -> Mapping[str, tuple[tuple[int, int], ...]]:
+    """For each literal the literals it begins with, itself included, the shortest first: place and length."""
+    places = {literal: place for place, literal in enumerate(literals)}
+    return {
+        literal: tuple((places[literal[:cut]], cut) for cut in range(1, len(literal) + 1) if literal[:cut] in places)
+        for literal in literals
+    }

@@ -1,0 +1,83 @@
+"""Everything in a text that a secret may begin with or be announced by, found in one pass.
+
+The anchors of the rules, the announcing words and the line that begins a key block are all literals, so one
+search for the lower-case forms of all of them finds every place that may matter. In nearly all texts of
+nearly all people it finds nothing, and then there is nothing more to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple
+
+from gateway.scrub.finding import ENGINE, Finder
+from gateway.scrub.keyblock import BEGIN
+from gateway.scrub.rules import rule_book
+from gateway.scrub.words import vocabulary
+
+Site = tuple[int, str]
+"""Where a literal anchor of a rule stands, and the longest of those that stand there."""
+
+
+class Landmarks(NamedTuple):
+    """Positions in one stretch of text, each list from left to right."""
+
+    anchors: list[Site]
+    words: list[tuple[int, int]]
+    """Where announcing words may stand, the longest of those that overlap."""
+    blocks: list[int]
+    """Where a key block may begin."""
+
+
+class _Meaning(NamedTuple):
+    """What a literal stands for where it is found in lower case."""
+
+    spellings: tuple[str, ...]
+    """The anchors, and the begin of a block, that look like this in lower case."""
+    is_word: bool
+
+
+class Chart:
+    """Finds landmarks, on one engine or the other."""
+
+    __slots__ = ("_finder", "_meanings")
+
+    def __init__(self, engine: Callable[[Iterable[str]], Finder] = ENGINE) -> None:
+        spellings: dict[str, list[str]] = {}
+        for literal in (*rule_book().by_anchor, BEGIN):
+            spellings.setdefault(literal.lower(), []).append(literal)
+        words = vocabulary().announcing
+        self._finder = engine({*spellings, *words})
+        self._meanings = tuple(
+            _Meaning(tuple(spellings.get(literal, ())), literal in words) for literal in self._finder.literals
+        )
+
+    def landmarks(self, text: str, lowered: str, start: int, end: int) -> Landmarks:
+        """Those of `text[start:end]`; `lowered` is the text in lower case, as long as the text."""
+        anchors: list[Site] = []
+        words: list[tuple[int, int]] = []
+        blocks: list[int] = []
+        for which, at, stop in self._finder.find(lowered, start, end):
+            spellings, is_word = self._meanings[which]
+            for literal in spellings:
+                if not text.startswith(literal, at):
+                    continue
+                if literal is BEGIN:
+                    blocks.append(at)
+                elif anchors and anchors[-1][0] == at:
+                    anchors[-1] = (at, literal)
+                else:
+                    anchors.append((at, literal))
+            if is_word:
+                if words and words[-1][0] == at:
+                    words[-1] = (at, stop)
+                elif not words or words[-1][1] <= at:
+                    words.append((at, stop))
+        return Landmarks(anchors, words, blocks)
+
+
+@cache
+def chart() -> Chart:
+    """The one for what is shipped, on the engine that is at work here."""
+    return Chart()

@@ -1,0 +1,190 @@
+"""What the machine goes into at an announcing word: most announce a value, a few open something of their own.
+
+identified by '…'      log in with bob / …      sshpass -p … ssh bob@box
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gateway.scrub.announced import AnnouncedValue
+from gateway.scrub.cookies import CookieLine
+from gateway.scrub.judge import Bond, is_secret
+from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.rules import Span
+from gateway.scrub.states import State, Step
+from gateway.scrub.units import unit_end
+from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
+
+_RULE: Final = "named/personal"
+BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
+SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
+_REACH_CHARS: Final = 96
+
+
+def opened_by(word: Announcement) -> State:
+    """The state that an announcing word begins."""
+    if word.family is Family.COOKIE:
+        return CookieLine()
+    if word.family is Family.LOGIN:
+        return LoginPair(word.end)
+    if word.family is Family.COMMAND:
+        return CommandLine(word)
+    return Phrase(word) if word.word in vocabulary().together else AnnouncedValue(word)
+
+
+class Phrase:
+    """State: the first word of a phrase was read; does the second follow?"""
+
+    __slots__ = ("_first", "_value")
+
+    def __init__(self, first: Announcement) -> None:
+        self._first = first
+        self._value: State | None = None
+
+    def moved(self, by: int) -> None:
+        """The text lost `by` characters at its front."""
+        if self._value is not None:
+            self._value.moved(by)
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+        """See `State.step`."""
+        if self._value is None:
+            between = BETWEEN_WORDS.match(text, at, end)
+            second_at = between.end() if between else at
+            if second_at == end and not is_last:
+                return Step(at, waits=True)
+            second = SECOND_WORD.match(text, second_at, end)
+            family = vocabulary().together[self._first.word].get(second.group().lower()) if second else None
+            if second and family is Family.LOGIN:
+                self._value = LoginPair(second.end())
+                at = second.end()
+            elif second and family:
+                at = second.end()
+                self._value = AnnouncedValue(self._first._replace(end=at, family=family, needs_sign=False))
+            elif self._first.family is Family.PHRASE:
+                return Step(at, is_over=True)
+            else:
+                self._value = AnnouncedValue(self._first._replace(end=at))
+        return self._value.step(text, at, end, is_last=is_last)
+
+
+class LoginPair:
+    """State: a name is expected, and behind a separator its password."""
+
+    __slots__ = ("_begun_at", "_has_name", "_is_separated", "_words")
+
+    _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[:=]|[*_`\"']{1,2}")
+    _WORD: Final = re.compile(r"[^\W\d_]{1,20}(?=[:,]?\Z)")
+    _PAIR: Final = re.compile(r"(?P<name>[\w.@+-]{1,40})[:/](?!/)(?P<value>\S{6,64})")
+    _SEPARATES: Final = re.compile(r"[/|:]\Z|(?:and|и|und|y|et|e)\Z")
+    _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
+    _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?`\"']+\Z")
+    _WORDS_MAX: Final = 4
+
+    def __init__(self, begun_at: int) -> None:
+        self._begun_at = begun_at
+        self._has_name = False
+        self._is_separated = False
+        self._words = 0
+
+    def moved(self, by: int) -> None:
+        """The text lost `by` characters at its front."""
+        self._begun_at -= by
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+        """See `State.step`."""
+        while at < end:
+            unit = unit_end(text, at, min(end, at + _REACH_CHARS))
+            if at - self._begun_at > _REACH_CHARS or text[at] == "\n" or PLACEHOLDER.match(text, at, unit):
+                break
+            if text[at].isspace() or text[at] in "—–：":
+                at += 1
+                continue
+            if self._is_separated:
+                return self._value(text, at, unit)
+            if text.startswith("-p", at, unit) and not text.startswith("-pa", at, unit):
+                self._is_separated = True
+                at += 2
+                continue
+            if announces_more(text[at:unit]):
+                break
+            if not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False):
+                return self._value(text, at, unit)
+            if pair := self._PAIR.match(text, at, unit):
+                return self._value(text, pair.start("value"), unit)
+            moved = self._connect(text, at, unit)
+            if moved == at and not self._is_separated:
+                break
+            at = moved
+        return Step(at, is_over=at < end)
+
+    def _connect(self, text: str, at: int, unit: int) -> int:
+        """Past a word, a sign or the name; `at` itself to give up."""
+        if self._has_name and is_secret(text[at:unit], Family.PERSONAL, Bond.LOOSE, is_quoted=False):
+            self._is_separated = True
+            return at
+        if self._has_name and (separates := self._SEPARATES.match(text, at, unit)):
+            self._is_separated = True
+            return separates.end()
+        if connects := self._CONNECTS.match(text, at, unit):
+            return connects.end()
+        name = self._NAME.match(text, at, unit)
+        self._words += 1
+        if name is None or self._words > self._WORDS_MAX:
+            return at
+        self._has_name = True
+        self._is_separated = name["separator"] == ":" and self._words > 1
+        return name.end()
+
+    def _value(self, text: str, at: int, stop: int) -> Step:
+        while trailing := self._TRAILING.search(text, at, stop):
+            stop = trailing.start()
+        if is_secret(text[at:stop], Family.PERSONAL, Bond.SAID, is_quoted=False):
+            return Step(stop, is_over=True, cut=Span(at, stop, _RULE))
+        return Step(at, is_over=True)
+
+
+class CommandLine:
+    """State: the name of a program was read, one of whose options takes a password."""
+
+    __slots__ = ("_begun_at", "_options", "_value")
+
+    _NAME: Final = re.compile(r"[\"']?[\w.@+-]{1,64}[:%]")
+    _ENDS: Final = frozenset("\n|;&")
+
+    def __init__(self, word: Announcement) -> None:
+        self._begun_at = word.end
+        self._options = vocabulary().options[word.word]
+        self._value: AnnouncedValue | None = None
+
+    def moved(self, by: int) -> None:
+        """The text lost `by` characters at its front."""
+        self._begun_at -= by
+        if self._value is not None:
+            self._value.moved(by)
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+        """See `State.step`."""
+        while at < end and self._value is None:
+            unit = unit_end(text, at, min(end, at + _REACH_CHARS))
+            if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
+                return Step(at, is_over=True)
+            option = self._option(text, at, unit)
+            if option is None and announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
+                return Step(at, is_over=True)
+            at = option or unit
+            if option is not None:
+                self._value = AnnouncedValue(self._announcement(at), bond=Bond.SAID)
+        return self._value.step(text, at, end, is_last=is_last) if self._value else Step(at)
+
+    def _option(self, text: str, at: int, unit: int) -> int | None:
+        """The end of one of the options, if one stands here."""
+        for option in self._options:
+            if text.startswith(option, at, unit) and not text[at - 1].isalnum():
+                return at + len(option)
+        return None
+
+    def _announcement(self, at: int) -> Announcement:
+        return Announcement(at, at, "", Family.PERSONAL, is_spaced=False, is_pair=bool({"-u", "-U"} & self._options))

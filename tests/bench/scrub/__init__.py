@@ -1,0 +1,1 @@
+"""How near the scrubber is to its goals: `make bench-scrub`."""

@@ -1,0 +1,142 @@
+"""The last words of a process: whichever way it dies, and whoever prints, no secret is in what it says."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.scrub import Scrubber
+from gateway.telemetry import crashes
+from gateway.telemetry.crashes import LINE_CHARS_MAX, ScrubbedStream
+from gateway.telemetry.logs import configure_logs
+from tests.scrubbing import draw
+
+SECRET = draw("ghp_<base62:36>", seed=21)
+OWN = "correct-horse-battery"
+
+BEGINNING = f"""
+import asyncio, gc, logging, os, sys, threading, warnings
+from gateway.contracts.errors import TrivetError
+from gateway.exits import run_to_exit
+from gateway.scrub import Scrubber
+from gateway.telemetry.crashes import guard_streams, speak_with
+secret, own = os.environ["CANARY"], {OWN!r}
+"""
+ENDINGS = {
+    "an exception": "def program(): raise RuntimeError(secret)",
+    "an error of ours": "def program(): raise TrivetError('cannot reach ' + secret)",
+    "an exception from within another": """
+def program():
+    try:
+        int(secret)
+    except ValueError as error:
+        raise RuntimeError("no number") from error""",
+    "an exception in a thread": """
+def program():
+    thread = threading.Thread(target=int, args=(secret,))
+    thread.start()
+    thread.join()""",
+    "an exception in a destructor": """
+class Thing:
+    def __del__(self): raise RuntimeError(secret)
+    def __repr__(self): return secret
+def program():
+    Thing()
+    gc.collect()""",
+    "several exceptions of tasks": """
+async def fail(): raise RuntimeError(secret)
+async def both():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fail())
+        group.create_task(fail())
+def program(): asyncio.run(both())""",
+    "an exception that nobody waits for": """
+async def fail(): raise RuntimeError(secret)
+async def forget():
+    task = asyncio.create_task(fail())
+    await asyncio.sleep(0)
+    del task
+    gc.collect()
+def program(): asyncio.run(forget())""",
+    "a warning that is logged before the logs are configured": """
+def program(): logging.getLogger("a_library").warning("using %s", secret)""",
+    "our own secret, known by then": """
+def program():
+    speak_with(Scrubber([own]))
+    raise RuntimeError(own)""",
+    "a library that prints": """
+def program():
+    guard_streams()
+    print("sending", secret, end=" ", flush=True)
+    print("and", secret)
+    sys.stderr.write(secret[:20])
+    sys.stderr.flush()
+    sys.stderr.write(secret[20:])""",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_whatever_ends_a_process_its_words_are_scrubbed(ending: str) -> None:
+    program = f"{BEGINNING}\n{ENDINGS[ending]}\nrun_to_exit(program)"
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"CANARY": SECRET, "PATH": os.defpath},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = ended.stdout + ended.stderr
+    assert "[redacted:" in said
+    assert SECRET[8:] not in said
+    assert OWN not in said
+
+
+class Broken(io.StringIO):
+    """A log file on a disk that is full."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError("no space left")
+
+
+def test_a_line_that_cannot_be_written_is_not_printed_instead(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        configure_logs(Scrubber(), output=Broken())
+        logging.getLogger("a_library").error("token %s", SECRET)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        logging.captureWarnings(capture=False)
+    assert SECRET not in "".join(capsys.readouterr())
+
+
+class TestScrubbedStream:
+    @pytest.fixture
+    def inner(self) -> Iterator[io.StringIO]:
+        yield io.StringIO()
+        crashes.speak_with(Scrubber())
+
+    def test_half_a_line_waits_for_its_other_half(self, inner: io.StringIO) -> None:
+        stream = ScrubbedStream(inner)
+        stream.write(f"one\ntwo {SECRET[:10]}")
+        stream.flush()
+        assert inner.getvalue() == "one\n"
+        stream.write(f"{SECRET[10:]}\n")
+        assert inner.getvalue().startswith("one\ntwo [redacted:github#")
+
+    def test_a_line_without_an_end_is_passed_on_at_last(self, inner: io.StringIO) -> None:
+        stream = ScrubbedStream(inner)
+        stream.write("x" * (LINE_CHARS_MAX + 1))
+        assert len(inner.getvalue()) == LINE_CHARS_MAX + 1
+        stream.write("the end")
+        stream.end()
+        assert inner.getvalue().endswith("the end")
