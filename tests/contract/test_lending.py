@@ -36,7 +36,7 @@ from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.vault import Seal
 from tests.parts.agents import message
 from tests.parts.tooling import OPEN, People, context, tool
-from tests.property.scrub_corpus import draw
+from tests.scrubbing.slots import draw
 
 ANNA, BORIS = "telegram:1", "telegram:2"
 KEY = "the key of this test's vault, as text"

@@ -21,7 +21,7 @@ from tests.e2e.test_canary import files, written
 from tests.parts.model_server import Body, ModelServer, call, echo, last_user_text, serve_model
 from tests.parts.product import Chat, Product, running_product
 from tests.parts.waiting import until
-from tests.property.scrub_corpus import draw
+from tests.scrubbing.slots import draw
 
 KEY = draw("ghp_<base62:36>", seed=31)
 ALLOWED = {"TRIVET_TOOLS__POLICY": '["allow web_fetch"]', "TRIVET_LOG__LEVEL": "debug"}
