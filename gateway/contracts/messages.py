@@ -130,6 +130,11 @@ class InboundMessage:
     removed: tuple[RemovedSecrets, ...] = ()
     mends: tuple[Mend, ...] = ()
 
+    @property
+    def only_mends(self) -> bool:
+        """Nobody says anything with it: an edit of something answered long since has shown what that had held."""
+        return bool(self.mends) and not self.text and not self.attachments
+
 
 class ReplyKind(StrEnum):
     ANSWER = "answer"
