@@ -13,6 +13,7 @@ from typing import Final
 
 from gateway.contracts.messages import Finding
 from gateway.scrub.ahead import Ahead, Lookout
+from gateway.scrub.foretold import Foretold
 from gateway.scrub.keyblock import KeyBlock
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import chart
@@ -176,6 +177,7 @@ class Machine:
                     break
             elif not self._go_on(self._state, text, end, ahead, is_last=is_last):
                 break
+        self._wrapped.pass_by(self._at)
         self._give(self._view.raw_start(self._at))
 
     def _begin(self, text: str, end: int, ahead: Ahead) -> bool:
@@ -183,7 +185,8 @@ class Machine:
         span_at = ahead.spans[-1].start if ahead.spans else end
         word_at = ahead.words[-1].start if ahead.words else end
         block_at = ahead.blocks[-1] if ahead.blocks else end
-        nearest = min(span_at, word_at, block_at)
+        candidate_at = ahead.candidates[-1].start if ahead.candidates else end
+        nearest = min(span_at, word_at, block_at, candidate_at)
         if nearest == end:
             self._at = end
             return False
@@ -192,6 +195,9 @@ class Machine:
             self._state = KeyBlock(block_at)
         elif nearest == span_at:
             self._cut(text, ahead.spans[-1])
+        elif nearest == candidate_at:
+            self._at = candidate_at
+            self._state = Foretold(ahead.candidates.pop())
         else:
             word = ahead.words[-1]
             self._at = word.end

@@ -21,7 +21,8 @@ PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{4,{_ID_CHARS}}}\
 LIKENESS: Final = re.compile(r"\[redacted:[^\[\]\s]{1,40}\]", re.IGNORECASE)
 """What somebody takes for a placeholder, although nobody made it: `[redacted:openai]`."""
 
-WHOLE_TEXT: Final = "[redacted:text#0000]"
+WHOLE_TEXT_KIND: Final = "text"
+WHOLE_TEXT: Final = f"[redacted:{WHOLE_TEXT_KIND}#0000]"
 """Stands for a text that could not be scrubbed."""
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets
 from gateway.scrub.known import KnownValues
 from gateway.scrub.machine import Machine
-from gateway.scrub.placeholder import WHOLE_TEXT, Placeholders, kind_of
+from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND, Placeholders, kind_of
 from gateway.scrub.rules import rule_book
 
 BUDGET_S: Final = 2.0
@@ -82,7 +82,7 @@ class Scrubber:
             machine = self.machine()
             clean = machine.feed(text, is_last=True)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
-            return Scrubbed(CleanText(WHOLE_TEXT), (Finding("text", 0, len(text)),))
+            return Scrubbed(CleanText(WHOLE_TEXT), (Finding(WHOLE_TEXT_KIND, 0, len(text)),))
         return Scrubbed(CleanText(clean), tuple(machine.findings))
 
     def stream(self) -> StreamScrubber:
