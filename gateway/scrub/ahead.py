@@ -181,7 +181,7 @@ class Lookout:
     def _sites(self, run: str) -> Iterator[Site]:
         """Where in a run a token may begin, for want of landmarks."""
         at = 0
-        while anchor := self._rules.anchor.search(run, at):
+        while anchor := self._rules.anchor_in_any_case.search(run, at):
             yield anchor.start(), anchor.group()
             at = anchor.start() + 1
 

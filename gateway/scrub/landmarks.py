@@ -35,6 +35,8 @@ class _Meaning(NamedTuple):
 
     spellings: tuple[str, ...]
     """The anchors, and the begin of a block, that look like this in lower case."""
+    is_loose: bool
+    """Is it an anchor whatever case it stands in?"""
     is_word: bool
 
 
@@ -50,7 +52,8 @@ class Chart:
         words = vocabulary().announcing
         self._finder = engine({*spellings, *words})
         self._meanings = tuple(
-            _Meaning(tuple(spellings.get(literal, ())), literal in words) for literal in self._finder.literals
+            _Meaning(tuple(spellings.get(literal, ())), literal in rule_book().in_any_case, literal in words)
+            for literal in self._finder.literals
         )
 
     def landmarks(self, text: str, lowered: str, start: int, end: int) -> Landmarks:
@@ -59,13 +62,19 @@ class Chart:
         words: list[tuple[int, int]] = []
         blocks: list[int] = []
         for which, at, stop in self._finder.find(lowered, start, end):
-            spellings, is_word = self._meanings[which]
+            spellings, is_loose, is_word = self._meanings[which]
             for literal in spellings:
                 if not text.startswith(literal, at):
                     continue
                 if literal is BEGIN:
                     blocks.append(at)
                 elif anchors and anchors[-1][0] == at:
+                    anchors[-1] = (at, literal)
+                else:
+                    anchors.append((at, literal))
+            if is_loose and not text.startswith(spellings, at):
+                literal = text[at:stop]
+                if anchors and anchors[-1][0] == at:
                     anchors[-1] = (at, literal)
                 else:
                     anchors.append((at, literal))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62
+from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62, has_digit
 from gateway.scrub.finding import trie_pattern
 
 ALPHABETS: Final[Mapping[str, str]] = {
@@ -37,6 +37,10 @@ ALPHABETS: Final[Mapping[str, str]] = {
     "signs": "A-Za-z0-9_.~=+/-",
     "digits": "0-9",
 }
+_LOOSE_CHARS_MIN: Final = 4
+_LOOSE_WORD_CHARS_MIN: Final = 6
+"""Shorter anchors are told from words and from names of constants by their case alone."""
+
 _COMPLETE_SHARE: Final = 0.75
 """A key that lost a quarter of its characters is still worth hiding."""
 
@@ -131,6 +135,15 @@ class Rule:
         """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
         return 0 < self.nominal <= len(token) - self._anchor_chars(token)
 
+    def in_any_case(self) -> Rule | None:
+        """The rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would be
+        mistaken for words then."""
+        chars_min = _LOOSE_CHARS_MIN if self.is_glued else _LOOSE_WORD_CHARS_MIN
+        anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
+        if self.left is not None or not anchors:
+            return None
+        return replace(self, anchors=anchors, body=f"(?i:{self.body})", more="", checks=(*self.checks, has_digit))
+
     def _anchor_chars(self, token: str) -> int:
         return max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
 
@@ -144,13 +157,22 @@ class RuleBook:
     """Any anchor of any rule."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
     """By anchor the rules that begin with it or with its own beginning, the most particular first."""
+    in_any_case: Mapping[str, tuple[Rule, ...]]
+    """By the lower case of an anchor, the rules for tokens whose letters have lost their case."""
+    anchor_in_any_case: re.Pattern[str]
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
         """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
         is_inside = _IN_A_WORD.match(text, at) and not _ESCAPE_BEFORE.match(text, at)
-        for rule in self.by_anchor.get(literal, ()):
+        for rule in self.by_anchor.get(literal) or self._loosely(literal):
             if rule.is_glued or not is_inside:
                 yield rule
+
+    def _loosely(self, literal: str) -> Iterator[Rule]:
+        """The rules for an anchor that stands there in the wrong case, and those for what of it is right."""
+        yield from self.in_any_case.get(literal.lower(), ())
+        shorter = (self.by_anchor.get(literal[:chars]) for chars in range(len(literal) - 1, 0, -1))
+        yield from next(filter(None, shorter), ())
 
 
 @cache
@@ -163,6 +185,10 @@ def rule_book() -> RuleBook:
     for rule in rules:
         for anchor in rule.anchors:
             by_anchor.setdefault(anchor, []).append(rule)
+    in_any_case: dict[str, list[Rule]] = {}
+    for twin in filter(None, (rule.in_any_case() for rule in rules)):
+        for anchor in twin.anchors:
+            in_any_case.setdefault(anchor, []).append(twin)
     return RuleBook(
         rules=rules,
         anchor=re.compile(trie_pattern(by_anchor)),
@@ -170,6 +196,8 @@ def rule_book() -> RuleBook:
             anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
             for anchor in by_anchor
         },
+        in_any_case={anchor: tuple(twins) for anchor, twins in in_any_case.items()},
+        anchor_in_any_case=re.compile(f"{trie_pattern(by_anchor)}|(?i:{trie_pattern(in_any_case)})"),
     )
 
 
