@@ -72,7 +72,7 @@ _NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
 _ADDRESSES: Final = ("arn:", "op://", "vault:")
 """Where a secret is kept: may itself speak of secrets."""
 
-_LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\")
+_LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\", "。", "，")
 
 
 class AnnouncedValue:
@@ -287,6 +287,7 @@ class AnnouncedValue:
         if self._bond_of_complement is not None:
             self._bond = self._bond_of_complement
             self._bond_of_complement = None
+            self._is_named = True
             self._needs_sign = self._needs_sign and self._family is Family.PERSONAL
         return end
 
@@ -367,7 +368,8 @@ class AnnouncedValue:
 
     def _without_followers(self, text: str, at: int, stop: int) -> int:
         """The end of the value without what only follows it: a full stop, a bracket, the next pair."""
-        if cut := (_NEXT_PAIR if self._family is Family.PERSONAL else _NEXT_THING).search(text, at + 1, stop):
+        following = _NEXT_PAIR if self._family is Family.PERSONAL else _NEXT_THING
+        if self._bond == Bond.ASSIGNED and (cut := following.search(text, at + 1, stop)):
             stop = cut.start()
         while trailing := _TRAILING.search(text, at, stop):
             if text[trailing.start()] == ")" and "(" in text[at : trailing.start()]:
