@@ -191,7 +191,12 @@ def _is_made(value: str) -> bool:
         return False
     if is_placeholder(value):
         return False
-    if len(value) >= _UNSPOKEN_CHARS_MIN and value.isalnum() and (value.islower() or value.isupper()) and _UNSPOKEN.search(value):
+    if (
+        len(value) >= _UNSPOKEN_CHARS_MIN
+        and value.isalnum()
+        and (value.islower() or value.isupper())
+        and _UNSPOKEN.search(value)
+    ):
         return True
     if is_wordy(value) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
         return False

@@ -1,6 +1,6 @@
 """What the machine goes into at an announcing word: most announce a value, a few open something of their own.
 
-    identified by '…'      log in with bob / …      sshpass -p … ssh bob@box
+identified by '…'      log in with bob / …      sshpass -p … ssh bob@box
 """
 
 from __future__ import annotations

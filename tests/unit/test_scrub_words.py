@@ -17,7 +17,12 @@ SCRUBBER = Scrubber(placeholder_key=b"words")
 PASSWORDS = tuple(
     draw(template, seed=seed)
     for seed, template in enumerate(
-        ("<upper:1><lower:6><digits:3>!", "<base62:6>7<base62:5>a", "<lower:6>@<digits:4>", "<lower:4><digits:2>$<upper:3>")
+        (
+            "<upper:1><lower:6><digits:3>!",
+            "<base62:6>7<base62:5>a",
+            "<lower:6>@<digits:4>",
+            "<lower:4><digits:2>$<upper:3>",
+        )
     )
 )
 KEYS = tuple(draw(template, seed=7) for template in ("<base62:32>4x", "<hex:40>", "<base36:24>7q"))
