@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from agent.tools.placeholders import NotAvailable, placeholders_in
+from agent.tools.placeholders import not_available, placeholders_in
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.ports import Clock, VaultBus
 from gateway.contracts.vault import SecretName
@@ -70,25 +70,25 @@ class Lender:
         return tuple((part.hostname, part.port or _PORTS[part.scheme]) for part in parts if _is_address(part.hostname))
 
     def wanted(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """The placeholders in the secret arguments of a call. Raises `ToolError` for a call that is not lent to,
+        """The placeholders in the secret arguments of a call. Raises `NotAvailable` for a call that is not lent to,
         before anybody is asked about it."""
         secret = {name: arguments[name] for name in tool.secret_arguments if name in arguments}
         found = placeholders_in(secret)
         if found and tool.secrets_go_to is not None and tool.secrets_go_to(arguments) not in self._origins:
-            raise NotAvailable(found[0], tool.spec.name, "The operator has not named this host for secrets.")
+            raise not_available(found[0], tool.spec.name, "The operator has not named this host for secrets.")
         return found
 
     async def lend(self, context: ToolContext, tool: Tool, placeholders: tuple[str, ...]) -> Loan:
-        """Use up one call of each secret, whatever becomes of the call. Raises `ToolError` unless all are there."""
+        """Use up one call of each secret, whatever becomes of the call. Raises `NotAvailable` unless all are there."""
         person = context.asked_by or context.owner
         names = [SecretName(context.key, person, placeholder) for placeholder in placeholders]
         kept = await self._vault.take(names, tool=tool.spec.name)
         if kept is None or any(secret.expires_at_ms <= self._clock.now_ms() for secret in kept):
-            raise NotAvailable(placeholders[0], tool.spec.name)
+            raise not_available(placeholders[0], tool.spec.name)
         try:
             loan = Loan({secret.name.placeholder: self._seal.opened(secret) for secret in kept})
         except Unreadable as error:
-            raise NotAvailable(placeholders[0], tool.spec.name) from error
+            raise not_available(placeholders[0], tool.spec.name) from error
         _log.info("secret.lent", lane=str(context.key), person=str(person), tool=tool.spec.name, secrets=placeholders)
         return loan
 
