@@ -18,8 +18,8 @@ import structlog
 
 from agent.tools.placeholders import not_available, placeholders_in
 from agent.tools.tool import Tool, ToolContext
-from gateway.contracts.ports import Clock, VaultBus
-from gateway.contracts.vault import SecretName
+from gateway.contracts.ports import Clock, LoanBook, VaultBus
+from gateway.contracts.vault import Loan, SecretName
 from gateway.scrub.lent import without
 from gateway.scrub.vault import Seal, Unreadable
 
@@ -28,7 +28,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Loan:
+class Lent:
     """The secrets of one call, by their placeholders."""
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -57,9 +57,10 @@ class Loan:
 class Lender:
     """The way from the vault to a tool. `origins` are where a secret may be sent to."""
 
-    def __init__(self, vault: VaultBus, seal: Seal, clock: Clock, *, origins: frozenset[str]) -> None:
+    def __init__(self, vault: VaultBus, seal: Seal, loans: LoanBook, clock: Clock, *, origins: frozenset[str]) -> None:
         self._vault = vault
         self._seal = seal
+        self._loans = loans
         self._clock = clock
         self._origins = origins
 
@@ -78,7 +79,7 @@ class Lender:
             raise not_available(found[0], tool.spec.name, "The operator has not named this host for secrets.")
         return found
 
-    async def lend(self, context: ToolContext, tool: Tool, placeholders: tuple[str, ...]) -> Loan:
+    async def lend(self, context: ToolContext, tool: Tool, placeholders: tuple[str, ...]) -> Lent:
         """Use up one call of each secret, whatever becomes of the call. Raises `NotAvailable` unless all are there."""
         person = context.asked_by or context.owner
         names = [SecretName(context.key, person, placeholder) for placeholder in placeholders]
@@ -86,11 +87,13 @@ class Lender:
         if kept is None or any(secret.expires_at_ms <= self._clock.now_ms() for secret in kept):
             raise not_available(placeholders[0], tool.spec.name)
         try:
-            loan = Loan({secret.name.placeholder: self._seal.opened(secret) for secret in kept})
+            lent = Lent({secret.name.placeholder: self._seal.opened(secret) for secret in kept})
         except Unreadable as error:
             raise not_available(placeholders[0], tool.spec.name) from error
-        _log.info("secret.lent", lane=str(context.key), person=str(person), tool=tool.spec.name, secrets=placeholders)
-        return loan
+        now_ms = self._clock.now_ms()
+        await self._loans.record([Loan(name, tool.spec.name, context.turn_id, now_ms) for name in names])
+        _log.info("secret.lent", person=str(person), tool=tool.spec.name, secrets=placeholders)
+        return lent
 
 
 def _is_address(host: str | None) -> TypeGuard[str]:

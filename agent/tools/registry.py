@@ -178,11 +178,11 @@ class ToolRegistry:
         """Run a tool with secrets. Neither its result nor its error has any of them in it, and nothing is logged of
         how it crashed: a traceback would."""
         assert self._lender is not None
-        loan = await self._lender.lend(context, tool, wanted)
+        lent = await self._lender.lend(context, tool, wanted)
         try:
-            return await loan.out_of(await _run_in_time(tool, context, loan.into(arguments, tool.secret_arguments)))
+            return await lent.out_of(await _run_in_time(tool, context, lent.into(arguments, tool.secret_arguments)))
         except ToolError as error:
-            said = await loan.out_of(str(error))
+            said = await lent.out_of(str(error))
         except Exception as error:  # noqa: BLE001 - the tool boundary: its words, and its traceback, may hold a secret
             said = f"{tool.spec.name} failed: {type(error).__name__}"
         raise ToolError(said)

@@ -15,6 +15,7 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.config.scrub import Scrub, Vault
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import RemovedSecrets
 from gateway.contracts.vault import SecretName
 from gateway.scrub import Scrubber
