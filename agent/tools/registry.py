@@ -142,6 +142,8 @@ class ToolRegistry:
             _log.exception("tool.crashed", tool=call.name)
             raw, is_error = f"{call.name} failed: {type(error).__name__}", True
         duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
+        if self._lender is not None:
+            raw = await self._lender.lent_lately(shared.context.key).out_of(raw)
         envelope = self._envelopes.wrap(shared.context.key, raw, foreign=is_foreign)
         _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)

@@ -135,6 +135,14 @@ class TestWhoGetsWhat:
         tools = registry(echo(lambda arguments: f"x{arguments['secret']}y"), lender=lender(bus))
         assert (await run(tools, "echo", secret=handle)).text == f"x{handle}y"
 
+    async def test_what_one_tool_leaves_behind_another_does_not_show(self, bus: RedisBus) -> None:
+        handle = await sent(bus, f"password: {PASSWORD}")
+        file: dict[str, str] = {}
+        reading = tool("read", lambda _: f"it says {file['it']}")
+        tools = registry(echo(lambda given: file.setdefault("it", given["secret"])), reading, lender=lender(bus))
+        await run(tools, "echo", secret=handle)
+        assert (await run(tools, "read")).text == f"it says {handle}"
+
     async def test_a_person_is_asked_even_where_the_policy_allows_everything(self, bus: RedisBus) -> None:
         handle = await sent(bus, f"token {SECRET}", uses=1)
         people = People((Verdict.DENIED, Verdict.APPROVED))
