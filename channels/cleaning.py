@@ -13,11 +13,11 @@ from channels.bounding import fit
 from channels.halves import PARTS_MAX, Part, linked, part_of, torn
 from channels.normalized import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import Attachment, Finding, InboundMessage, RemovedSecrets, clipped
+from gateway.contracts.messages import Attachment, Finding, InboundMessage, RemovedSecrets, clipped, own_words
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import AUTHOR_NAME_CHARS_MAX
 from gateway.scrub import removed_secrets
-from gateway.scrub.continued import continued
+from gateway.scrub.continued import continued, revealed
 
 FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
 
@@ -66,6 +66,19 @@ class Cleaner:
         newest = part_of(message, incoming.text, goes_on=read.may_go_on)
         is_served = read.reach > 0 and not read.may_go_on
         return Cleaned(message, mended, (newest,) if is_served else (*far, *parts, newest)[-PARTS_MAX:])
+
+    def belated(self, part: Part, edit: Incoming) -> InboundMessage | None:
+        """What mends a message that was answered before an edit showed that it ends in half a secret. None: the edit
+        shows nothing of the kind."""
+        scrubber = self._scrubber.for_chat(str(part.message.key))
+        reach, placeholder = revealed(scrubber, part.raw, edit.text)
+        _, mends = torn((part,), reach, placeholder)
+        nothing = own_words("")
+        return (
+            replace(part.message, id=f"{edit.id}#mended", text=nothing, attachments=(), removed=(), mends=mends)
+            if mends
+            else None
+        )
 
     def forestalled(self, cleaned: Cleaned, following: Incoming) -> Cleaned:
         """A message that is not on its lane yet, without the first half of what `following` ends."""

@@ -27,6 +27,16 @@ _LEFTOVERS_MAX: Final = 4
 """Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
 
 
+def _apart(known: Sequence[Span], others: Iterable[Span]) -> Iterator[Span]:
+    """Those of the `others` that lie over none of the known, both in order."""
+    nearest = 0
+    for span in sorted(others):
+        while nearest < len(known) and known[nearest].end <= span.start:
+            nearest += 1
+        if nearest == len(known) or known[nearest].start >= span.end:
+            yield span
+
+
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """What the closed text holds from here on, the next of each last."""
@@ -99,25 +109,42 @@ class Lookout:
     def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Iterable[Span]) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
-        for span in certain:
-            is_inside = start <= span.start and span.end <= end
-            if is_inside and not any(other.start < span.end and span.start < other.end for other in known):
-                known.append(span)
-        known.sort()
+        known = sorted((*known, *_apart(known, (span for span in certain if start <= span.start and span.end <= end))))
         found = list(known)
+        nearest = 0
         for run in self._runs(text, start, end, anchors):
             at, stop = run.start, run.end
-            cuts = [span for span in known if at < span.end and span.start < stop]
-            if not cuts:
+            while nearest < len(known) and known[nearest].end <= at:
+                nearest += 1
+            edges = [at]
+            place = nearest
+            while place < len(known) and known[place].start < stop:
+                edges += known[place].start, known[place].end
+                place += 1
+            if len(edges) == 1:
                 found += self._tokens(text[at:stop], at, run.sites.items())
-                continue
-            edges = [at, *(edge for span in cuts for edge in (span.start, span.end)), stop]
-            found += self._between(text, edges, 0)
+            else:
+                found += self._between(text, [*edges, max(stop, edges[-1])], 0)
         found.sort()
         if self._secret_in is not None and (encoded := list(self._encoded(text, start, end, found, self._secret_in))):
-            found += encoded
-            found.sort()
+            found = sorted((*found, *encoded))
+            found = sorted((*found, *self._beside(text, start, end, found, frozenset(encoded))))
         return found
+
+    def _beside(
+        self, text: str, start: int, end: int, found: Sequence[Span], encoded: frozenset[Span]
+    ) -> Iterable[Span]:
+        """The tokens beside encoded text, in runs of their own now that it is gone."""
+        beside: set[Span] = set()
+        for place, span in enumerate(found):
+            if span in encoded:
+                before, after = _BEFORE_RUN.match(text, start, span.start), _RUN.match(text, span.end, end)
+                left = max(before.end() if before else start, found[place - 1].end if place else start)
+                right = min(
+                    after.end() if after else span.end, *(next.start for next in found[place + 1 : place + 2]), end
+                )
+                beside.update(self._between(text, [left, span.start, span.end, right], 1))
+        return beside
 
     def _encoded(
         self, text: str, start: int, end: int, found: Sequence[Span], secret_in: Callable[[str], str | None]

@@ -34,6 +34,9 @@ _REACH_CHARS: Final = 120
 _CARRIED_WORDS_MAX: Final = 4
 """Words behind an announcing one that say what the value is for."""
 
+_REVEALED_CHARS_MIN: Final = 6
+"""A shorter end of a text is like the beginning of a secret by chance."""
+
 _SIGN: Final = re.compile(r"[:=：＝→][\s\"'`“«(]*\Z|[-–—]\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _ASIDE: Final = re.compile(rf"(?:{_WORD.pattern}|\d{{1,4}})?[.,!?;:)\"'…]*")
@@ -98,6 +101,22 @@ def continued(scrubber: Scrubber, before: Sequence[str], text: str) -> Continued
     if crossing is None and _begins_with(_news(together, known), together):
         return _in_this_light(scrubber, together)
     return replace(alone, may_go_on=not is_aside and len(message.split()) == 1)
+
+
+def revealed(scrubber: Scrubber, said: str, changed: str) -> tuple[int, CleanText]:
+    """How many characters at the end of `said`, spaces not counted, are the beginning of a secret that shows in what
+    its author made of it: in the new text as a whole, or as its second half. And what stands for that secret."""
+    read = continued(scrubber, [said], changed)
+    if read.reach:
+        return read.reach, read.placeholder
+    end, found = said.rstrip(), sorted(scrubber.findings(changed), key=lambda each: each.start)
+    stand_ins = list(PLACEHOLDER.finditer(clean := scrubber.scrub(changed)))
+    for each, stand_in in zip(found, stand_ins, strict=False):
+        secret = changed[each.start : each.end]
+        reach = next((n for n in range(min(len(secret), len(end)), 0, -1) if end.endswith(secret[:n])), 0)
+        if reach >= _REVEALED_CHARS_MIN:
+            return reach, portion(clean, stand_in.start(), stand_in.end())
+    return 0, own_words("")
 
 
 def announces(text: str) -> bool:

@@ -177,6 +177,7 @@ class Machine:
                     break
             elif not self._go_on(self._state, text, end, ahead, is_last=is_last):
                 break
+        self._wrapped.pass_by(self._at)
         self._give(self._view.raw_start(self._at))
 
     def _begin(self, text: str, end: int, ahead: Ahead) -> bool:

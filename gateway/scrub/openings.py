@@ -110,10 +110,10 @@ class LoginPair:
                 continue
             if announces_more(text[at:unit]):
                 break
-            if not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False):
-                return self._value(text, at, unit)
             if pair := self._PAIR.match(text, at, unit):
                 return self._value(text, pair.start("value"), unit)
+            if not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False):
+                return self._value(text, at, unit)
             moved = self._connect(text, at, unit)
             if moved == at and not self._is_separated:
                 break
@@ -139,6 +139,8 @@ class LoginPair:
         return name.end()
 
     def _value(self, text: str, at: int, stop: int) -> Step:
+        while at < stop and text[at] in "\"'`*|(":
+            at += 1
         while trailing := self._TRAILING.search(text, at, stop):
             stop = trailing.start()
         if is_secret(text[at:stop], Family.PERSONAL, Bond.SAID, is_quoted=False):

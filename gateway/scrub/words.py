@@ -21,6 +21,7 @@ _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
+_NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
@@ -79,6 +80,8 @@ class Announcement(NamedTuple):
     """Part of a name in capitals: an environment variable."""
     is_heading: bool = False
     """Begins its line."""
+    is_named: bool = False
+    """The tail of an identifier: somebody's key, not any key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +215,7 @@ def announcements(
             is_argument=_ARGUMENT.search(before) is not None,
             is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
             is_heading=_HEADING.search(before) is not None,
+            is_named=_NAMED.search(before) is not None or (before[-1:].isalnum() and before.isascii()),
         )
 
 
