@@ -21,12 +21,12 @@ from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Models
-from agent.people import People, author_of
+from agent.people import People
 from agent.profiles import profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
 from agent.routing import Depth
-from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
+from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note, unchecked_notes
 from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
@@ -180,7 +180,7 @@ class TurnTaker:
             batch.turn_id,
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
-            asked_by=author_of(newest),
+            asked_by=newest.author,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
             ceiling=profile_named(session.profile).ceiling,
@@ -239,13 +239,15 @@ class TurnTaker:
     def _reply(self, batch: Batch, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
         """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
         answered = (*batch.messages, *taken.joined)
-        note = removed_note(removed for message in answered for removed in message.removed)
+        removed = [removed for message in answered for removed in message.removed]
+        note = removed_note(removed)
+        notes = (*((self._clean(batch, note),) if note else ()), *unchecked_notes(text, removed))
         return Reply(
             id=f"{batch.turn_id}:1",
             turn_id=batch.turn_id,
             key=batch.key,
             address=answered[-1].address,
-            text=joined(text, self._clean(batch, note), by="\n\n") if note else text,
+            text=joined(text, *notes, by="\n\n"),
             kind=kind,
             created_at_ms=self._clock.now_ms(),
         )

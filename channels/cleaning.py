@@ -104,6 +104,6 @@ def _attachment(found: FileReference, scrubber: Scrubber) -> Attachment:
         kind=found.kind,
         reference=found.reference,
         name=clipped(scrubber.scrub(found.name), FILE_NAME_CHARS_MAX),
-        media_type=found.media_type,
+        media_type=scrubber.scrub(found.media_type),
         size_bytes=found.size_bytes,
     )

@@ -18,6 +18,7 @@ from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, admit
 from channels.cleaning import Cleaner
 from channels.halves import Halves, Part, author_of
+from channels.keeping import Keeping
 from channels.normalized import Addressing, Incoming, Retraction
 from channels.recollection import Recollection
 from channels.threshold import Threshold
@@ -74,6 +75,7 @@ class Intake:
         presses: PressBus,
         *,
         scope: SessionScope,
+        keeping: Keeping | None = None,
         settle_ms: int = 0,
         interrupts: bool = False,
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
@@ -90,6 +92,7 @@ class Intake:
         self._presses = presses
         self._scope = scope
         self._cleaner = Cleaner(scrubber, clock, scope)
+        self._keeping = keeping
         self._settle_ms = settle_ms
         self._interrupts = interrupts
         self._accepted = accepted
@@ -179,6 +182,7 @@ class Intake:
         known = self._halves.before(author, now_ms)
         earlier = tuple(takewhile(lambda part: part.message.id != incoming.id, known))
         cleaned = self._cleaner.clean(incoming, earlier)
+        await self._keep(cleaned.message, incoming)
         if await self._bus.amend(cleaned.message) is Amendment.TOO_LATE:
             for part in known[len(earlier) : len(earlier) + 1]:
                 await self._mend_belatedly(part, incoming, cleaned.message)
@@ -240,6 +244,7 @@ class Intake:
         await self._delete_those((clean,) if clean.removed else ())
 
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
+        await self._keep(message, incoming)
         settle = max(self._settle_ms, settle_ms(incoming))
         admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts)
         match admission.verdict:
@@ -256,6 +261,11 @@ class Intake:
             case Verdict.QUEUE_FULL:
                 await self._tell(incoming, message.key, "queue-full", notices.QUEUE_FULL)
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
+
+    async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
+        """Before the message is on its way: whoever reads it may be asked to use what it brought."""
+        if self._keeping is not None:
+            await self._keeping.keep(message, incoming.text)
 
     async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
         is_new = await self._bus.request_control(ControlRequest(kind, message))

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from channels.adapter import ChannelAdapter
+from channels.adapter import CONNECTED, ChannelAdapter
 from channels.admission import AccessPolicy
 from channels.backoff import Backoff
 from channels.courier import Courier
@@ -21,6 +21,7 @@ from channels.delivery import Delivery
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
+from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.sender import SendRules
 from channels.together import first_to_end
@@ -58,6 +59,7 @@ class Rooms:
     clock: Clock
     places: PlaceBus
     presses: PressBus
+    keeping: Keeping | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Line:
     def __init__(self, adapter: ChannelAdapter, rooms: Rooms, rules: Rules, *, consumer: str) -> None:
         self._adapter = adapter
         self._operator = rooms.operator
+        self._scrubber = rooms.scrubber
         self._clock = rooms.clock
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
@@ -95,6 +98,7 @@ class Line:
             rules.access,
             rooms.presses,
             scope=rules.scope,
+            keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
             accepted=self._indicators.accepted,
@@ -106,6 +110,7 @@ class Line:
             adapter,
             rooms.deliveries,
             rooms.places,
+            rooms.scrubber,
             rooms.clock,
             homes,
             tenure,
@@ -143,7 +148,8 @@ class Line:
             state, now_s = self.state, self._clock.monotonic_s()
             if state != SOMEBODY_ELSE and (state != told or now_s >= due_s):
                 try:
-                    await self._operator.report_channel(self._adapter.name, state, ttl_s=CHANNEL_REPORT_TTL_S)
+                    shown = state if state == CONNECTED else self._scrubber.scrub(state)
+                    await self._operator.report_channel(self._adapter.name, shown, ttl_s=CHANNEL_REPORT_TTL_S)
                     told, due_s = state, now_s + REPORT_EVERY_S
                 except BusUnavailable:
                     log.debug("%s: nobody can be told how it is", self._adapter.name)

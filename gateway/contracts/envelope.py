@@ -200,7 +200,7 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
                 kind=AttachmentKind(item["kind"]),
                 reference=_text(item, "reference"),
                 name=_clean(item, "name"),
-                media_type=_text(item, "media_type"),
+                media_type=_clean(item, "media_type"),
                 size_bytes=item["size_bytes"],
             )
             for item in fields["attachments"]
@@ -321,7 +321,7 @@ def _to_receipt(fields: _Fields) -> Receipt:
         chunks=int(fields["chunks"]),
         platform_ids=tuple(str(item) for item in fields["platform_ids"]),
         updated_at_ms=int(fields["updated_at_ms"]),
-        reason=_text(fields, "reason"),
+        reason=_clean(fields, "reason"),
         placeholder=str(fields.get("placeholder", "")),
         marked=tuple(int(item) for item in fields.get("marked", ())),
         published_at_ms=int(fields.get("published_at_ms", 0)),

@@ -57,7 +57,7 @@ class Attachment:
     kind: AttachmentKind
     reference: str
     name: CleanText
-    media_type: str = "application/octet-stream"
+    media_type: CleanText = CleanText("application/octet-stream")
     size_bytes: int | None = None
 
 
@@ -131,6 +131,11 @@ class InboundMessage:
     mends: tuple[Mend, ...] = ()
 
     @property
+    def author(self) -> SessionKey:
+        """The person who wrote it, also where the key names only a place."""
+        return SessionKey(self.key.channel, self.key.user or self.author_id)
+
+    @property
     def only_mends(self) -> bool:
         """Nobody says anything with it: an edit of something answered long since has shown what that had held."""
         return bool(self.mends) and not self.text and not self.attachments
@@ -201,10 +206,10 @@ class DeliveryState(StrEnum):
 class DeliveryRecord:
     """The ledger's row for one reply: how far delivery came.
 
-    `placeholder` is the platform's id of a message that stands in for the next chunk, or what
-    `channels.attempts` writes while it is on its way. `marked` are the chunks that went out under a line
-    that says "perhaps a repetition". `published_at_ms` is when the bus got the reply, `begun_at_ms` when the
-    first platform call was made.
+    `reason` is a sentence of the platform's or of ours, `placeholder` the platform's id of a message that stands
+    in for the next chunk, or what `channels.attempts` writes while it is on its way. `marked` are the chunks that
+    went out under a line that says "perhaps a repetition". `published_at_ms` is when the bus got the reply,
+    `begun_at_ms` when the first platform call was made.
     """
 
     reply_id: str
@@ -214,7 +219,7 @@ class DeliveryRecord:
     chunks: int = 0
     platform_ids: tuple[str, ...] = ()
     updated_at_ms: int = 0
-    reason: str = ""
+    reason: CleanText = CleanText("")
     placeholder: str = ""
     marked: tuple[int, ...] = ()
     published_at_ms: int = 0
@@ -246,7 +251,7 @@ class Whereabouts:
     chunks_sent: int = 0
     chunks: int = 0
     attempts: int = 0
-    reason: str = ""
+    reason: CleanText = CleanText("")
     updated_at_ms: int = 0
 
 

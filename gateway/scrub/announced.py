@@ -25,6 +25,10 @@ REACH_CHARS: Final = 120
 """How far from the announcing word a value may begin."""
 
 _VALUE_CHARS_MAX: Final = 512
+_JUDGED_CHARS: Final = 96
+"""A longer value is judged by its beginning."""
+
+_NAMED_KEY_CHARS_MIN: Final = 16
 _QUOTED_CHARS_MAX: Final = 160
 _BARE: Final = r"(?:[^\"'`<>\\%]|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))"
 _BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{_VALUE_CHARS_MAX}}}")
@@ -46,11 +50,11 @@ _MARK: Final = re.compile(
     r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
 )
 _OPENING: Final = re.compile(
-    r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|[(\[⟦]|\{(?=[\"'])|<(?=[^<>\s/]{6,64}>)"
+    r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=[\"'])|<(?=[^<>\s/]{6,64}>)"
 )
 _NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
 _ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)
-_TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z]\w{0,15}\Z")
+_TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z")
 _WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
@@ -58,6 +62,7 @@ _ADDRESS: Final = re.compile(
     r"[\w.+-]{1,40}@[\w-]{1,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z|[A-Za-z][\w-]{0,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z",
     re.ASCII,
 )
+_NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
 _GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
 _STOP: Final = re.compile(r"[.;?!,]\Z")
 _SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
@@ -69,6 +74,9 @@ _OPENING_MARKS: Final = "“”«»„‘’「『《【（）】…"
 _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
 _NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
 _NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
+_ADDRESSES: Final = ("arn:", "op://", "vault:")
+"""Where a secret is kept: may itself speak of secrets."""
+
 _LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\")
 
 
@@ -86,7 +94,9 @@ class AnnouncedValue:
         "_is_constant",
         "_is_fresh",
         "_is_heading",
+        "_is_named",
         "_is_pair",
+        "_is_pair_open",
         "_may_touch",
         "_must_be_quoted",
         "_needs_end_tag",
@@ -94,6 +104,7 @@ class AnnouncedValue:
         "_newlines",
         "_quote",
         "_rest_read",
+        "_takes_pair",
     )
 
     def __init__(self, announcement: Announcement, *, bond: Bond = Bond.ADJACENT) -> None:
@@ -102,9 +113,12 @@ class AnnouncedValue:
         self._may_touch = not announcement.is_spaced
         self._needs_sign = announcement.needs_sign
         self._is_pair = announcement.is_pair
+        self._is_pair_open = False
         self._is_argument = announcement.is_argument
         self._is_constant = announcement.is_constant
         self._is_heading = announcement.is_heading
+        self._is_named = announcement.is_named
+        self._takes_pair = announcement.word == "auth"
         self._needs_end_tag = False
         self._must_be_quoted = False
         self._bond = bond
@@ -136,7 +150,10 @@ class AnnouncedValue:
             if moved is None:
                 return Step(at, is_over=True)
             if moved == at:
-                return self._value(text, at, end, is_last=is_last)
+                outcome = self._value(text, at, end, is_last=is_last)
+                if isinstance(outcome, Step):
+                    return outcome
+                moved = outcome
             at = moved
         return Step(at)
 
@@ -196,9 +213,8 @@ class AnnouncedValue:
         if mark := _MARK.match(text, at, unit):
             self._say()
             return mark.end()
-        if self._bond < Bond.ASSIGNED:
-            if loose := self._pass_loose_sign(text, at, unit):
-                return loose
+        if self._bond < Bond.ASSIGNED and (loose := self._pass_loose_sign(text, at, unit)):
+            return loose
         return self._open(text, at, unit)
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
@@ -238,6 +254,8 @@ class AnnouncedValue:
             self._quote = opening["quote"]
         elif opening.group() == "<":
             self._bond = Bond.LOOSE
+        elif opening.group() == "(" and self._takes_pair:
+            self._bond, self._is_pair_open = Bond.ASSIGNED, True
         return opening.end()
 
     def _pass_cjk(self, text: str, at: int, unit: int) -> int | None:
@@ -280,14 +298,16 @@ class AnnouncedValue:
         words = vocabulary()
         lowered = word.lower()
         if is_announcing(lowered):
-            return None
+            return end if lowered == "key" and self._family is Family.KEY and self._bond == Bond.ASSIGNED else None
         if lowered in words.says and self._bond < Bond.SAID:
             self._must_be_quoted = False
             self._bond_of_complement = self._bond if lowered in words.complements else None
             self._bond = Bond.SAID
             return end
         if self._rest_read.startswith("-") or (
-            words.denies_after.fullmatch(lowered) and not (self._bond >= Bond.SAID and lowered in words.carries)
+            self._bond_of_complement is None
+            and words.denies_after.fullmatch(lowered)
+            and not (self._bond >= Bond.SAID and lowered in words.carries)
         ):
             return None
         is_plain = word.islower() or word.istitle() or word.isupper()
@@ -296,6 +316,7 @@ class AnnouncedValue:
         self._fillers += 1
         if self._family is Family.VAGUE and lowered.rpartition("'")[2] in words.certain_after:
             self._family = Family.KEY
+            self._needs_sign = False
         elif lowered in words.complements and self._bond < Bond.SAID:
             self._bond_of_complement = self._bond
             self._bond = Bond.LOOSE
@@ -307,7 +328,8 @@ class AnnouncedValue:
 
     # --- the value
 
-    def _value(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+    def _value(self, text: str, at: int, end: int, *, is_last: bool) -> Step | int:
+        """The verdict on what stands at `at`; or where to read on, if it was only the name of a pair."""
         if not self._may_touch and at == self._begun_at + len(self._rest_read):
             return Step(at, is_over=True)
         if self._must_be_quoted and not self._quote:
@@ -322,11 +344,15 @@ class AnnouncedValue:
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
                 return quoted
+        if (name := _NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
+            return Step(at, is_over=True)
         value = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + _VALUE_CHARS_MAX)))
         if value is None:
             return Step(at, is_over=True)
         if placeholder := PLACEHOLDER.search(text, at, value.end()):
             return Step(placeholder.end(), is_over=True)
+        if text.startswith(_ADDRESSES, at):
+            return Step(value.end(), is_over=True)
         if self._is_below and text[value.end() : value.end() + 1] not in _LINE_ENDS:
             self._bond = Bond.LOOSE
         stop = self._without_followers(text, at, value.end())
@@ -334,8 +360,12 @@ class AnnouncedValue:
             at = name.end()
         if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
             return Step(at, is_over=True)
+        if self._is_named and self._family is Family.VAGUE and stop - at >= _NAMED_KEY_CHARS_MIN:
+            self._family = Family.KEY
         is_quoted = bool(self._quote) or (self._is_constant and self._bond == Bond.ASSIGNED)
-        if stop <= at or not is_secret(text[at:stop], self._family, self._bond, is_quoted=is_quoted):
+        if stop <= at or not is_secret(
+            text[at : min(stop, at + _JUDGED_CHARS)], self._family, self._bond, is_quoted=is_quoted
+        ):
             return Step(at, is_over=True)
         if stop == at + _VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
             stop = rest.end()
@@ -353,7 +383,7 @@ class AnnouncedValue:
             stop -= 1
         return stop
 
-    def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> Step | None:
+    def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> Step | int | None:
         """A value in quotes, spaces and all. None: the quote does not close, read the value as it stands."""
         limit = min(end, at + _QUOTED_CHARS_MAX)
         closing = _closing(self._quote).search(text, at, limit)
@@ -366,14 +396,20 @@ class AnnouncedValue:
             return Step(placeholder.end(), is_over=True)
         if self._family is Family.KEY and (scheme := _SCHEME_AND_VALUE.match(text, at, stop)):
             at = scheme.end()
+        if self._is_named and self._family is Family.VAGUE and stop - at >= _NAMED_KEY_CHARS_MIN:
+            self._family = Family.KEY
         value = text[at:stop]
         if any(char.isspace() for char in value):
             is_cut = self._family is Family.PERSONAL and is_pass_phrase(value)
         else:
             is_cut = is_secret(value, self._family, self._bond, is_quoted=True)
-        if not is_cut:
+        if is_cut:
+            return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
+        if not self._is_pair_open:
             return Step(at, is_over=True)
-        return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
+        self._is_pair_open, self._quote = False, ""
+        self._family, self._bond, self._is_argument = Family.PERSONAL, Bond.ADJACENT, True
+        return closing.end()
 
 
 @cache

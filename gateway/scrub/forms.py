@@ -87,11 +87,12 @@ def forms(value: str) -> Iterator[Form]:
     for plain in dict.fromkeys((value, normalised(value))):
         yield Form(plain, tuple(map(_symbol, _PIECE.findall(plain))))
     yield Form(octets.hex(), tuple(_compiled(_either_case(digit)) for digit in octets.hex()))
-    for core in dict.fromkeys(_in_base64(octets)):
+    for core in dict.fromkeys(in_base64(octets)):
         yield Form(core, tuple(_compiled(re.escape(char)) for char in core))
 
 
-def _in_base64(octets: bytes) -> Iterator[str]:
+def in_base64(octets: bytes) -> Iterator[str]:
+    """The base64 of these octets at each of the three positions they can have inside more of them."""
     for lead in range(3):
         whole = base64.b64encode(bytes(lead) + octets).decode()
         # The first characters mix in what stands before the value, the last ones what follows it.

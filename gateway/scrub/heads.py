@@ -44,8 +44,8 @@ def token_at(run: str, at: int) -> Span | None:
 
 
 def is_beginning(piece: str) -> bool:
-    """Is this a part of an anchor, from its first character on?"""
-    return piece in _beginnings()
+    """Is this an anchor, or a part of one from its first character on?"""
+    return piece in _beginnings() or piece in rule_book().by_anchor
 
 
 def cut_anchor(run: str) -> int | None:

@@ -29,10 +29,11 @@ class Bond(IntEnum):
 
 
 _EXPRESSION: Final = re.compile(
-    r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring):"
+    r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring|arn):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
+_PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(r"[$@]?([A-Za-z_][\w.]{2,})(?:[(\[]|\?\?|\?\.|[+|][A-Za-z_]+\.|\Z)", re.ASCII)
 _HASH: Final = re.compile(
     r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
@@ -41,7 +42,7 @@ _MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:re
 _INTERPOLATED: Final = ("${", "{", "<", "%(", "$(", "#{")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
-    r"|(?:replace|insert)[-_]|[-_]here\b|(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:\W|\Z)|\{\}"
+    r"|(?:replace|insert)[-_]|[-_]here\b|(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}"
 )
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
 _DATE: Final = re.compile(
@@ -56,7 +57,7 @@ _TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
-_MAIL: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[A-Za-z]{2,})+")
+_MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
 _MODEL: Final = re.compile(r"[A-Z]{2,}[a-z]?[-#_.v]?\d[\d.v-]{0,5}[a-z]?(?:[-/][^\W\d_]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
@@ -103,6 +104,8 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered = value.lower()
     if lowered in vocabulary().stand_ins or _MASKED.match(value) or _HASH.match(value):
         return True
+    if any(map(is_announcing, re.split("[-_.]", lowered))) and lowered.replace("-", "").replace("_", "").isalpha():
+        return True
     if value.startswith(_INTERPOLATED) or _SHOUTED_NAME.fullmatch(value) or _STANDS_IN.search(lowered):
         return True
     return not is_quoted and _is_expression(value)
@@ -110,7 +113,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
 
 def _is_expression(value: str) -> bool:
     """Code that fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
-    if _EXPRESSION.match(value):
+    if _EXPRESSION.match(value) or value.endswith("(") or not any(map(str.isalnum, _PRINTED.sub("", value))):
         return True
     if "/" in value and is_wordy(value):
         return True

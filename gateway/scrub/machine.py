@@ -13,12 +13,12 @@ from typing import Final
 
 from gateway.contracts.messages import Finding
 from gateway.scrub.ahead import Ahead, Lookout
+from gateway.scrub.foretold import Foretold
 from gateway.scrub.keyblock import KeyBlock
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import chart
 from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
-from gateway.scrub.quiet import is_quiet
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
@@ -48,17 +48,20 @@ class Machine:
         *,
         budget_s: float,
         spent_s: Callable[[], float],
+        is_inner: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
         self._steps = 0
-        self._lookout = Lookout(rules, known, chart())
+        self._rules = rules
+        self._lookout = Lookout(rules, known, chart(), None if is_inner else self._secret_in)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
         self._spent_s = spent_s
+        self._is_inner = is_inner
         self._view = View()
         self._last_cut_end_raw = -1
-        self._wrapped = WrappedTokens(rules)
+        self._wrapped = WrappedTokens(rules, self._secret_in)
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -166,9 +169,7 @@ class Machine:
         """Read the closed text up to `end` and give away all of it that is decided."""
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
-        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans)
-        if is_last and self._state is None and is_quiet(ahead, text):
-            return
+        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
@@ -176,6 +177,7 @@ class Machine:
                     break
             elif not self._go_on(self._state, text, end, ahead, is_last=is_last):
                 break
+        self._wrapped.pass_by(self._at)
         self._give(self._view.raw_start(self._at))
 
     def _begin(self, text: str, end: int, ahead: Ahead) -> bool:
@@ -183,7 +185,8 @@ class Machine:
         span_at = ahead.spans[-1].start if ahead.spans else end
         word_at = ahead.words[-1].start if ahead.words else end
         block_at = ahead.blocks[-1] if ahead.blocks else end
-        nearest = min(span_at, word_at, block_at)
+        candidate_at = ahead.candidates[-1].start if ahead.candidates else end
+        nearest = min(span_at, word_at, block_at, candidate_at)
         if nearest == end:
             self._at = end
             return False
@@ -192,6 +195,9 @@ class Machine:
             self._state = KeyBlock(block_at)
         elif nearest == span_at:
             self._cut(text, ahead.spans[-1])
+        elif nearest == candidate_at:
+            self._at = candidate_at
+            self._state = Foretold(ahead.candidates.pop())
         else:
             word = ahead.words[-1]
             self._at = word.end
@@ -215,6 +221,21 @@ class Machine:
             self._state = None
             return True
         return step.cut is not None
+
+    def _secret_in(self, text: str) -> str | None:
+        """The rule of the first secret in a text that was encoded in this one; what that one encodes is not asked."""
+        if self._is_inner:
+            return None
+        inner = Machine(
+            self._rules,
+            self._known,
+            self._placeholders,
+            budget_s=self._budget_s,
+            spent_s=self._spent_s,
+            is_inner=True,
+        )
+        inner.feed(text, is_last=True)
+        return inner.findings[0].rule if inner.findings else None
 
     # --- giving away
 

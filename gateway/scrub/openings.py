@@ -11,16 +11,15 @@ from typing import Final
 from gateway.scrub.announced import AnnouncedValue
 from gateway.scrub.cookies import CookieLine
 from gateway.scrub.judge import Bond, is_secret
-from gateway.scrub.landmarks import chart
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import State, Step
 from gateway.scrub.units import unit_end
-from gateway.scrub.words import BY_THEMSELVES_NOTHING, Announcement, Family, announcements, vocabulary
+from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
 
 _RULE: Final = "named/personal"
-_BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
-_SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
+BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
+SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
 _REACH_CHARS: Final = 96
 
 
@@ -52,11 +51,11 @@ class Phrase:
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         """See `State.step`."""
         if self._value is None:
-            between = _BETWEEN_WORDS.match(text, at, end)
+            between = BETWEEN_WORDS.match(text, at, end)
             second_at = between.end() if between else at
             if second_at == end and not is_last:
                 return Step(at, waits=True)
-            second = _SECOND_WORD.match(text, second_at, end)
+            second = SECOND_WORD.match(text, second_at, end)
             family = vocabulary().together[self._first.word].get(second.group().lower()) if second else None
             if second and family is Family.LOGIN:
                 self._value = LoginPair(second.end())
@@ -103,18 +102,18 @@ class LoginPair:
             if text[at].isspace() or text[at] in "—–：":
                 at += 1
                 continue
-            if self._is_separated or (
-                not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False)
-            ):
+            if self._is_separated:
                 return self._value(text, at, unit)
-            if text.startswith("-p", at, unit):
+            if text.startswith("-p", at, unit) and not text.startswith("-pa", at, unit):
                 self._is_separated = True
                 at += 2
                 continue
-            if _announces_more(text[at:unit]):
+            if announces_more(text[at:unit]):
                 break
             if pair := self._PAIR.match(text, at, unit):
                 return self._value(text, pair.start("value"), unit)
+            if not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False):
+                return self._value(text, at, unit)
             moved = self._connect(text, at, unit)
             if moved == at and not self._is_separated:
                 break
@@ -140,6 +139,8 @@ class LoginPair:
         return name.end()
 
     def _value(self, text: str, at: int, stop: int) -> Step:
+        while at < stop and text[at] in "\"'`*|(":
+            at += 1
         while trailing := self._TRAILING.search(text, at, stop):
             stop = trailing.start()
         if is_secret(text[at:stop], Family.PERSONAL, Bond.SAID, is_quoted=False):
@@ -173,7 +174,7 @@ class CommandLine:
             if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
                 return Step(at, is_over=True)
             option = self._option(text, at, unit)
-            if option is None and _announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
+            if option is None and announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
                 return Step(at, is_over=True)
             at = option or unit
             if option is not None:
@@ -189,10 +190,3 @@ class CommandLine:
 
     def _announcement(self, at: int) -> Announcement:
         return Announcement(at, at, "", Family.PERSONAL, is_spaced=False, is_pair=bool({"-u", "-U"} & self._options))
-
-
-def _announces_more(piece: str) -> bool:
-    """Does an announcing word stand in this piece of text?"""
-    lowered = piece.lower()
-    found = announcements(piece, lowered, chart().landmarks(piece, lowered, 0, len(piece)).words, len(piece))
-    return any(word.family not in BY_THEMSELVES_NOTHING for word in found)

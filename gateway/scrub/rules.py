@@ -207,10 +207,7 @@ def _literals(anchor: str) -> list[str]:
     chars, _, tail = rest.partition("}")
     inside = re.compile(f"[{chars}]")
     return [
-        head + char + behind
-        for char in map(chr, range(33, 127))
-        if inside.match(char)
-        for behind in _literals(tail)
+        head + char + behind for char in map(chr, range(33, 127)) if inside.match(char) for behind in _literals(tail)
     ]
 
 

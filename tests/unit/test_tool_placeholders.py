@@ -35,13 +35,8 @@ SECRET = draw("ghp_<base62:36>", seed=7)
     ],
 )
 async def test_wherever_it_stands_the_tool_is_not_run(arguments: dict[str, Any]) -> None:
-    ran: list[object] = []
-
-    def act(given: object) -> str:
-        ran.append(given)
-        return "done"
-
-    tools = registry(tool("act", act))
+    ran: dict[str, object] = {}
+    tools = registry(tool("act", lambda given: str(ran.setdefault("with", given))))
     result = await run(tools, "act", **arguments)
     assert result.is_error
     assert not ran
