@@ -7,17 +7,13 @@ nearly all people it finds nothing, and then there is nothing more to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
-from gateway.scrub.finding import ENGINE, Finder
+from gateway.scrub.finding import finder
 from gateway.scrub.keyblock import BEGIN
-from gateway.scrub.rules import rule_book
+from gateway.scrub.rules import Site, rule_book
 from gateway.scrub.words import vocabulary
-
-Site = tuple[int, str]
-"""Where a literal anchor of a rule stands, and the longest of those that stand there."""
 
 
 class Landmarks(NamedTuple):
@@ -39,16 +35,16 @@ class _Meaning(NamedTuple):
 
 
 class Chart:
-    """Finds landmarks, on one engine or the other."""
+    """Finds landmarks."""
 
     __slots__ = ("_finder", "_meanings")
 
-    def __init__(self, engine: Callable[[Iterable[str]], Finder] = ENGINE) -> None:
+    def __init__(self) -> None:
         spellings: dict[str, list[str]] = {}
         for literal in (*rule_book().by_anchor, BEGIN):
             spellings.setdefault(literal.lower(), []).append(literal)
         words = vocabulary().announcing
-        self._finder = engine({*spellings, *words})
+        self._finder = finder({*spellings, *words})
         self._meanings = tuple(
             _Meaning(tuple(spellings.get(literal, ())), literal in words) for literal in self._finder.literals
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62
-from gateway.scrub.finding import trie_pattern
+from gateway.scrub.finding import Finder, finder, trie_pattern
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "base62": "A-Za-z0-9",
@@ -53,6 +53,13 @@ _SLOT: Final = re.compile(r"<\w+:(\d+)>")
 _ESCAPED: Final = re.compile(r"[nrtbf0]")
 _DRAWN_AS: Final[Mapping[str, str]] = {"dotted": "base64url", "anybase64": "base64url", "anyhex": "hex"}
 """In an example, an alphabet that some tokens end with is drawn without the signs that end a sentence as well."""
+
+
+_NAMED: Final = re.compile(r"\(\?P<\w+>")
+_ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbBsSW]|\$|\[\^|\(\?P=")
+
+Site = tuple[int, str]
+"""Where an anchor stands, and the longest of those that stand there."""
 
 
 class Span(NamedTuple):
@@ -137,10 +144,26 @@ class RuleBook:
     """All rules, and where each may begin."""
 
     rules: tuple[Rule, ...]
-    anchor: re.Pattern[str]
-    """Any anchor of any rule."""
+    finder: Finder
+    """Finds every anchor of every rule."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
     """By anchor the rules that begin with it or with its own beginning, the most particular first."""
+
+    def sites(self, run: str) -> list[Site]:
+        """Where in a run an anchor stands, and the longest of those that stand there."""
+        found: list[Site] = []
+        for which, at, _ in self.finder.find(run):
+            site = (at, self.finder.literals[which])
+            if found and found[-1][0] == at:
+                found[-1] = site
+            else:
+                found.append(site)
+        return found
+
+    def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
+        """Does the body of a rule stand at an anchor of `text[:end]`? One match, before anything is asked closely."""
+        gate = _gate(self.by_anchor[literal])
+        return gate is None or gate.match(text, at, end) is not None
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
         """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
@@ -148,6 +171,15 @@ class RuleBook:
         for rule in self.by_anchor.get(literal, ()):
             if rule.is_glued or not is_inside:
                 yield rule
+
+
+@cache
+def _gate(rules: tuple[Rule, ...]) -> re.Pattern[str] | None:
+    """What one of these rules must match; None if one of them asks where the run ends."""
+    bodies = dict.fromkeys(rule.body for rule in rules)
+    if any(_ASKS_FOR_THE_END.search(body) for body in bodies):
+        return None
+    return _compiled("|".join(f"(?:{_NAMED.sub('(?:', body)})" for body in bodies))
 
 
 @cache
@@ -162,7 +194,7 @@ def rule_book() -> RuleBook:
             by_anchor.setdefault(anchor, []).append(rule)
     return RuleBook(
         rules=rules,
-        anchor=re.compile(trie_pattern(by_anchor)),
+        finder=finder(by_anchor),
         by_anchor={
             anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
             for anchor in by_anchor
