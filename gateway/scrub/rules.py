@@ -149,6 +149,9 @@ class RuleBook:
     by_anchor: Mapping[str, tuple[Rule, ...]]
     """By anchor the rules that begin with it or with its own beginning, the most particular first."""
 
+    bodies: Mapping[str, tuple[str, ...]]
+    """By anchor what must match there for any of these rules."""
+
     def sites(self, run: str) -> list[Site]:
         """Where in a run an anchor stands, and the longest of those that stand there."""
         found: list[Site] = []
@@ -162,7 +165,7 @@ class RuleBook:
 
     def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
         """Does the body of a rule stand at an anchor of `text[:end]`? One match, before anything is asked closely."""
-        gate = _gate(self.by_anchor[literal])
+        gate = _gate(self.bodies[literal])
         return gate is None or gate.match(text, at, end) is not None
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
@@ -174,9 +177,8 @@ class RuleBook:
 
 
 @cache
-def _gate(rules: tuple[Rule, ...]) -> re.Pattern[str] | None:
-    """What one of these rules must match; None if one of them asks where the run ends."""
-    bodies = dict.fromkeys(rule.body for rule in rules)
+def _gate(bodies: tuple[str, ...]) -> re.Pattern[str] | None:
+    """What one of these bodies must match; None if one of them asks where the run ends."""
     if any(_ASKS_FOR_THE_END.search(body) for body in bodies):
         return None
     return _compiled("|".join(f"(?:{_NAMED.sub('(?:', body)})" for body in bodies))
@@ -192,14 +194,12 @@ def rule_book() -> RuleBook:
     for rule in rules:
         for anchor in rule.anchors:
             by_anchor.setdefault(anchor, []).append(rule)
-    return RuleBook(
-        rules=rules,
-        finder=finder(by_anchor),
-        by_anchor={
-            anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
-            for anchor in by_anchor
-        },
-    )
+    beginning = {
+        anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
+        for anchor in by_anchor
+    }
+    bodies = {anchor: tuple(dict.fromkeys(rule.body for rule in found)) for anchor, found in beginning.items()}
+    return RuleBook(rules=rules, finder=finder(by_anchor), by_anchor=beginning, bodies=bodies)
 
 
 def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
