@@ -316,3 +316,26 @@ def test_a_mend_is_done_once_and_only_where_the_half_still_stands() -> None:
     assert mend.mended(once) == once
     assert mend.mended(own_words("something else that is long enough")) == "something else that is long enough"
     assert mend.mended(own_words("short")) == "short"
+
+
+# --- edits of what was answered long since
+
+
+@pytest.mark.parametrize("edit", [f"take {TOKEN} please", LONG_REST])
+async def test_an_edit_that_shows_what_an_answered_message_ended_in_mends_it(edit: str) -> None:
+    door = Door()
+    await door.say(SHORT_HEAD, 1)
+    door.bus.queued.clear()
+    assert await door.say(edit, 1, edited_at_ms=5) is Outcome.IGNORED
+    (mending,) = door.bus.queued
+    assert mending.only_mends
+    assert PLACEHOLDER.search(mending.mends[0].mended(PlainScrubber().scrub(SHORT_HEAD)))
+    assert door.left == []
+
+
+async def test_another_edit_of_an_answered_message_brings_nothing() -> None:
+    door = Door()
+    await door.say(SHORT_HEAD, 1)
+    door.bus.queued.clear()
+    await door.say("never mind", 1, edited_at_ms=5)
+    assert door.texts == []
