@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CHECKED := $(VENV)/.checked
 ARGS ?=
+MINUTES ?= 10
 SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 CONTEST := tests/bench/contest
 
-.PHONY: help setup demo up test test-llm check lint types fmt faults bench bench-scrub lock
+.PHONY: help setup demo up test test-llm check lint types fmt faults bench bench-scrub fuzz lock
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -69,7 +70,10 @@ bench: $(READY) ## print the performance tables
 bench-scrub: $(READY) ## print the scrubber's goals and how near it is; ARGS=--quick for a look
 	$(BIN)/python -m tests.bench.scrub $(ARGS)
 
+fuzz: $(READY) ## fuzz the scrubber, coverage-guided; MINUTES=60 for an hour
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock
 	$(COMPILE) --no-deps tests/claude.in --output-file tests/claude.lock
-	for pins in $(CONTEST)/*.in tests/llm/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
+	for pins in $(CONTEST)/*.in tests/llm/*.in tests/fuzz/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done

@@ -29,7 +29,7 @@ from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.exits import run_to_exit
-from gateway.secrecy import scrubber_of
+from gateway.secrecy import scrubber_of, vault_keys
 from gateway.store.store import open_store
 from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
@@ -42,7 +42,7 @@ def main() -> None:
 
 def _program() -> None:
     loaded = load()
-    scrubber = scrubber_of(loaded)
+    scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
     client = _model_client(loaded.settings)

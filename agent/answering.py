@@ -18,7 +18,7 @@ import structlog
 
 from agent.afterwards import AfterTurn, Finished
 from agent.background import Background
-from agent.batches import first_batch, turn_id_of
+from agent.batches import first_batch, mended, turn_id_of
 from agent.engine import StepsTaken
 from agent.insisting import insist
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
@@ -27,7 +27,8 @@ from agent.titler import Titler
 from agent.turn import Batch, TurnTaker
 from gateway.contracts.entries import Session, TurnCommit, TurnStart, Usage
 from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
-from gateway.contracts.messages import Reply
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import CancelKind, Clock, LaneBus, LaneDepth, Scrubber, Store
 from gateway.limits import RETRY_DELAYS_S
 
@@ -93,7 +94,8 @@ class Answering:
 
     async def _answer(self, run: Run) -> None:
         claim = run.claim
-        messages = first_batch(claim.messages)
+        lane = mended(claim.messages)
+        messages = first_batch(lane)
         batch = Batch(turn_id_of(messages[0]), claim.key, claim.lease.fence, messages)
         with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
             start = await insist(lambda: self._begin(batch), for_s=BEGIN_PATIENCE_S)
@@ -101,7 +103,8 @@ class Answering:
             if messages[0] not in fresh:
                 await self._publish_again(run, start, batch)
                 return
-            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh), claim.messages[len(messages) :])
+            self._forget_halves(batch.key, messages)
+            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh), lane[len(messages) :])
             await self._take(run, start)
 
     async def _begin(self, batch: Batch) -> TurnStart:
@@ -111,7 +114,7 @@ class Answering:
             fence=batch.fence,
             messages=batch.messages,
             now_ms=self._clock.now_ms(),
-            is_said=not batch.is_command,
+            is_said=batch.is_said,
         )
 
     async def _publish_again(self, run: Run, start: TurnStart, batch: Batch) -> None:
@@ -126,7 +129,10 @@ class Answering:
         batch, session, taken = run.batch, start.session, StepsTaken()
         assert batch is not None
         commit: TurnCommit | None = None
-        if run.cancelled is None:
+        if batch.messages[0].only_mends:
+            run.settle()
+            commit = self._turns.silent(batch, session)
+        elif run.cancelled is None:
             self._title(run, batch, session)
             commit = await run.decide(self._turns.take_turn(batch, session, taken, run))
         if run.is_lost:
@@ -159,7 +165,14 @@ class Answering:
             except StoreError as error:
                 _log.warning("turn.cost_not_recorded", reason=str(error))
 
+    def _forget_halves(self, key: SessionKey, messages: Sequence[InboundMessage]) -> None:
+        """The halves of secrets that these messages completed are in no mailbox and in no answer any more; what the
+        bus wrote to its disk meanwhile is to know nothing of them either."""
+        if any(message.mends for message in messages):
+            self._background.start(self._bus.forget_log(key))
+
     def _follow_up(self, finished: Finished) -> None:
+        self._forget_halves(finished.batch.key, (*finished.batch.messages, *finished.taken.joined))
         for after in self._afterwards:
             self._background.start(after(finished))
 

@@ -48,6 +48,7 @@ from agent.schedules.desk import Desk
 from agent.steps import Steps
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
+from agent.tools.lending import Lender
 from agent.tools.memory import memory_tools
 from agent.tools.registry import ToolRegistry
 from agent.tools.schedule import schedule_tools
@@ -63,6 +64,7 @@ from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
+from gateway.secrecy import seal_of
 from gateway.store.foreign import Foreign
 
 
@@ -168,6 +170,7 @@ class _Parts:
             self._settings.tools,
             data_dir=self._settings.data_dir,
             approvals=self._approvals,
+            lender=_lender(self._settings, self._bus, self._clock),
             own=[
                 *todo_tools(self._store, self._scrubber),
                 *(memory_tools(self._memory, self._scrubber) if remembers else ()),
@@ -190,7 +193,9 @@ class _Parts:
     def turns(self, tools: ToolRegistry, planning: Planning) -> TurnTaker:
         """What takes the turns of this process."""
         settings = self._settings
-        facts = RuntimeFacts(version("trivet"), python_version(), system(), settings.channels.enabled_names)
+        facts = RuntimeFacts(
+            version("trivet"), python_version(), system(), settings.channels.enabled_names, settings.scrub.vault.enabled
+        )
         engine = _engine(settings.agent, self.client, self.meter, tools, self._scrubber, self._clock)
         if settings.cache.enabled:
             engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
@@ -213,11 +218,11 @@ class _Parts:
         store, scrubber = self._store, self._scrubber
         minutes = self._settings.schedules.heartbeat_minutes
         return (
-            *conversation_commands(store, self._compactor, self._bus.operator, scrubber),
+            *conversation_commands(store, self._compactor, self._bus.operator, scrubber, left=(self._bus.vault.drop,)),
             *choice_commands(store, self.models),
             undo_command(store),
             *usage_commands(store.usage, self.meter, self._clock),
-            *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget,)),
+            *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget, self._bus.vault.drop_all)),
             *belongings_commands(store.people, scrubber),
             *profile_commands(),
             *remind_commands(self._desk, scrubber, self._clock, heartbeat_minutes=minutes),
@@ -236,6 +241,11 @@ class _Parts:
             *((self._consolidation.after,) if remembers else ()),
             *((keeping_answers(self._cache),) if keeps else ()),
         )
+
+
+def _lender(settings: Settings, bus: RedisBus, clock: Clock) -> Lender | None:
+    seal = seal_of(settings)
+    return Lender(bus.vault, seal, clock, origins=frozenset(settings.scrub.vault.hosts)) if seal else None
 
 
 def _engine(

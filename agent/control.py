@@ -16,7 +16,7 @@ from agent.deciding import Deciding
 from agent.insisting import insist
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
 from agent.questions import QUESTION_PREFIX
-from agent.sentences import status_text, stopped_sentence, where_text
+from agent.sentences import removed_note, status_text, stopped_sentence, where_text
 from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply, ReplyKind
@@ -85,12 +85,13 @@ class ControlLane:
         await insist(lambda: self._bus.finish_control(receipt, reply))
 
     def _reply(self, message: InboundMessage, text: str) -> Reply:
+        said = "\n\n".join(filter(None, (text, removed_note(message.removed))))
         return Reply(
             id=_TURN_ID + message.id,
             turn_id=_TURN_ID + message.id,
             key=message.key,
             address=message.address,
-            text=self._scrubber.for_chat(str(message.key)).scrub(text),
+            text=self._scrubber.for_chat(str(message.key)).scrub(said),
             kind=ReplyKind.NOTICE,
             created_at_ms=self._clock.now_ms(),
         )

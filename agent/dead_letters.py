@@ -6,7 +6,7 @@ import structlog
 
 from agent.batches import turn_id_of
 from agent.insisting import insist
-from agent.sentences import DEAD_NOTE, dead_sentence
+from agent.sentences import DEAD_NOTE, dead_sentence, removed_note
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
 
@@ -27,12 +27,13 @@ class DeadLetters:
         reference = self._clock.code(6)
         _log.error("message.dead", message_id=message.id, reference=reference)
         turn_id = turn_id_of(message)
+        said = "\n\n".join(filter(None, (dead_sentence(reference), removed_note(message.removed))))
         reply = Reply(
             id=f"{turn_id}:dead",
             turn_id=turn_id,
             key=message.key,
             address=message.address,
-            text=self._scrubber.for_chat(str(message.key)).scrub(dead_sentence(reference)),
+            text=self._scrubber.for_chat(str(message.key)).scrub(said),
             kind=ReplyKind.ERROR,
             created_at_ms=self._clock.now_ms(),
         )

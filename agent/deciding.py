@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from agent.commands.parsing import parse_command
-from agent.people import People, author_of
+from agent.people import People
 from agent.questions import (
     DONE_WORDS,
     NO_CODE_WORD,
@@ -70,7 +70,7 @@ class Deciding:
         return Decided(NOT_OPEN_WORD) if standing is None else self._outcome(request, standing)
 
     async def _may_answer(self, message: InboundMessage, question: PutQuestion) -> bool:
-        person = author_of(message)
+        person = message.author
         role = await self._people.role_of(person)
         return role is GrantRole.ADMIN or (person == question.asked_by and role is not GrantRole.BLOCKED)
 

@@ -18,7 +18,7 @@ import structlog
 
 from agent.commands.remind import REMINDER
 from agent.limits import FIRING_HELD_S, FIRING_POLL_S, FIRING_PUT_OFF_S, FIRINGS_PARALLEL_MAX
-from agent.people import People, author_of
+from agent.people import People
 from agent.schedules.recurrence import BadRecurrence, next_after, recurrence_from
 from agent.schedules.sentences import moment_text
 from agent.schedules.zones import zone_named
@@ -114,7 +114,7 @@ class Firing:
 
     async def _may_fire(self, schedule: Schedule, message: InboundMessage) -> bool:
         is_wanted = schedule.kind is not ScheduleKind.HEARTBEAT or self._has_heartbeat
-        if is_wanted and await self._people.is_admitted(author_of(message)):
+        if is_wanted and await self._people.is_admitted(message.author):
             return True
         _log.info("schedule.passed_over", schedule=schedule.id)
         return False

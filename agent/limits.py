@@ -169,6 +169,8 @@ SANDBOX_TMP_BYTES: Final = 128 * 1024 * 1024  # of /tmp, which is memory
 SANDBOX_WATCH_EVERY_S: Final = 0.1
 SANDBOX_QUOTA_EVERY_S: Final = 1.0  # a disk takes a few hundred megabytes in between
 SANDBOX_PROBE_S: Final = 10.0
+SECRET_ENV_MAX: Final = 8  # variables with a secret in one call; a program that needs more reads a file
+SECRET_ENV_BYTES_MAX: Final = 32_768  # of all of them: half of what the pipe to the sandbox holds
 SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
 CODE_CHARS_MAX: Final = 32_000
 
@@ -176,6 +178,8 @@ CODE_CHARS_MAX: Final = 32_000
 WEB_TIMEOUT_S: Final = 30.0  # of one fetch, redirects included
 WEB_CONNECT_S: Final = 10.0
 WEB_BYTES_MAX: Final = 2 * 1024 * 1024  # of a body, unpacked; more text than any model reads
+SECRET_HEADERS_MAX: Final = 8  # of one request
+SECRET_HEADER_CHARS_MAX: Final = 8_190  # of one header: what servers take
 WEB_REDIRECTS_MAX: Final = 5
 WEB_URL_CHARS_MAX: Final = 4_096
 WEB_HTML_CHARS_MAX: Final = 1_000_000  # of a page that is turned into Markdown: some seconds of work

@@ -41,10 +41,5 @@ class People:
 
     async def role_behind(self, messages: Sequence[InboundMessage]) -> GrantRole:
         """The least of the roles of all who speak in `messages`: nobody borrows another's."""
-        roles = [await self.role_of(author) for author in dict.fromkeys(map(author_of, messages))]
+        roles = [await self.role_of(author) for author in dict.fromkeys(message.author for message in messages)]
         return min(roles, key=_RANKS.index)
-
-
-def author_of(message: InboundMessage) -> SessionKey:
-    """The person who wrote it, also where the key names only a place."""
-    return SessionKey(message.key.channel, message.key.user or message.author_id)

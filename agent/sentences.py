@@ -9,7 +9,8 @@ from typing import Final
 
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import ContextTooLong, ModelTooSlow
-from gateway.contracts.messages import DeliveryState, RemovedSecrets, Whereabouts, own_words
+from gateway.contracts.messages import CleanText, DeliveryState, RemovedSecrets, Whereabouts, own_words
+from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND
 
 CUT_NOTE: Final = own_words("> The answer was longer than a chat can take; the rest was left out.")
 DEAD_NOTE: Final = own_words("(This message could not be answered, after several tries.)")
@@ -43,17 +44,41 @@ def dead_sentence(reference: str) -> str:
     )
 
 
+UNREAD_NOTE: Final = own_words(
+    "> I could not look through what you wrote for secrets, so I did not read all of it. Please send it again, or in "
+    "smaller parts."
+)
+UNCHECKED_NOTE: Final = own_words(
+    "> A part of my answer could not be looked through for secrets, so it is left out. Please ask again."
+)
+
+
 def removed_note(removed: Iterable[RemovedSecrets]) -> str:
-    """Tells the author which secrets were taken out of the message; empty if none were."""
-    counts: Counter[str] = Counter()
+    """Tells the author which secrets were taken out of what he wrote; empty if none were. Kinds and counts only.
+    A text that could not be looked through is no secret: `UNREAD_NOTE` tells of it."""
+    in_one: Counter[str] = Counter()
+    together: Counter[str] = Counter()
     for item in removed:
-        counts[item.kind] += item.count
-    if not counts:
-        return ""
-    listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
-    return (
-        f"> I removed what looked like a secret from your message ({listed}). Please replace it: it was sent in a chat."
-    )
+        if item.kind != WHOLE_TEXT_KIND:
+            (together if item.is_joined else in_one)[item.kind] += item.count
+    notes = []
+    if in_one:
+        notes.append(f"> I removed what looked like a secret from your message ({_listed(in_one)}).")
+    if together:
+        notes.append(
+            f"> Your last messages together held what looked like a secret ({_listed(together)}). I removed its parts."
+        )
+    return "\n".join([*notes, "> Please replace it: it was sent in a chat."]) if notes else ""
+
+
+def unchecked_notes(answer: CleanText, removed: Iterable[RemovedSecrets]) -> tuple[CleanText, ...]:
+    """Tells of what the scrubber could not look through, in words that need no scrubbing."""
+    is_unread = any(item.kind == WHOLE_TEXT_KIND for item in removed)
+    return (*((UNREAD_NOTE,) if is_unread else ()), *((UNCHECKED_NOTE,) if WHOLE_TEXT in answer else ()))
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
 
 
 def status_text(session: Session | None, *, waiting: int, is_running: bool) -> str:

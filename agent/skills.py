@@ -24,7 +24,7 @@ import yaml
 
 from agent.editable import EditableFiles
 from agent.limits import SKILL_CHARS_MAX, SKILL_DESCRIPTION_CHARS_MAX, SKILLS_MAX
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, clipped
 from gateway.contracts.ports import Scrubber
 
 BUILT_IN: Final = Path(__file__).parent / "prompts" / "skills"
@@ -87,7 +87,7 @@ def parse_skill(name: str, raw: str, scrubber: Scrubber) -> Skill:
         raise ValueError("it has no description" if text else "it has no text")
     return Skill(
         named,
-        scrubber.scrub(description[:SKILL_DESCRIPTION_CHARS_MAX]),
+        clipped(scrubber.scrub(description), SKILL_DESCRIPTION_CHARS_MAX),
         scrubber.scrub(text),
         str(fields.get("always_loaded", "")).lower() in _YES,
     )

@@ -205,7 +205,8 @@ class Steps:
 
 
 def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
-    return ToolCall(call.id, call.name, scrubber.scrub(written_out(call.arguments)))
+    """The name and the id, too, are what a model wrote."""
+    return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), scrubber.scrub(written_out(call.arguments)))
 
 
 def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:

@@ -21,12 +21,12 @@ from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Models
-from agent.people import People, author_of
+from agent.people import People
 from agent.profiles import profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
 from agent.routing import Depth
-from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note
+from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note, unchecked_notes
 from agent.tone import tone_of
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
@@ -55,6 +55,11 @@ class Batch:
     def is_command(self) -> bool:
         """A command is always alone in its batch (`agent.batches.first_batch`)."""
         return parse_command(self.messages[0].text) is not None
+
+    @property
+    def is_said(self) -> bool:
+        """Whether its messages are part of the conversation."""
+        return not self.is_command and not self.messages[0].only_mends
 
 
 class TurnTaker:
@@ -104,6 +109,10 @@ class TurnTaker:
             return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
         reply = self._answer(batch, taken, await self._meter.little_left(batch.key.owner))
         return self._commit(batch, session, TurnState.DONE, taken, reply)
+
+    def silent(self, batch: Batch, session: Session) -> TurnCommit:
+        """What a turn leaves behind in which nobody said anything."""
+        return self._commit(batch, session, TurnState.DONE, StepsTaken(), None)
 
     def stopped(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
         """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
@@ -171,7 +180,7 @@ class TurnTaker:
             batch.turn_id,
             role=await self._people.role_behind(batch.messages),
             place=Place.DM if newest.is_private else Place.GROUP,
-            asked_by=author_of(newest),
+            asked_by=newest.author,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
             ceiling=profile_named(session.profile).ceiling,
@@ -192,12 +201,12 @@ class TurnTaker:
         return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
     def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
-        removed = [removed for message in (*batch.messages, *taken.joined) for removed in message.removed]
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
             parts.append(CUT_NOTE)
-        parts += [self._clean(batch, note) for note in (removed_note(removed), little_left) if note]
+        if little_left:
+            parts.append(self._clean(batch, little_left))
         reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
         return replace(reply, files=taken.enclosures.files)
 
@@ -228,12 +237,17 @@ class TurnTaker:
         return taken
 
     def _reply(self, batch: Batch, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
+        """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
+        answered = (*batch.messages, *taken.joined)
+        removed = [removed for message in answered for removed in message.removed]
+        note = removed_note(removed)
+        notes = (*((self._clean(batch, note),) if note else ()), *unchecked_notes(text, removed))
         return Reply(
             id=f"{batch.turn_id}:1",
             turn_id=batch.turn_id,
             key=batch.key,
-            address=(*batch.messages, *taken.joined)[-1].address,
-            text=text,
+            address=answered[-1].address,
+            text=joined(text, *notes, by="\n\n"),
             kind=kind,
             created_at_ms=self._clock.now_ms(),
         )

@@ -14,6 +14,7 @@ import sys
 
 from channels.adapter import AdapterParts
 from channels.admission import AccessPolicy, StrangerRule
+from channels.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
 from channels.registry import chosen, open_channel
 from channels.sender import SendRules
@@ -22,9 +23,9 @@ from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import QueueMode, Settings, load
 from gateway.contracts.errors import ConfigError, CredentialsRejected
-from gateway.contracts.ports import Scrubber
 from gateway.exits import run_to_exit
-from gateway.secrecy import scrubber_of
+from gateway.scrub import Scrubber
+from gateway.secrecy import scrubber_of, vault_keys
 from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
@@ -41,7 +42,7 @@ STOP_GRACE_S = 8.0  # less than the supervisor gives: a send in flight has time 
 def main() -> None:
     """Run the channels until SIGTERM or SIGINT."""
     loaded = load()
-    scrubber = scrubber_of(loaded)
+    scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
     names = chosen(loaded.settings, tuple(sys.argv[1:]))
@@ -81,7 +82,15 @@ class Lines:
         self._names = names
         self._stopping = stopping
         self._rooms = Rooms(
-            bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places, bus.questions
+            bus.intake,
+            bus.access,
+            bus.deliveries,
+            bus.operator,
+            scrubber,
+            clock,
+            bus.places,
+            bus.questions,
+            keeping_for(settings, bus.vault, scrubber, clock),
         )
         self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
         self._rejections: list[str] = []
@@ -118,7 +127,14 @@ def rules_of(settings: Settings, channel: str) -> Rules:
     policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
     sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
-    return Rules(policy, settings.session.scope, settings.queue.settle_ms, interrupts, sends)
+    return Rules(
+        policy,
+        settings.session.scope,
+        settings.queue.settle_ms,
+        interrupts,
+        sends,
+        deletes_inbound=settings.scrub.delete_inbound,
+    )
 
 
 if __name__ == "__main__":

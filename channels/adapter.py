@@ -25,12 +25,20 @@ MARK: Final = "(perhaps a repetition: no acknowledgement came)"
 """The first line of a message that may be there twice. Each platform's limit leaves room for it."""
 
 
+HELD_POLL_S: Final = 0.5
+"""Telegram answers one who asks for the same updates more often with a single one of them."""
+
+
 class QueueFull(BusUnavailable):
     """The bus has as much as it may hold. As with a bus that is away, the platform is told nothing yet."""
 
 
 class Outcome(StrEnum):
-    """What became of a message at the door. After any of these the platform may be told "received"."""
+    """What became of a message at the door. After any of these but HELD the platform may be told "received"."""
+
+    HELD = "held"
+    """Not taken yet: it may be the first half of something. Bring it again every HELD_POLL_S until it is taken, and
+    meanwhile go on with what else is said."""
 
     QUEUED = "queued"
     AMENDED = "amended"
@@ -191,6 +199,16 @@ class SupportsChoices(Protocol):
 
     async def amend(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
         """Make a message of ours show the chunk and nothing else, however often this is asked. False: it is gone."""
+        ...
+
+
+@runtime_checkable
+class SupportsDeletion(Protocol):
+    """A platform on which we may delete what people wrote, here or there."""
+
+    async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Delete a message that was said at `address`, however often this is asked. False: the platform does not let
+        us. Raises the `DeliveryError` tree."""
         ...
 
 

@@ -36,7 +36,7 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState, Reply
-from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, PlaceBus, Scrubber
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,7 @@ class Courier:
         adapter: ChannelAdapter,
         bus: DeliveryBus,
         places: PlaceBus,
+        scrubber: Scrubber,
         clock: Clock,
         homes: Homes,
         tenure: Tenure,
@@ -66,6 +67,7 @@ class Courier:
         self._adapter = adapter
         self._bus = bus
         self._places = places
+        self._scrubber = scrubber
         self._homes = homes
         self._clock = clock
         self._answering = answering
@@ -83,8 +85,8 @@ class Courier:
 
         Raises `CredentialsRejected`, `Abandoned`, and `TakenOver` when it is another process's reply by now.
         """
-        page = Page(pending, self._adapter.name, self._bus, self._clock, self._patience)
-        state, reason = page.record.state, page.record.reason
+        page = Page(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._patience)
+        state, reason = page.record.state, str(page.record.reason)
         if state not in _ENDED:
             state, reason = await self._try_all(page)
         if state is DeliveryState.FAILED:
@@ -183,7 +185,8 @@ class Courier:
                 log.info("%s: chat %s is %s now", adapter.name, old, new)
                 await with_bus(lambda: places.note_move(adapter.name, old, new))
             case AddressDead():
-                met = await with_bus(lambda: places.bury(adapter.account, self._grave(address), reason=str(error)))
+                reason = self._scrubber.scrub(str(error))
+                met = await with_bus(lambda: places.bury(adapter.account, self._grave(address), reason=reason))
                 if met >= REFUSALS_MAX:
                     log.error("%s: %d places refused us lately, so sends pause", adapter.name, met)
                     await self._pause(address, REFUSED_PAUSE_S, is_global=True)

@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, takewhile
 from typing import Final
 
 from channels import notices
 from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, admit
-from channels.bounding import fit
-from channels.normalized import Addressing, FileReference, Incoming, Retraction
+from channels.cleaning import Cleaner
+from channels.halves import Halves, Part, author_of
+from channels.keeping import Keeping
+from channels.normalized import Addressing, Incoming, Retraction
 from channels.recollection import Recollection
+from channels.threshold import Threshold
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import (
-    Attachment,
     CleanText,
     ControlKind,
     ControlRequest,
     InboundMessage,
-    RemovedSecrets,
     Reply,
     ReplyKind,
-    clipped,
     own_words,
 )
 from gateway.contracts.ports import (
@@ -43,18 +44,15 @@ from gateway.contracts.ports import (
     Verdict,
 )
 from gateway.limits import (
-    AUTHOR_NAME_CHARS_MAX,
     PAIRING_CODE_CHARS,
     PAIRING_PENDING_MAX,
     PAIRING_TTL_S,
     PRESS_ANSWER_S,
 )
-from gateway.scrub import removed_secrets
 
 log = logging.getLogger(__name__)
 
 NOTICE_EVERY_MS: Final = 60_000
-FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
 BY_BUTTON: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 """What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
 
@@ -77,12 +75,14 @@ class Intake:
         presses: PressBus,
         *,
         scope: SessionScope,
+        keeping: Keeping | None = None,
         settle_ms: int = 0,
         interrupts: bool = False,
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
+        delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
     ) -> None:
         """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
-        running turn of its lane."""
+        running turn of its lane. What held a secret is given to `delete` once it is on the bus without it."""
         self._bus = bus
         self._access = access
         self._outbound = outbound
@@ -91,10 +91,16 @@ class Intake:
         self._policy = policy
         self._presses = presses
         self._scope = scope
+        self._cleaner = Cleaner(scrubber, clock, scope)
+        self._keeping = keeping
         self._settle_ms = settle_ms
         self._interrupts = interrupts
         self._accepted = accepted
+        self._delete = delete
         self._recollection = Recollection()
+        self._halves = Halves()
+        self._threshold = Threshold()
+        self._taking = asyncio.Lock()
         self._listening = asyncio.Semaphore(LISTENING_MAX)
         self._is_closed = False
 
@@ -116,9 +122,11 @@ class Intake:
             return Outcome.REFUSED
         if incoming.is_edit:
             return await self._amend(incoming)
-        message = self._message(incoming)
         kind = incoming.command.control if incoming.command else None
-        return await (self._enqueue(message, incoming) if kind is None else self._control(message, kind))
+        if kind is not None:
+            return await self._control(self._cleaner.clean(incoming).message, kind)
+        async with self._taking:
+            return await self._take(incoming)
 
     async def retract(self, retraction: Retraction) -> Outcome:
         """Take a deleted message off its lane. Raises `BusUnavailable`."""
@@ -139,14 +147,14 @@ class Intake:
         kind = press.command.control if press.command else None
         if kind is None or kind not in BY_BUTTON:
             return self._scrubber.scrub(notices.NOT_IN_USE)
-        request = ControlRequest(kind, self._message(press), is_press=True)
+        request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)
         return None if await self._bus.request_control(request) else own_words("")
 
     async def told(self, press: Incoming) -> CleanText:
         """What the agent says to the one who pressed; empty for nothing, and when nobody says it in time."""
         try:
             async with self._listening:
-                reply = await self._presses.told(self._message(press), wait_s=PRESS_ANSWER_S)
+                reply = await self._presses.told(self._cleaner.clean(press).message, wait_s=PRESS_ANSWER_S)
         except BusUnavailable:
             return own_words("")
         return own_words("") if reply is None else reply.text
@@ -165,13 +173,78 @@ class Intake:
         is_control = incoming.command is not None and incoming.command.control is not None
         if is_control or self._recollection.says_the_same(incoming):
             return Outcome.IGNORED
-        message = self._message(incoming)
-        if await self._bus.amend(message) is Amendment.TOO_LATE:
+        async with self._taking:
+            return await self._put_in_place(incoming)
+
+    async def _put_in_place(self, incoming: Incoming) -> Outcome:
+        """An edit is clean in the light of what its author said before the message."""
+        author, now_ms = author_of(incoming), self._clock.now_ms()
+        known = self._halves.before(author, now_ms)
+        earlier = tuple(takewhile(lambda part: part.message.id != incoming.id, known))
+        cleaned = self._cleaner.clean(incoming, earlier)
+        await self._keep(cleaned.message, incoming)
+        if await self._bus.amend(cleaned.message) is Amendment.TOO_LATE:
+            for part in known[len(earlier) : len(earlier) + 1]:
+                await self._mend_belatedly(part, incoming, cleaned.message)
             return Outcome.IGNORED
-        self._recollection.keep(incoming, message.key)
+        for mended in cleaned.mended:
+            await self._bus.amend(mended)
+        await self._delete_those((cleaned.message,) if cleaned.message.removed else (), cleaned.mended)
+        self._recollection.keep(incoming, cleaned.message.key)
+        if len(earlier) < len(known):
+            self._halves.keep(author, cleaned.parts, now_ms)
         return Outcome.AMENDED
 
+    async def _take(self, incoming: Incoming) -> Outcome:
+        """Bring a message to its lane, unless it shall wait a moment for what is said next. Whatever waits there is
+        taken first."""
+        lane = str(incoming.key(self._scope))
+        waiting = self._threshold.before(lane, incoming)
+        if waiting is not None:
+            await self._let_in(lane, waiting, then=incoming)
+        if not self._is_known(incoming) and self._threshold.is_to_wait(lane, incoming, self._clock.monotonic_s()):
+            return Outcome.HELD
+        return await self._let_in(lane, incoming)
+
+    async def _let_in(self, lane: str, incoming: Incoming, *, then: Incoming | None = None) -> Outcome:
+        """One message, clean in the light of what its author said before, and of what he says `then`."""
+        author, now_ms, is_known = author_of(incoming), self._clock.now_ms(), self._is_known(incoming)
+        cleaned = self._cleaner.clean(incoming, () if is_known else self._halves.before(author, now_ms))
+        hushed = cleaned
+        if then is not None and author_of(then) == author:
+            hushed = self._cleaner.forestalled(cleaned, then)
+        outcome = await self._enqueue(hushed.message, incoming)
+        for mended in hushed.mended:
+            await self._bus.amend(mended)
+        if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
+            was_torn = hushed.message.text != cleaned.message.text
+            await self._delete_those((hushed.message,) if was_torn or hushed.message.removed else (), hushed.mended)
+        self._threshold.enter(lane, incoming)
+        if outcome is Outcome.QUEUED:
+            self._halves.keep(author, hushed.parts, now_ms)
+        elif outcome is Outcome.DUPLICATE and not is_known:  # the process before us brought it, as it was
+            self._halves.keep(author, cleaned.parts, now_ms)
+        return outcome
+
+    async def _delete_those(self, *messages: Sequence[InboundMessage]) -> None:
+        if self._delete is not None:
+            for message in chain(*messages):
+                await self._delete(message)
+
+    def _is_known(self, incoming: Incoming) -> bool:
+        """It came again: its author has said nothing new."""
+        return self._recollection.key_of(incoming.id) is not None
+
+    async def _mend_belatedly(self, part: Part, edit: Incoming, clean: InboundMessage) -> None:
+        """The message was answered, and what is stored of it stays; but for the half of a secret that the edit shows
+        it to end in."""
+        mending = self._cleaner.belated(part, edit)
+        if mending is not None:
+            await self._bus.enqueue(mending)
+        await self._delete_those((clean,) if clean.removed else ())
+
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
+        await self._keep(message, incoming)
         settle = max(self._settle_ms, settle_ms(incoming))
         admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts)
         match admission.verdict:
@@ -189,8 +262,14 @@ class Intake:
                 await self._tell(incoming, message.key, "queue-full", notices.QUEUE_FULL)
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
 
+    async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
+        """Before the message is on its way: whoever reads it may be asked to use what it brought."""
+        if self._keeping is not None:
+            await self._keeping.keep(message, incoming.text)
+
     async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
         is_new = await self._bus.request_control(ControlRequest(kind, message))
+        await self._delete_those((message,) if message.removed else ())
         return Outcome.CONTROL if is_new else Outcome.DUPLICATE
 
     async def _turn_away(self, incoming: Incoming, owner: SessionKey, admittance: Admittance) -> None:
@@ -229,38 +308,6 @@ class Intake:
                 created_at_ms=self._clock.now_ms(),
             )
         )
-
-    def _message(self, incoming: Incoming) -> InboundMessage:
-        key = incoming.key(self._scope)
-        scrubber = self._scrubber.for_chat(str(key))
-        text = scrubber.scrub(incoming.text)
-        bounded = fit(text)
-        return InboundMessage(
-            id=incoming.id,
-            key=key,
-            address=incoming.address,
-            text=text if bounded == text else scrubber.scrub(bounded),
-            author_id=incoming.user_id,
-            author_name=clipped(scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX),
-            is_private=incoming.is_private,
-            sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
-            received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one
-            attachments=tuple(_attachment(found, scrubber) for found in incoming.attachments),
-            removed=self._removed(incoming.text, text),
-        )
-
-    def _removed(self, raw: str, clean: CleanText) -> tuple[RemovedSecrets, ...]:
-        return () if raw == clean else removed_secrets(self._scrubber.findings(raw))
-
-
-def _attachment(found: FileReference, scrubber: Scrubber) -> Attachment:
-    return Attachment(
-        kind=found.kind,
-        reference=found.reference,
-        name=clipped(scrubber.scrub(found.name), FILE_NAME_CHARS_MAX),
-        media_type=found.media_type,
-        size_bytes=found.size_bytes,
-    )
 
 
 def settle_ms(incoming: Incoming) -> int:

@@ -12,14 +12,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from channels.adapter import ChannelAdapter
+from channels.adapter import CONNECTED, ChannelAdapter
 from channels.admission import AccessPolicy
 from channels.backoff import Backoff
 from channels.courier import Courier
+from channels.deletions import Deletions
 from channels.delivery import Delivery
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
+from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.sender import SendRules
 from channels.together import first_to_end
@@ -57,6 +59,7 @@ class Rooms:
     clock: Clock
     places: PlaceBus
     presses: PressBus
+    keeping: Keeping | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Rules:
     settle_ms: int = 0
     interrupts: bool = False
     sends: SendRules = field(default_factory=SendRules)
+    deletes_inbound: bool = False
 
 
 class Line:
@@ -76,9 +80,15 @@ class Line:
     def __init__(self, adapter: ChannelAdapter, rooms: Rooms, rules: Rules, *, consumer: str) -> None:
         self._adapter = adapter
         self._operator = rooms.operator
+        self._scrubber = rooms.scrubber
         self._clock = rooms.clock
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
+        self._deletions = (
+            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.scrubber, rooms.clock)
+            if rules.deletes_inbound
+            else None
+        )
         self._intake = Intake(
             rooms.intake,
             rooms.access,
@@ -88,9 +98,11 @@ class Line:
             rules.access,
             rooms.presses,
             scope=rules.scope,
+            keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
             accepted=self._indicators.accepted,
+            delete=self._deletions.add if self._deletions is not None else None,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)
         homes, tenure = Homes(adapter, rooms.places), Tenure()
@@ -98,6 +110,7 @@ class Line:
             adapter,
             rooms.deliveries,
             rooms.places,
+            rooms.scrubber,
             rooms.clock,
             homes,
             tenure,
@@ -118,6 +131,7 @@ class Line:
                 self._kept_up("adapter", lambda: self._adapter.run(self._door)),
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
+                *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
                 self.report(),
             )
         except CredentialsRejected as error:
@@ -134,7 +148,8 @@ class Line:
             state, now_s = self.state, self._clock.monotonic_s()
             if state != SOMEBODY_ELSE and (state != told or now_s >= due_s):
                 try:
-                    await self._operator.report_channel(self._adapter.name, state, ttl_s=CHANNEL_REPORT_TTL_S)
+                    shown = state if state == CONNECTED else self._scrubber.scrub(state)
+                    await self._operator.report_channel(self._adapter.name, shown, ttl_s=CHANNEL_REPORT_TTL_S)
                     told, due_s = state, now_s + REPORT_EVERY_S
                 except BusUnavailable:
                     log.debug("%s: nobody can be told how it is", self._adapter.name)

@@ -16,7 +16,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from channels.adapter import MessageDoor, Outcome, QueueFull
+from channels.adapter import HELD_POLL_S, MessageDoor, Outcome, QueueFull
+from channels.aside import Aside
 from channels.backoff import Backoff
 from channels.behind import Behind, room_of
 from channels.marks import Marks
@@ -81,8 +82,11 @@ class Source(Protocol[RawT]):
 
 @dataclass(slots=True)
 class _Waiting(Generic[RawT]):
+    """`held` is the message itself while the door holds it back."""
+
     heard: Heard[RawT]
     taken: asyncio.Future[None]
+    held: Incoming | None = None
 
 
 class Listener(Generic[RawT]):
@@ -95,6 +99,7 @@ class Listener(Generic[RawT]):
         self._source = source
         self._waiting: deque[_Waiting[RawT]] = deque()
         self._held: dict[str, list[_Waiting[RawT]]] = {}
+        self._aside: Aside[_Waiting[RawT]] = Aside()
         self._behind = Behind(first_s=RETRY_FIRST_S, cap_s=RETRY_CAP_S)
         self._has_gap = True
         self._gaps = 1
@@ -112,19 +117,17 @@ class Listener(Generic[RawT]):
 
     def hear(self, heard: Heard[RawT]) -> asyncio.Future[None]:
         """A live message. The future is done when the bus has it, or raises `NotTaken`."""
-        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        taken.add_done_callback(_look_at)
+        waiting = _waiting(heard)
         if heard.message_id and self._marks.meet(heard.place, heard.message_id):
             self._met.set()  # on record soon: whoever kills us now must not make us forget that the place exists
-        waiting = _Waiting(heard, taken)
         if len(self._waiting) + sum(map(len, self._held.values())) >= WAITING_MAX:
             log.warning("%s: more than %d messages wait; they are read back", self._name, WAITING_MAX)
             self._leave_to_history(waiting)
             self._leave_all_to_history()
-            return taken
+            return waiting.taken
         self._waiting.append(waiting)
         self._live.set()
-        return taken
+        return waiting.taken
 
     def lost_touch(self) -> None:
         """Something may have been said that was not heard: from here on history comes first."""
@@ -135,7 +138,7 @@ class Listener(Generic[RawT]):
     async def run(self) -> None:
         """Take messages until cancelled."""
         try:
-            await first_to_end(self._take_live(), self._catch_up(), self._keep_marks())
+            await first_to_end(self._take_live(), self._catch_up(), self._bring_again(), self._keep_marks())
         finally:
             self.lost_touch()
             with contextlib.suppress(TimeoutError):
@@ -159,8 +162,7 @@ class Listener(Generic[RawT]):
                 self._hold(waiting)
                 await self._let_control_through(waiting)
                 return
-            await self._accept(heard, await self._understood(heard))
-            self._reached(heard)
+            await self._take(waiting)
         except QueueFull as error:
             log.warning("%s: %s", self._name, error)
             self._leave_to_history(waiting)
@@ -171,8 +173,6 @@ class Listener(Generic[RawT]):
         except BaseException:
             self._leave_to_history(waiting)
             raise
-        else:
-            _done(waiting)
 
     def _hold(self, waiting: _Waiting[RawT]) -> None:
         room = waiting.heard.room
@@ -186,6 +186,47 @@ class Listener(Generic[RawT]):
         if isinstance(incoming, Incoming) and incoming.is_control:
             await self._accept(waiting.heard, incoming)
             _done(waiting)
+
+    # --- what the door holds back
+
+    async def _take(self, waiting: _Waiting[RawT]) -> Outcome | None:
+        """Hand it in. What is held, and what is said behind it in its place, counts as taken when the wait is over."""
+        heard = waiting.heard
+        incoming = await self._understood(heard)
+        outcome = await self._accept(heard, incoming)
+        if outcome is Outcome.HELD and isinstance(incoming, Incoming):
+            waiting.held = incoming
+            self._aside.put(heard.place, waiting)
+        elif heard.place in self._aside:
+            self._aside.put(heard.place, waiting)
+            await self._bring(heard.place)
+        else:
+            self._taken(waiting)
+        return outcome
+
+    def _taken(self, waiting: _Waiting[RawT]) -> None:
+        self._reached(waiting.heard)
+        _done(waiting)
+
+    async def _bring_again(self) -> None:
+        while True:
+            await self._aside.until_filled()
+            await asyncio.sleep(HELD_POLL_S)
+            for place in self._aside.places:
+                try:
+                    await self._bring(place)
+                except BusUnavailable as error:
+                    log.warning("%s: what was held back is read back: %s", self._name, error)
+                    self._leave_all_to_history()
+
+    async def _bring(self, place: str) -> None:
+        """Hand in again what stands at the head of a place, and all behind it up to the next that is held."""
+        while (waiting := self._aside.first(place)) is not None:
+            if waiting.held is not None and await self._accept(waiting.heard, waiting.held) is Outcome.HELD:
+                return
+            if self._aside.first(place) is waiting:  # else all of it was left to history meanwhile
+                self._aside.drop_first(place)
+                self._taken(waiting)
 
     # --- history
 
@@ -207,6 +248,8 @@ class Listener(Generic[RawT]):
         for room in tuple(self._held):
             for waiting in self._held.pop(room):
                 self._leave_to_history(waiting)
+        for waiting in self._aside.drain():
+            self._leave_to_history(waiting)
         self._lag.set()
 
     async def _catch_up(self) -> None:
@@ -243,9 +286,8 @@ class Listener(Generic[RawT]):
         gaps = self._gaps
         try:
             async for heard in self._source.missed(room):
-                outcome = await self._accept(heard, await self._understood(heard))
+                outcome = await self._take(_waiting(heard))
                 self._read_back += outcome is Outcome.QUEUED
-                self._reached(heard)
         except QueueFull as error:
             log.warning("%s: %s", self._name, error)
             self._behind.postpone(room, self._now_s())
@@ -328,6 +370,12 @@ class Listener(Generic[RawT]):
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _waiting(heard: Heard[RawT]) -> _Waiting[RawT]:
+    taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    taken.add_done_callback(_look_at)
+    return _Waiting(heard, taken)
 
 
 def _done(waiting: _Waiting[RawT]) -> None:

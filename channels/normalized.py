@@ -75,7 +75,8 @@ _CONTROL: Final = {kind.value: kind for kind in ControlKind}
 
 @dataclass(frozen=True, slots=True)
 class FileReference:
-    """A file by reference, its name still raw. Only the channel that wrote `reference` can read it."""
+    """A file by reference, its name and its type still raw. Only the channel that wrote `reference` can read it: ids
+    of the platform and nothing else, for an address of the file has its name in it, and often a signature."""
 
     kind: AttachmentKind
     reference: str

@@ -21,6 +21,10 @@ STRANGER_IN_GROUP: Final = (
 TOO_MANY_STRANGERS: Final = (
     "I do not know you yet, and too many people are waiting to be let in. Please try again later."
 )
+UNDELETED: Final = (
+    "A message of yours held a secret, and I could not delete it here. "
+    "Please delete it yourself, and replace the secret."
+)
 NOT_IN_USE: Final = "This button is no longer in use."
 NOT_FOR_STRANGERS: Final = "I do not know you yet, so you cannot answer this."
 NOT_NOW: Final = "I cannot take this now. Please press again in a moment."

@@ -7,7 +7,7 @@ from typing import Any
 
 from channels.patience import Patience
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
-from gateway.contracts.ports import Clock, DeliveryBus, PendingReply
+from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
 
 
 class TakenOver(Exception):
@@ -17,12 +17,21 @@ class TakenOver(Exception):
 class Page:
     """One reply and how far it came. `record` is what the ledger says, or will say with the next note."""
 
-    def __init__(self, pending: PendingReply, channel: str, bus: DeliveryBus, clock: Clock, patience: Patience) -> None:
+    def __init__(
+        self,
+        pending: PendingReply,
+        channel: str,
+        bus: DeliveryBus,
+        scrubber: Scrubber,
+        clock: Clock,
+        patience: Patience,
+    ) -> None:
         self.reply: Reply = pending.reply
         self.record: DeliveryRecord = pending.record
         self._entry_id = pending.entry_id
         self._channel = channel
         self._bus = bus
+        self._scrubber = scrubber
         self._clock = clock
         self._patience = patience
 
@@ -53,17 +62,17 @@ class Page:
         self._change(marked=(*self.record.marked, self.record.next_chunk))
 
     async def note(self, state: DeliveryState, *, reason: str = "", **changes: Any) -> None:
-        """Write the row. Waits for the bus; raises `TakenOver`, `Abandoned`."""
+        """Write the row, a platform's raw `reason` scrubbed. Waits for the bus; raises `TakenOver`, `Abandoned`."""
         if state is DeliveryState.SENDING and not self.record.begun_at_ms:
             changes["begun_at_ms"] = self.now_ms()
-        self._change(state=state, reason=reason, **changes)
+        self._change(state=state, reason=self._scrubber.scrub(reason), **changes)
         row = self.record
         if not await self._patience.with_bus(lambda: self._bus.record(self._channel, self._entry_id, row)):
             raise TakenOver
 
     async def finish(self, state: DeliveryState, *, reason: str = "") -> None:
         """Write the last state and the receipt, and drop the entry. Waits for the bus; raises `Abandoned`."""
-        self._change(state=state, reason=reason)
+        self._change(state=state, reason=self._scrubber.scrub(reason))
         receipt = Receipt(self.record, self.reply.key, self._channel)
         await self._patience.with_bus(lambda: self._bus.finish(self._channel, self._entry_id, receipt))
 

@@ -96,6 +96,9 @@ INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one
 REPLY_CHARS_MAX: Final = 40_000  # ten messages of Telegram, twenty of Discord: more belongs in a file
 AUTHOR_NAME_CHARS_MAX: Final = 128
 
+# --- the vault
+VAULT_SECRETS_MAX: Final = 32  # of one person at a time: more than anybody sends within minutes
+
 # --- questions to people
 QUESTION_MARGIN_S: Final = 60.0  # a question is known this much longer than its turn waits for the answer
 PRESS_ANSWER_S: Final = 5.0  # Discord and Slack are acknowledged before; Telegram's client shows that it waits

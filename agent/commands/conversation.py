@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
@@ -9,17 +10,23 @@ from agent.compactor import Compactor
 from agent.sentences import status_text, stopped_sentence
 from agent.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import LaneDepth, Scrubber, Store
+
+Left = Callable[[SessionKey], Awaitable[object]]
+"""Told that the conversation of a lane is over: what was kept for it has to go, too."""
 
 _SESSIONS_SHOWN: Final = 10
 
 
 def conversation_commands(
-    store: Store, compactor: Compactor, lanes: LaneDepth, scrubber: Scrubber
+    store: Store, compactor: Compactor, lanes: LaneDepth, scrubber: Scrubber, *, left: Sequence[Left] = ()
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 
-    async def new(_asked: Asked) -> Done:
+    async def new(asked: Asked) -> Done:
+        for tell in left:
+            await tell(asked.session.key)
         return Done("A new conversation has begun.", (OpenSession(),))
 
     async def stop(_asked: Asked) -> Done:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.limits import PLAN_TASK_CHARS_MAX
-from agent.people import author_of
 from agent.planner import NoPlan, Planning, Proposal, outcome_text
 from agent.tools.approvals import Verdict
 from agent.tools.permissions import Place
@@ -51,7 +50,7 @@ def _context(asked: Asked) -> ToolContext:
         asked.turn_id,
         role=asked.role,
         place=Place.DM if message.is_private else Place.GROUP,
-        asked_by=author_of(message),
+        asked_by=message.author,
         address=message.address,
         fence=asked.fence,
         permit=asked.permit,

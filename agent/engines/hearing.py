@@ -98,10 +98,12 @@ class Hearing:
         speech, self._speech = self._speech, None
         if speech is None or not (speech.texts or speech.calls):
             return
+        scrub = self._scrubber.scrub
         calls = tuple(
-            ToolCall(call.id, call.name.removeprefix(TOOL_PREFIX), self.cleaned(call.input)) for call in speech.calls
+            ToolCall(scrub(call.id), scrub(call.name.removeprefix(TOOL_PREFIX)), self.cleaned(call.input))
+            for call in speech.calls
         )
-        text = self._scrubber.scrub("".join(speech.texts))
+        text = scrub("".join(speech.texts))
         self._taken.answer = None if calls else text
         self._write(Entry(Role.ASSISTANT, text, tool_calls=calls))
 
@@ -109,7 +111,8 @@ class Hearing:
         for block in blocks:
             if isinstance(block, self._sdk.ToolResultBlock):
                 text = self._scrubber.scrub(_text_of(block.content))
-                self._write(Entry(Role.TOOL, text, tool_call_id=block.tool_use_id, is_error=bool(block.is_error)))
+                call_id = self._scrubber.scrub(block.tool_use_id)
+                self._write(Entry(Role.TOOL, text, tool_call_id=call_id, is_error=bool(block.is_error)))
 
     def _write(self, entry: Entry) -> None:
         now_ms = self._clock.now_ms()

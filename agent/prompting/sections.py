@@ -13,12 +13,14 @@ from gateway.contracts.ids import SessionKey
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFacts:
-    """What does not change while the process lives. `channels` are names, never who may use them."""
+    """What does not change while the process lives. `channels` are names, never who may use them. With a vault tools
+    can be given secrets."""
 
     product: str
     python: str
     system: str
     channels: tuple[str, ...]
+    has_vault: bool = False
 
 
 def tools_section(tools: Mapping[str, Sequence[str]]) -> str:

@@ -69,6 +69,7 @@ class SystemPrompts:
         can_load = any(LOAD_SKILL in names for names in tools.values())
         sections = (
             PROMPTS.system,
+            PROMPTS.vault if self._facts.has_vault else "",
             profile.prompt,
             *self._identity.texts(context.owner),
             tools_section(tools),

@@ -14,6 +14,7 @@ class PromptLibrary:
     """Our own words: the same for every user, so they need no scrubbing."""
 
     system: CleanText
+    vault: CleanText
     title: CleanText
     summary: CleanText
     wrap_up: CleanText
@@ -24,7 +25,7 @@ class PromptLibrary:
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    names = ("system", "title", "summary", "wrap_up", "gather", "heartbeat", "plan")
+    names = ("system", "vault", "title", "summary", "wrap_up", "gather", "heartbeat", "plan")
     return PromptLibrary(*map(_read, names))
 
 

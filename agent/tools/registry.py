@@ -23,8 +23,9 @@ from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
 from agent.tools.arguments import parse_arguments, written_out
 from agent.tools.correction import correction_note
 from agent.tools.envelope import Envelopes
+from agent.tools.lending import Lender
 from agent.tools.permissions import Permission, Permissions, Policy
-from agent.tools.placeholders import refuse_placeholders
+from agent.tools.placeholders import NotAvailable, refuse_placeholders
 from agent.tools.shelf import Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.errors import ToolError
@@ -58,6 +59,7 @@ class ToolRegistry:
         *,
         policy: Policy | None = None,
         approvals: Approvals | None = None,
+        lender: Lender | None = None,
         absent: Sequence[AbsentTool] = (),
     ) -> None:
         shelf = Shelf(clock)
@@ -67,6 +69,7 @@ class ToolRegistry:
         self._envelopes = Envelopes(shelf, scrubber, clock)
         self._policy = policy or Policy()
         self._approvals = approvals or NobodyToAsk()
+        self._lender = lender
         self._scrubber = scrubber
         self._clock = clock
         self.add((*tools, shelf.tool()))
@@ -122,9 +125,12 @@ class ToolRegistry:
 
     async def _run_one(self, shared: _Round, call: RequestedCall) -> ToolResult:
         began_s = self._clock.monotonic_s()
-        is_error = False
+        tool = self._tools.get(call.name)
+        is_error, is_foreign = False, tool is not None and tool.foreign
         try:
             raw = await self._attempt(shared, call)
+        except NotAvailable as error:
+            raw, is_error, is_foreign = str(error), True, False
         except ToolError as error:
             raw, is_error = str(error), True
         except asyncio.CancelledError:
@@ -136,8 +142,7 @@ class ToolRegistry:
             _log.exception("tool.crashed", tool=call.name)
             raw, is_error = f"{call.name} failed: {type(error).__name__}", True
         duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
-        tool = self._tools.get(call.name)
-        envelope = self._envelopes.wrap(shared.context.key, raw, foreign=tool is not None and tool.foreign)
+        envelope = self._envelopes.wrap(shared.context.key, raw, foreign=is_foreign)
         _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
 
@@ -149,15 +154,38 @@ class ToolRegistry:
         problems = sorted(self._validators[call.name].iter_errors(arguments), key=lambda problem: list(problem.path))
         if problems:
             raise ToolError("; ".join(f"{problem.json_path}: {problem.message[:200]}" for problem in problems[:5]))
-        if not tool.quotes:
-            refuse_placeholders(call.name, arguments, instead=tool.instead)
+        wanted = self._wanted(tool, arguments)
         async with AsyncExitStack() as held:
             for name in sorted(set(tool.locks(arguments))):
                 await held.enter_async_context(shared.locks[name])
-            await self._ask_if_needed(shared.context, tool, call)
+            await self._ask_if_needed(shared.context, tool, call, is_lent=bool(wanted))
             await held.enter_async_context(shared.slots)
             await shared.context.permit()
+            if wanted:
+                return await self._run_lent(tool, shared.context, arguments, wanted)
             return await _run_in_time(tool, shared.context, arguments)
+
+    def _wanted(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """The placeholders for which the call needs the values. Raises `ToolError` for one anywhere else."""
+        name, secret = tool.spec.name, tool.secret_arguments if self._lender else ()
+        if not tool.quotes:
+            refuse_placeholders(name, arguments, instead=tool.instead, secret=secret)
+        return self._lender.wanted(tool, arguments) if self._lender else ()
+
+    async def _run_lent(
+        self, tool: Tool, context: ToolContext, arguments: Mapping[str, Any], wanted: tuple[str, ...]
+    ) -> str:
+        """Run a tool with secrets. Neither its result nor its error has any of them in it, and nothing is logged of
+        how it crashed: a traceback would."""
+        assert self._lender is not None
+        loan = await self._lender.lend(context, tool, wanted)
+        try:
+            return await loan.out_of(await _run_in_time(tool, context, loan.into(arguments, tool.secret_arguments)))
+        except ToolError as error:
+            said = await loan.out_of(str(error))
+        except Exception as error:  # noqa: BLE001 - the tool boundary: its words, and its traceback, may hold a secret
+            said = f"{tool.spec.name} failed: {type(error).__name__}"
+        raise ToolError(said)
 
     def _find(self, context: ToolContext, name: str) -> Tool:
         if name in self._tools:
@@ -173,9 +201,10 @@ class ToolRegistry:
     def _granted(self, context: ToolContext) -> Permissions:
         return self._policy.permissions(context.role, context.place) & context.ceiling
 
-    async def _ask_if_needed(self, context: ToolContext, tool: Tool, call: RequestedCall) -> None:
-        """Raises `ToolError` unless the call needs no approval or gets one. Waiting takes none of its time."""
-        if self._permission(context, tool.spec.name) is Permission.ALLOW:
+    async def _ask_if_needed(self, context: ToolContext, tool: Tool, call: RequestedCall, *, is_lent: bool) -> None:
+        """Raises `ToolError` unless the call needs no approval or gets one; a call that is lent a secret needs one in
+        any case. Waiting takes none of its time."""
+        if self._permission(context, tool.spec.name) is Permission.ALLOW and not is_lent:
             return
         question = Question(
             key=context.key,

@@ -53,6 +53,9 @@ class Tool:
     strangers and is marked as such for the model. No tool is run with the placeholder of a secret among its
     arguments, but for one that only `quotes` them: it reads, searches or tells the user. `instead` is what is
     advised to a model that did it.
+
+    In its `secret_arguments` a tool is given the values, where there is a vault and a person approves. It keeps them
+    to itself, or says to which origin they go (`secrets_go_to`).
     """
 
     spec: ToolSpec
@@ -65,6 +68,8 @@ class Tool:
     locks: Callable[[Mapping[str, Any]], tuple[str, ...]] = _locks_nothing
     quotes: bool = False
     instead: str = ""
+    secret_arguments: tuple[str, ...] = ()
+    secrets_go_to: Callable[[Mapping[str, Any]], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from agent.tools.files.reading import reading_tools
 from agent.tools.files.sending import sending_tool
 from agent.tools.files.workspace import Workspaces
 from agent.tools.files.writing import writing_tools
+from agent.tools.lending import Lender
 from agent.tools.mcp.server import McpServer
 from agent.tools.mcp.tools import McpTools
 from agent.tools.permissions import Permission, Place, Policy, PolicyLine
@@ -45,18 +46,19 @@ async def open_toolbox(
     scrubber: Scrubber,
     clock: Clock,
     approvals: Approvals | None = None,
+    lender: Lender | None = None,
 ) -> AsyncIterator[ToolRegistry]:
     """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
     lasts. MCP servers join when they are up. Raises `ConfigError`."""
-    workspaces = Workspaces(data_dir / WORKSPACES)
+    workspaces, has_vault = Workspaces(data_dir / WORKSPACES), lender is not None
     async with AsyncExitStack() as stack:
-        web = await stack.enter_async_context(WebSession())
+        web = await stack.enter_async_context(WebSession(exempt=lender.addresses if lender else ()))
         engine = _engine(settings.web)
         if engine is not None:
             stack.push_async_callback(engine.close)
         offered = [
-            execution_tools(await find_sandbox(hidden=[data_dir, Path.home()]), workspaces),
-            web_tools(web, engine),
+            execution_tools(await find_sandbox(hidden=[data_dir, Path.home()]), workspaces, has_vault=has_vault),
+            web_tools(web, engine, has_vault=has_vault),
             database_tools(databases),
             browser_tools(await _browser(settings.browser, clock, stack), workspaces),
         ]
@@ -72,6 +74,7 @@ async def open_toolbox(
             clock,
             policy=Policy(tuple(map(_policy_line, settings.policy_lines))),
             approvals=approvals,
+            lender=lender,
             absent=[tool for _, absent in offered for tool in absent],
         )
         servers = McpTools(tuple(map(_server, settings.mcp_servers)), scrubber, clock)

@@ -55,11 +55,3 @@ def _safe_start(text: str, at: int) -> int:
         if text[start].isascii() and text[start].isalnum() and text[start - 1].isascii():
             return start
     return max(0, at - _RUN_UP)
-
-
-def at_lines(text: str, *, keeps_end: bool) -> str:
-    """A piece of a longer text without its broken line: a secret that the cut went through would not be
-    recognised. `keeps_end`: the piece is a tail, else a head. A single huge line is dropped whole."""
-    if keeps_end:
-        return text.partition("\n")[2]
-    return text.rpartition("\n")[0]

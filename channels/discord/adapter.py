@@ -28,7 +28,8 @@ from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 
 class DiscordAdapter:
-    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`, `SupportsTyping`."""
+    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
+    `SupportsDeletion`, `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -110,6 +111,19 @@ class DiscordAdapter:
                 if error.code != limits.UNKNOWN_MESSAGE:
                     raise
                 return False
+        return True
+
+    async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """In a guild that takes the permission "Manage Messages"; in a direct chat nobody has it."""
+        message = self._place(parse_target(address.target)).get_partial_message(int(message_id))
+        async with self._calling():
+            try:
+                await message.delete()
+            except discord.Forbidden:
+                return False
+            except discord.NotFound as error:
+                if error.code != limits.UNKNOWN_MESSAGE:
+                    raise
         return True
 
     async def find_sent(

@@ -57,7 +57,6 @@ def _file(attachment: discord.Attachment) -> DiscordFile:
     return DiscordFile(
         id=str(attachment.id),
         filename=attachment.filename,
-        url=attachment.url,
         content_type=attachment.content_type or "",
         size_bytes=attachment.size,
         is_voice=attachment.is_voice_message(),

@@ -44,11 +44,10 @@ class DiscordIdentity:
 
 @dataclass(frozen=True, slots=True)
 class DiscordFile:
-    """One attachment. `url` is signed and expires, so the ids stand beside it."""
+    """One attachment. Its address has a signature and its name in it: the ids lead to a new one."""
 
     id: str
     filename: str
-    url: str
     content_type: str = ""
     size_bytes: int | None = None
     is_voice: bool = False
@@ -183,7 +182,7 @@ def _readable(content: str, message: DiscordMessage) -> str:
 
 
 def _attachment(file: DiscordFile, message: DiscordMessage) -> FileReference:
-    ids = {"channel_id": message.channel_id, "message_id": message.id, "id": file.id, "url": file.url}
+    ids = {"channel_id": message.channel_id, "message_id": message.id, "id": file.id}
     media_type = file.content_type.partition(";")[0].strip() or "application/octet-stream"
     return FileReference(_kind(file, media_type), canonical(ids), file.filename or file.id, media_type, file.size_bytes)
 

@@ -279,11 +279,10 @@ def _attachments(event: Raw) -> Iterator[FileReference]:
         file_id = text(file.get("id"))
         if not _ID.fullmatch(file_id) or file.get("mode") in _GONE_FILES:
             continue
-        url = text(file.get("url_private_download")) or text(file.get("url_private")) or None
         media_type = text(file.get("mimetype")) or "application/octet-stream"
         yield FileReference(
             kind=_kind(file, media_type),
-            reference=canonical({"id": file_id, "url": url}),
+            reference=canonical({"id": file_id}),
             name=text(file.get("name")) or text(file.get("title")) or file_id,
             media_type=media_type,
             size_bytes=integer(file.get("size")),

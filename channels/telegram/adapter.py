@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 class TelegramAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`, `SupportsMoves`,
-    `SupportsTyping`."""
+    `SupportsDeletion`, `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -146,6 +146,10 @@ class TelegramAdapter:
 
     async def amend(self, address: ReplyAddress, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
         return await self.complete(address, chunk, message_id=message_id, plain=plain)
+
+    async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
+        with self._calling(address):
+            return await self._sender.delete(parse_target(address.target), message_id=message_id)
 
     async def find_lost(
         self, address: ReplyAddress, chunk: TelegramPart, *, after: str, known: frozenset[str]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from telegram import Bot
 
-from channels.adapter import Door, QueueFull
+from channels.adapter import HELD_POLL_S, Door, Outcome, QueueFull
 from channels.normalized import Ignored, Incoming, Migrated
 from channels.telegram import limits
 from channels.telegram.answering import Presses
@@ -63,6 +64,8 @@ class Poller:
         self._silence_s = silence_s
         self._position = f"telegram:{me.bot_id}"
         self._offset: Offset | None = None
+        self._held: set[int | None] = set()
+        self._taken: set[int] = set()  # from the offset on: what came behind an update that is not confirmed yet
         self.poisoned = 0
         """Updates that could not be understood, since the start."""
 
@@ -75,22 +78,40 @@ class Poller:
             self._offset = Offset.parse(await self._positions.position(self._position))
         updates = await self._get_updates(self._offset.valid_at(self._clock.now_ms()), wait_s)
         refusals = _Refusals()
-        for update in updates:
-            await self._hand_in(update, door, refusals)
+        held = await self._take([update for update in updates if _update_id(update) not in self._taken], door, refusals)
         known = [update_id for update in updates if (update_id := _update_id(update)) is not None]
-        if known and refusals.first is None:
+        unconfirmed = [id_ for id_ in (refusals.first_id, *map(_update_id, held)) if id_ is not None]
+        if unconfirmed:
+            await self._move_to(min(unconfirmed))
+        elif known and refusals.first is None:
             await self._move_to(known[-1] + 1)
-        elif refusals.first is not None:
-            if refusals.first_id is not None:
-                await self._move_to(refusals.first_id)
+        if refusals.first is not None:
             raise refusals.first
+        if held:
+            await asyncio.sleep(HELD_POLL_S)
         return len(updates)
+
+    async def _take(self, updates: Sequence[Any], door: Door, refusals: _Refusals) -> Sequence[Any]:
+        """Hand these in, in order. Those that are held; Telegram brings them again, with all that was said since,
+        which comes first then: it may be what they wait for."""
+        held: list[Any] = []
+        for update in sorted(updates, key=lambda update: _update_id(update) in self._held):
+            outcome = await self._hand_in(update, door, refusals)
+            if outcome is Outcome.HELD:
+                held.append(update)
+            elif outcome is not None and (update_id := _update_id(update)) is not None:
+                self._taken.add(update_id)
+        # What was said after one of them has ended its wait.
+        held = [update for update in held if await self._hand_in(update, door, refusals) is Outcome.HELD]
+        self._held = {_update_id(update) for update in held}
+        return held
 
     async def _move_to(self, update_id: int) -> None:
         """On record before it is used: the next poll makes Telegram forget what is below."""
         offset = Offset(update_id, self._clock.now_ms())
         await self._positions.set_position(self._position, offset.as_text())
         self._offset = offset
+        self._taken = {taken for taken in self._taken if taken >= update_id}
 
     async def _get_updates(self, offset: int, wait_s: int) -> list[Any]:
         async with asyncio.timeout(wait_s + 2 * self._silence_s):  # a read timeout begins anew with each byte
@@ -106,29 +127,31 @@ class Poller:
             )
         return answer if isinstance(answer, list) else []
 
-    async def _hand_in(self, update: Any, door: Door, refusals: _Refusals) -> None:
+    async def _hand_in(self, update: Any, door: Door, refusals: _Refusals) -> Outcome | None:
+        """What became of it; None: there was no room for it."""
         if query_id_of(update):
             await self._presses.hand_in(update, door)
-            return
+            return Outcome.IGNORED
         try:
             incoming = normalize(update, self._me)
         except Exception:  # named boundary, adapter callback: one poisonous update must not hold up the others
             self.poisoned += 1
             log.exception("telegram: update %s is skipped: it cannot be understood", _update_id(update))
-            return
+            return Outcome.IGNORED
         if isinstance(incoming, Ignored):
             log.debug("telegram: update %s ignored: %s", _update_id(update), incoming.reason)
-            return
+            return Outcome.IGNORED
         if isinstance(incoming, Migrated):
             log.info("telegram: chat %s is %s now", incoming.old, incoming.new)
             await self._places.note_move(self._me.channel, incoming.old, incoming.new)
-            return
+            return Outcome.IGNORED
         if refusals.holds_back(incoming):
-            return
+            return None
         try:
-            await door.accept(incoming)
+            return await door.accept(incoming)
         except QueueFull as error:
             refusals.add(incoming, _update_id(update), error)
+            return None
 
 
 class _Refusals:

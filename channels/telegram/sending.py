@@ -31,6 +31,8 @@ PLACEHOLDER: Final = "…"
 _NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
 _NOT_MODIFIED: Final = "message is not modified"
 _NOT_OURS: Final = ("message to edit not found", "message can't be edited")
+_ALREADY_DELETED: Final = "message to delete not found"
+_MAY_NOT_DELETE: Final = ("message can't be deleted", "not enough rights", "message_delete_forbidden")
 _GONE: Final = (*_NOT_OURS, "message_id_invalid")
 
 
@@ -55,6 +57,19 @@ class TelegramSender:
             read_timeout=limits.SEND_READ_TIMEOUT_S,
         )
         return str(sent.message_id)
+
+    async def delete(self, target: TelegramTarget, *, message_id: str) -> bool:
+        """Whether a message of somebody else is gone. A bot may delete what is younger than 48 hours: in a private
+        chat anything, in a group with the right `can_delete_messages` (Bot API, deleteMessage)."""
+        try:
+            return await self._bot.delete_message(target.chat_id, int(message_id))
+        except BadRequest as error:
+            said = error.message.lower()
+            if _ALREADY_DELETED in said:
+                return True
+            if any(sign in said for sign in _MAY_NOT_DELETE):
+                return False
+            raise
 
     async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
         """A new message with a document; its id."""

@@ -8,15 +8,17 @@ import socket
 import sys
 
 from channels.admission import AccessPolicy, StrangerRule
+from channels.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
 from channels.terminal.adapter import KEY, TerminalAdapter
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, load
-from gateway.contracts.ports import OperatorBus, Scrubber
+from gateway.contracts.ports import OperatorBus
 from gateway.exits import run_to_exit
-from gateway.secrecy import scrubber_of
+from gateway.scrub import Scrubber
+from gateway.secrecy import scrubber_of, vault_keys
 from gateway.telemetry.logs import configure_logs
 
 STOP_GRACE_S = 2.0
@@ -27,7 +29,7 @@ ALONE_AFTER_S = 10.0
 def main() -> None:
     """Talk until the end of the input."""
     loaded = load()
-    scrubber = scrubber_of(loaded)
+    scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level="warning", as_json=loaded.settings.log.as_json)
     asyncio.run(_chat(loaded.settings, scrubber))
 
@@ -43,7 +45,10 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
     try:
         clock = SystemClock()
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)
-        rooms = Rooms(bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places, bus.questions)
+        keeping = keeping_for(settings, bus.vault, scrubber, clock)
+        rooms = Rooms(
+            bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places, bus.questions, keeping
+        )
         rules = Rules(AccessPolicy(StrangerRule.CLOSED, frozenset({KEY})), settings.session.scope)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.markdown import Markdown
 
-from channels.adapter import CONNECTED, MARK, Budget, Door
+from channels.adapter import CONNECTED, HELD_POLL_S, MARK, Budget, Door, Outcome
 from channels.normalized import Addressing, Incoming, find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -78,8 +78,9 @@ class TerminalAdapter:
     async def _hand_in(self, door: Door, incoming: Incoming) -> None:
         while True:
             try:
-                await door.accept(incoming)
-                return
+                if await door.accept(incoming) is not Outcome.HELD:
+                    return
+                await asyncio.sleep(HELD_POLL_S)
             except BusUnavailable as error:
                 self._console.print(f"(waiting: {error})", markup=False)
                 await asyncio.sleep(BUS_RETRY_S)

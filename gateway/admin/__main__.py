@@ -47,6 +47,7 @@ async def _serve(loaded: Loaded) -> None:
                 figures=bus.operator,
                 intake=bus.intake,
                 access=bus.access,
+                vault=bus.vault,
                 scrubber=scrubber,
                 clock=clock,
                 channels=settings.channels.enabled_names,

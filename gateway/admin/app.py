@@ -40,6 +40,7 @@ from gateway.contracts.ports import (
     Scrubber,
     Span,
     Store,
+    VaultBus,
     Verdict,
 )
 from gateway.contracts.spending import day_begins_ms, day_of
@@ -61,6 +62,7 @@ class Parts:
     figures: OperatorBus
     intake: IntakeBus
     access: AccessBus
+    vault: VaultBus
     scrubber: Scrubber
     clock: Clock
     channels: Sequence[str]
@@ -84,7 +86,9 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
-    app.include_router(people(parts.store, parts.access, parts.scrubber), dependencies=[Depends(admin.require)])
+    app.include_router(
+        people(parts.store, parts.access, parts.vault, parts.scrubber), dependencies=[Depends(admin.require)]
+    )
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])

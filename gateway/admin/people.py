@@ -9,10 +9,10 @@ from starlette import status
 from gateway.admin.views import Erased
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import AccessBus, Scrubber, Store
+from gateway.contracts.ports import AccessBus, Scrubber, Store, VaultBus
 
 
-def people(store: Store, access: AccessBus, scrubber: Scrubber) -> APIRouter:
+def people(store: Store, access: AccessBus, vault: VaultBus, scrubber: Scrubber) -> APIRouter:
     """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
     router = APIRouter(prefix="/api/users", tags=["users"])
 
@@ -23,8 +23,9 @@ def people(store: Store, access: AccessBus, scrubber: Scrubber) -> APIRouter:
 
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
-        """Delete every trace of a user from the database, what was granted to him included. What is under way
+        """Delete every trace of a user, what was granted to him and his kept secrets included. What is under way
         at this moment (a queued message, a running turn) may still write; erase again when it has ended."""
+        await vault.drop_all(_owner(key))
         erased = await store.people.erase(_owner(key))
         await access.project_grants(await store.grants())
         return Erased(key=str(_owner(key)), rows=dict(erased))

@@ -28,6 +28,7 @@ from gateway.bus.shard import Shard, Terms, Ways
 from gateway.bus.spread_channels import SpreadDeliveries, SpreadIntake, SpreadPlaces, SpreadQuestions
 from gateway.bus.spread_lanes import SpreadLanes
 from gateway.bus.spread_operator import SpreadAccess, SpreadOperator
+from gateway.bus.spread_vault import SpreadVault
 from gateway.bus.way import OneServer
 from gateway.contracts.ports import (
     AccessBus,
@@ -38,6 +39,7 @@ from gateway.contracts.ports import (
     OperatorBus,
     PlaceBus,
     QuestionBus,
+    VaultBus,
 )
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
@@ -97,6 +99,7 @@ class RedisBus:
     deliveries: DeliveryBus
     places: PlaceBus
     questions: QuestionBus
+    vault: VaultBus
     operator: OperatorBus
     pulses: PulseMaker
     closing: Sequence[Callable[[], Awaitable[None]]]
@@ -135,6 +138,7 @@ def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
         shard.deliveries,
         shard.places,
         shard.questions,
+        shard.vault,
         shard.operator,
         pulse,
         closing=[shard.close],
@@ -194,6 +198,7 @@ def _of_many_shards(
         SpreadDeliveries(shards, pool, bells, outages),
         SpreadPlaces(shards),
         SpreadQuestions(shards),
+        SpreadVault(shards),
         SpreadOperator(shards),
         pulse,
         closing=[

@@ -174,6 +174,11 @@ class ShardKeys:
     def told(self, press_id: str) -> str:
         return self._named(f"told:{press_id}")
 
+    # --- secrets for tools
+
+    def vault(self, owner: str) -> str:
+        return self._named(f"vault:{owner}")
+
     # --- what intake and the operator read
 
     @property
@@ -270,6 +275,7 @@ DECLARED: Final = (
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
     KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
     KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),
+    KeyKind("vault:.+", "hash", _EXPIRES, "vault", "sealed secrets of an owner, by lane, sender and placeholder"),
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
     KeyKind("pair:code:.+", "string", _EXPIRES, "access", "the stranger a code was given to"),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from gateway.bus.line import Word
-from gateway.contracts.messages import DeliveryRecord, DeliveryState
+from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState
 
 
 def to_fields(record: DeliveryRecord) -> tuple[Word, ...]:
@@ -38,7 +38,7 @@ def from_fields(reply_id: str, fields: Mapping[bytes, bytes]) -> DeliveryRecord:
         chunks=int(fields[b"chunks"]),
         platform_ids=tuple(json.loads(fields[b"platform_ids"])),
         updated_at_ms=int(fields[b"updated_at_ms"]),
-        reason=fields[b"reason"].decode(),
+        reason=CleanText(fields[b"reason"].decode()),
         placeholder=fields.get(b"placeholder", b"").decode(),
         marked=tuple(json.loads(fields.get(b"marked", b"[]"))),
         published_at_ms=int(fields.get(b"published_at_ms", 0)),

@@ -28,6 +28,7 @@ from gateway.limits import (
     SENT_IDS_TTL_S,
     SETTLE_MAX_S,
     TOLD_TTL_S,
+    VAULT_SECRETS_MAX,
 )
 
 _HOUR_MS: Final = 3_600_000
@@ -53,6 +54,7 @@ _NUMBERS: Final = {
     "RESTARTS_IN_FRONT_MAX": RESTARTS_IN_FRONT_MAX,
     "SETTLE_MAX_MS": int(SETTLE_MAX_S * 1000),
     "TOLD_TTL_MS": TOLD_TTL_S * 1000,
+    "VAULT_SECRETS_MAX": VAULT_SECRETS_MAX,
 }
 _PRELUDE: Final = "prelude"
 _LANES_PRELUDE: Final = "prelude_lanes"

@@ -1,7 +1,8 @@
 """Secrets of the installation itself: as configured, else made on first use and kept in a file of `data_dir`.
 
 The file is readable by its owner only and appears whole: of several processes that start at once, one makes it and
-all of them read the same.
+all of them read the same. What is made here has a face (`trivet_admin_token_…`), so that a process that does not
+know it recognises it all the same, by a rule of the scrubber.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from gateway.config.settings import Settings
 from gateway.contracts.errors import ConfigError
 
 ADMIN_TOKEN_FILE: Final = "admin-token"  # noqa: S105 - a file's name
-ADMIN_TOKEN_PREFIX: Final = "trivet_admin_"  # noqa: S105 - by which those who do not know the token recognise it
 PLACEHOLDER_KEY_FILE: Final = "placeholder-key"
 VAULT_KEY_FILE: Final = "vault-key"
 _BYTES: Final = 32
@@ -25,8 +25,7 @@ _BYTES: Final = 32
 
 def admin_token(settings: Settings) -> str:
     """The operator's bearer token. Raises `ConfigError` when the file can neither be read nor written."""
-    path = settings.data_dir / ADMIN_TOKEN_FILE
-    return _kept(settings.http.admin_token, path, "http.admin_token", prefix=ADMIN_TOKEN_PREFIX)
+    return _kept(settings.http.admin_token, settings.data_dir / ADMIN_TOKEN_FILE, "http.admin_token")
 
 
 def placeholder_key(settings: Settings) -> str:
@@ -39,11 +38,11 @@ def vault_key(settings: Settings) -> str:
     return _kept(settings.scrub.vault.key, settings.data_dir / VAULT_KEY_FILE, "scrub.vault.key")
 
 
-def _kept(configured: SecretStr | None, path: Path, setting: str, *, prefix: str = "") -> str:
+def _kept(configured: SecretStr | None, path: Path, setting: str) -> str:
     if configured:
         return configured.get_secret_value()
     try:
-        secret = _read(path) or _make(path, prefix)
+        secret = _read(path) or _make(path)
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be used for {setting} ({error.strerror}): make data_dir writable or set {setting}"
@@ -60,10 +59,10 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _make(path: Path, prefix: str) -> str:
+def _make(path: Path) -> str:
     """Create the file with its secret in it; whoever comes second takes what the first one wrote."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    secret = prefix + secrets.token_urlsafe(_BYTES)
+    secret = f"trivet_{path.name.replace('-', '_')}_{secrets.token_urlsafe(_BYTES)}"
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

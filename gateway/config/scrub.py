@@ -62,7 +62,15 @@ class Vault(Section):
 
 
 class Scrub(Section):
-    """What stands in the place of secrets."""
+    """What stands in the place of secrets, and what becomes of the messages that held them."""
+
+    delete_inbound: bool = Field(
+        default=False,
+        description="Delete a message that held a secret on its platform, once it is taken in without the secret. "
+        "Telegram: in private chats, and in groups where the bot may delete messages. Discord: in servers where it has "
+        "Manage Messages, never in direct messages. Slack lets an app delete its own messages only. Where it cannot "
+        "be done, the author is asked to do it.",
+    )
 
     placeholder_key: UnguessableKey = Field(
         default=None,

@@ -28,6 +28,7 @@ from gateway.contracts.messages import (
     DeliveryRecord,
     DeliveryState,
     InboundMessage,
+    Mend,
     Receipt,
     RemovedSecrets,
     Reply,
@@ -171,8 +172,16 @@ def _inbound(message: InboundMessage) -> dict[str, Any]:
             }
             for attachment in message.attachments
         ],
-        "removed": [{"kind": removed.kind, "count": removed.count} for removed in message.removed],
-    }
+        "removed": [_removed(removed) for removed in message.removed],
+    } | ({"mends": [_mend(mend) for mend in message.mends]} if message.mends else {})
+
+
+def _removed(removed: RemovedSecrets) -> dict[str, Any]:
+    return {"kind": removed.kind, "count": removed.count} | ({"joined": True} if removed.is_joined else {})
+
+
+def _mend(mend: Mend) -> dict[str, Any]:
+    return {"id": mend.message_id, "chars": mend.chars, "mark": mend.mark, "placeholder": mend.placeholder}
 
 
 def _to_inbound(fields: _Fields) -> InboundMessage:
@@ -191,12 +200,19 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
                 kind=AttachmentKind(item["kind"]),
                 reference=_text(item, "reference"),
                 name=_clean(item, "name"),
-                media_type=_text(item, "media_type"),
+                media_type=_clean(item, "media_type"),
                 size_bytes=item["size_bytes"],
             )
             for item in fields["attachments"]
         ),
-        removed=tuple(RemovedSecrets(_text(item, "kind"), int(item["count"])) for item in fields["removed"]),
+        removed=tuple(
+            RemovedSecrets(_text(item, "kind"), int(item["count"]), is_joined=bool(item.get("joined")))
+            for item in fields["removed"]
+        ),
+        mends=tuple(
+            Mend(_text(item, "id"), int(item["chars"]), _text(item, "mark"), _clean(item, "placeholder"))
+            for item in fields.get("mends", ())
+        ),
     )
 
 
@@ -305,7 +321,7 @@ def _to_receipt(fields: _Fields) -> Receipt:
         chunks=int(fields["chunks"]),
         platform_ids=tuple(str(item) for item in fields["platform_ids"]),
         updated_at_ms=int(fields["updated_at_ms"]),
-        reason=_text(fields, "reason"),
+        reason=_clean(fields, "reason"),
         placeholder=str(fields.get("placeholder", "")),
         marked=tuple(int(item) for item in fields.get("marked", ())),
         published_at_ms=int(fields.get("published_at_ms", 0)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import LiteralString, NewType
@@ -56,7 +57,7 @@ class Attachment:
     kind: AttachmentKind
     reference: str
     name: CleanText
-    media_type: str = "application/octet-stream"
+    media_type: CleanText = CleanText("application/octet-stream")
     size_bytes: int | None = None
 
 
@@ -71,10 +72,40 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class RemovedSecrets:
-    """How many secrets of one kind intake removed from a message."""
+    """How many secrets of one kind intake removed from a message. `is_joined`: the message and what its author said
+    just before it held them together."""
 
     kind: str
     count: int
+    is_joined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """The end of an earlier message turned out to be the first part of a secret: `placeholder` takes the place of its
+    last `chars` characters, wherever these are kept. `mark` tells whether a text still ends in them (`mark_of`)."""
+
+    message_id: str
+    chars: int
+    mark: str
+    placeholder: CleanText
+
+    def torn_end(self, text: str) -> str:
+        """The end of `text` that has to go; empty if it does not end in it, or no longer."""
+        end = text[-self.chars :] if 0 < self.chars <= len(text) else ""
+        return end if end and mark_of(end, self.message_id) == self.mark else ""
+
+    def mended(self, text: CleanText) -> CleanText:
+        """`text` with the placeholder in the place of the torn end, if it has one."""
+        if not (end := self.torn_end(text)):
+            return text
+        kept = CleanText(text[: -len(end)])
+        return kept if kept.endswith(self.placeholder) else CleanText(kept + self.placeholder)
+
+
+def mark_of(end: str, message_id: str) -> str:
+    """Sixteen bits of a digest: enough to recognise the end of one text, too few to test guesses against."""
+    return hashlib.blake2b(end.encode(errors="surrogatepass"), key=message_id.encode()[:64], digest_size=2).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +113,8 @@ class InboundMessage:
     """One message that Trivet answers: normalized, scrubbed, bounded.
 
     `id` is unique for ever and equal for every redelivery of the same platform message:
-    `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds.
+    `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds. `mends` are earlier messages of
+    the same author whose ends belong to a secret that ends in this one.
     """
 
     id: str
@@ -96,6 +128,17 @@ class InboundMessage:
     received_at_ms: int
     attachments: tuple[Attachment, ...] = ()
     removed: tuple[RemovedSecrets, ...] = ()
+    mends: tuple[Mend, ...] = ()
+
+    @property
+    def author(self) -> SessionKey:
+        """The person who wrote it, also where the key names only a place."""
+        return SessionKey(self.key.channel, self.key.user or self.author_id)
+
+    @property
+    def only_mends(self) -> bool:
+        """Nobody says anything with it: an edit of something answered long since has shown what that had held."""
+        return bool(self.mends) and not self.text and not self.attachments
 
 
 class ReplyKind(StrEnum):
@@ -163,10 +206,10 @@ class DeliveryState(StrEnum):
 class DeliveryRecord:
     """The ledger's row for one reply: how far delivery came.
 
-    `placeholder` is the platform's id of a message that stands in for the next chunk, or what
-    `channels.attempts` writes while it is on its way. `marked` are the chunks that went out under a line
-    that says "perhaps a repetition". `published_at_ms` is when the bus got the reply, `begun_at_ms` when the
-    first platform call was made.
+    `reason` is a sentence of the platform's or of ours, `placeholder` the platform's id of a message that stands
+    in for the next chunk, or what `channels.attempts` writes while it is on its way. `marked` are the chunks that
+    went out under a line that says "perhaps a repetition". `published_at_ms` is when the bus got the reply,
+    `begun_at_ms` when the first platform call was made.
     """
 
     reply_id: str
@@ -176,7 +219,7 @@ class DeliveryRecord:
     chunks: int = 0
     platform_ids: tuple[str, ...] = ()
     updated_at_ms: int = 0
-    reason: str = ""
+    reason: CleanText = CleanText("")
     placeholder: str = ""
     marked: tuple[int, ...] = ()
     published_at_ms: int = 0
@@ -208,7 +251,7 @@ class Whereabouts:
     chunks_sent: int = 0
     chunks: int = 0
     attempts: int = 0
-    reason: str = ""
+    reason: CleanText = CleanText("")
     updated_at_ms: int = 0
 
 

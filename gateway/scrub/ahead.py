@@ -6,29 +6,35 @@ One search finds the landmarks (landmarks.py); only around them is looked at mor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
 from gateway.scrub.foretold import Candidate, candidates
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart, Site
 from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.talk import without_talk
 from gateway.scrub.words import Announcement, announcements
 
 _TOKEN_CHARS_MIN: Final = 12
 """No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
 
-_MARKED_CHARS_MIN: Final = 16
-"""No token of a rule whose anchor is a pattern is shorter."""
-
 _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
-_MARKED_RUN: Final = re.compile(f"[!-~]{{{_MARKED_CHARS_MIN},}}")
-_PRINTABLE: Final = bytes(ord("x") if ord("!") <= byte <= ord("~") else ord(" ") for byte in range(256))
-_MARKED: Final = b"x" * _MARKED_CHARS_MIN
 _LEFTOVERS_MAX: Final = 4
 """Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
+
+
+def _apart(known: Sequence[Span], others: Iterable[Span]) -> Iterator[Span]:
+    """Those of the `others` that lie over none of the known, both in order."""
+    nearest = 0
+    for span in sorted(others):
+        while nearest < len(known) and known[nearest].end <= span.start:
+            nearest += 1
+        if nearest == len(known) or known[nearest].start >= span.end:
+            yield span
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,27 +58,41 @@ class Ahead:
             self.candidates.pop()
 
 
+class _Run(NamedTuple):
+    """Printable characters without a space, and where in them a token may begin: by place, the longest anchor."""
+
+    start: int
+    end: int
+    sites: dict[int, str]
+
+
 class Lookout:
     """Looks over closed text for a machine, or for whoever wants to know whether it needs one."""
 
-    __slots__ = ("_chart", "_known", "_rules", "attempts")
+    __slots__ = ("_chart", "_known", "_rules", "_secret_in", "attempts")
 
-    def __init__(self, rules: RuleBook, known: KnownValues, chart: Chart) -> None:
+    def __init__(
+        self, rules: RuleBook, known: KnownValues, chart: Chart, secret_in: Callable[[str], str | None] | None = None
+    ) -> None:
+        """`secret_in` names the rule that finds a secret in a text, for what is encoded; None: encodings stay."""
         self.attempts = 0
         """How often a rule was tried: the measure of the work."""
         self._rules = rules
         self._known = known
         self._chart = chart
+        self._secret_in = secret_in
 
-    def over(self, text: str, lowered: str, start: int, end: int, *, is_last: bool) -> Ahead:
-        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `is_last` says
-        that no announcing word can follow."""
+    def over(
+        self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = (), *, is_last: bool
+    ) -> Ahead:
+        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
+        secrets that were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
         anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
-        spans = self._spans(text, start, end, anchors)
+        spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
-        if places:
+        if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
             borders = frozenset(span.end for span in spans)
-            words = list(announcements(text, lowered, places, end, borders))
+            words = list(announcements(text, lowered, telling, end, borders))
         spans.reverse()
         words.reverse()
         blocks.reverse()
@@ -83,58 +103,114 @@ class Lookout:
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""
         anchors, places, _ = self._chart.landmarks(text, lowered, start, end)
-        mark = self._rules.mark.search(text, start, end)
-        suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1]), *([mark.start()] if mark else ())]
+        suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1])]
         return min(suspects, default=end)
 
-    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> list[Span]:
+    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Iterable[Span]) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
+        known = sorted((*known, *_apart(known, (span for span in certain if start <= span.start and span.end <= end))))
         found = list(known)
-        for at, stop in self._runs(text, start, end, anchors):
-            for span in known:
-                if at < span.end and span.start < stop:
-                    found += self._tokens(text[at : span.start], at)
-                    at = span.end
-            found += self._tokens(text[at:stop], at)
+        nearest = 0
+        for run in self._runs(text, start, end, anchors):
+            at, stop = run.start, run.end
+            while nearest < len(known) and known[nearest].end <= at:
+                nearest += 1
+            edges = [at]
+            place = nearest
+            while place < len(known) and known[place].start < stop:
+                edges += known[place].start, known[place].end
+                place += 1
+            if len(edges) == 1:
+                found += self._tokens(text[at:stop], at, run.sites.items())
+            else:
+                found += self._between(text, [*edges, max(stop, edges[-1])], 0)
         found.sort()
+        if self._secret_in is not None and (encoded := list(self._encoded(text, start, end, found, self._secret_in))):
+            found = sorted((*found, *encoded))
+            found = sorted((*found, *self._beside(text, start, end, found, frozenset(encoded))))
         return found
 
-    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> list[tuple[int, int]]:
-        """The runs of printable characters in which an anchor stands and that are long enough for a token."""
-        runs = set()
-        if _MARKED in text[start:end].encode(errors="surrogatepass").translate(_PRINTABLE):
-            marked = _MARKED_RUN.finditer(text, start, end)
-            runs = {run.span() for run in marked if self._rules.mark.search(run.group())}
-        done = start
-        for anchor, _ in anchors:
-            if anchor >= done:
-                before, run = _BEFORE_RUN.match(text, start, anchor), _RUN.match(text, anchor, end)
-                at, done = before.end() if before else start, run.end() if run else anchor + 1
-                if done - at >= _TOKEN_CHARS_MIN:
-                    runs.add((at, done))
-        return sorted(runs)
+    def _beside(
+        self, text: str, start: int, end: int, found: Sequence[Span], encoded: frozenset[Span]
+    ) -> Iterable[Span]:
+        """The tokens beside encoded text, in runs of their own now that it is gone."""
+        beside: set[Span] = set()
+        for place, span in enumerate(found):
+            if span in encoded:
+                before, after = _BEFORE_RUN.match(text, start, span.start), _RUN.match(text, span.end, end)
+                left = max(before.end() if before else start, found[place - 1].end if place else start)
+                right = min(
+                    after.end() if after else span.end, *(next.start for next in found[place + 1 : place + 2]), end
+                )
+                beside.update(self._between(text, [left, span.start, span.end, right], 1))
+        return beside
 
-    def _tokens(self, run: str, offset: int, depth: int = 0) -> list[Span]:
+    def _encoded(
+        self, text: str, start: int, end: int, found: Sequence[Span], secret_in: Callable[[str], str | None]
+    ) -> Iterator[Span]:
+        """The encoded texts with a secret in them, beside what was `found`."""
+        nearest = 0
+        for run_at, stop in encoded_runs(text, start, end):
+            while nearest < len(found) and found[nearest].end <= run_at:
+                nearest += 1
+            edges = [run_at]
+            while nearest < len(found) and found[nearest].start < stop:
+                edges += found[nearest].start, found[nearest].end
+                nearest += 1
+            for left, right in zip(edges[::2], (*edges[1::2], stop), strict=True):
+                for encoded in encoded_texts(text[left:right]) if right - left >= ENCODED_CHARS_MIN else ():
+                    self.attempts += 1
+                    if (rule := secret_in(encoded.text)) is not None:
+                        yield Span(left + encoded.start, left + encoded.end, rule)
+
+    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
+        """The runs of printable characters in which an anchor stands and that are long enough for a token."""
+        runs: list[_Run] = []
+        run = _Run(start, start, {})
+        for place, literal in anchors:
+            if place >= run.end:
+                before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
+                at, stop = before.end() if before else start, after.end() if after else place + 1
+                run = _Run(at, stop, {})
+                if stop - at >= _TOKEN_CHARS_MIN:
+                    runs.append(run)
+            run.sites[place - run.start] = literal
+        return runs
+
+    def _sites(self, run: str) -> Iterator[Site]:
+        """Where in a run a token may begin, for want of landmarks."""
+        at = 0
+        while anchor := self._rules.anchor.search(run, at):
+            yield anchor.start(), anchor.group()
+            at = anchor.start() + 1
+
+    def _tokens(self, run: str, offset: int, sites: Iterable[Site], depth: int = 0) -> list[Span]:
         """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
         that is what it will be when the token is gone: so a second scrub finds nothing new."""
         found: list[Span] = []
         at = 0
-        while anchor := self._rules.anchor.search(run, at):
-            floor = found[-1].end if found else 0
-            at = anchor.start() + 1
-            for rule in self._rules.beginning_with(run, anchor.start(), anchor.group()):
+        for site, literal in sites:
+            if site < at:
+                continue
+            for rule in self._rules.beginning_with(run, site, literal):
                 self.attempts += 1
-                span = rule.match(run, anchor.start(), floor)
+                span = rule.match(run, site, at)
                 if span is not None:
                     found.append(span)
                     at = span.end
                     break
         if not found:
             return found
-        between: list[Span] = []
-        if depth < _LEFTOVERS_MAX:
-            edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
-            for left, right in zip(edges[::2], edges[1::2], strict=True):
-                between += self._tokens(run[left:right], offset + left, depth + 1)
-        return between + [Span(span.start + offset, span.end + offset, span.rule) for span in found]
+        edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
+        beside = self._between(run, edges, depth + 1) if depth < _LEFTOVERS_MAX else []
+        return [Span(span.start + offset, span.end + offset, span.rule) for span in (*beside, *found)]
+
+    def _between(self, text: str, edges: Sequence[int], depth: int) -> list[Span]:
+        """The tokens of the pieces of `text` between each second pair of edges, each a run of its own."""
+        found: list[Span] = []
+        for left, right in zip(edges[::2], edges[1::2], strict=True):
+            if right - left >= _TOKEN_CHARS_MIN:
+                piece = text[left:right]
+                found += self._tokens(piece, left, self._sites(piece), depth)
+        return found

@@ -31,7 +31,7 @@ from gateway.scrub.words import Announcement, Family, is_announcing, vocabulary
 _FILLERS_MAX: Final = 6
 _NEWLINES_MAX: Final = 3
 _CJK_WORDS_CHARS_MAX: Final = 12
-_REACH_CHARS: Final = 120
+REACH_CHARS: Final = 120
 """How far from the announcing word a value may begin."""
 
 _BASIC_AUTH: Final = "auth"
@@ -102,7 +102,7 @@ class AnnouncedValue:
                 return Step(at, is_over=True)
             at += len(self._rest_read)
         while at < end:
-            if at - self._begun_at > _REACH_CHARS:
+            if at - self._begun_at > REACH_CHARS:
                 return Step(at, is_over=True)
             moved = self._connect(text, at, end)
             if moved is None:

@@ -21,13 +21,19 @@ Check = Callable[[str], bool]
 _PERIOD_MAX: Final = 16
 _PLACEHOLDER: Final = re.compile(
     r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
-    r"|123456789|abcdefgh|ABCDEFGH|\.\.\.|\*\*\*"
+    r"|123456789|abcdefgh|ABCDEFGH|\.\.\.|\*\*\*|####"
 )
 _WORDLIKE: Final = re.compile(
     r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|",
     re.ASCII,
 )
+_SEPARATOR: Final = re.compile(r"[-_./+=~:]")
+_HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
+_HUMP_CHARS_MEAN: Final = 4
+"""Words have some five letters; runs of one kind of character in a random token have two."""
+
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def is_placeholder(text: str) -> bool:
@@ -42,13 +48,33 @@ def is_placeholder(text: str) -> bool:
 
 
 def is_wordy(text: str) -> bool:
-    """Words, identifiers, versions: pieces between `-_./` that each read as a word or a small number."""
-    return all(_WORDLIKE.fullmatch(piece) for piece in re.split(r"[-_./+=~:]", text))
+    """Words, identifiers, versions: pieces between `-_./` that each read as a word, a name or a small number."""
+    return all(_WORDLIKE.fullmatch(piece) or _is_name(piece) for piece in _SEPARATOR.split(text))
+
+
+def _is_name(piece: str) -> bool:
+    """An identifier in humps (`requiredTypesForDisplay`): few of them, and at most one is a number."""
+    humps = _HUMP.findall(piece)
+    return (
+        len(humps) * _HUMP_CHARS_MEAN <= len(piece) + _HUMP_CHARS_MEAN
+        and sum(map(len, humps)) == len(piece)
+        and sum(1 for hump in humps if hump.isdigit()) <= 1
+        and all(len(hump) <= 20 for hump in humps)
+    )
 
 
 def varied(secret: str) -> bool:
     """Enough different characters, not wordy, not a placeholder."""
     return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_wordy(secret) and not is_placeholder(secret)
+
+
+def made(secret: str) -> bool:
+    """Varied, and not letters of one case: for a prefix that ordinary names have as well."""
+    letters = secret.translate(_NO_SIGNS)
+    return varied(secret) and not (letters.isalpha() and (letters.islower() or letters.isupper()))
+
+
+_NO_SIGNS: Final = dict.fromkeys(map(ord, "-_./+=~:"))
 
 
 def distinct(secret: str) -> bool:
@@ -100,18 +126,39 @@ def base58check(secret: str) -> bool:
     return hashlib.sha256(hashlib.sha256(body).digest()).digest()[:4] == checksum
 
 
+_STANDS_IN: Final = re.compile(r"(?i)your[-_]|[-_]here\b|placeholder|<|\{\{|\*\*\*|\.\.\.|%[sd]\b")
+
+
 def no_reference(secret: str) -> bool:
     """Neither a variable nor a stand-in such as `password` or `***`."""
     return (
         not re.match(r"[$%{<\[]", secret)
         and len(set(secret)) >= 3
-        and secret.lower() not in _STAND_INS
+        and not _STAND_INS.fullmatch(secret)
         and not secret.isspace()
+        and not _STANDS_IN.search(secret)
     )
 
 
-_STAND_INS: Final = frozenset(["password", "passwd", "pass", "pwd", "pw", "secret", "token", "key", "user", "username"])
+_STAND_INS: Final = re.compile(
+    r"(?i:(?:my|your)?[-_]?(?:pass(?:w(?:or)?d|phrase)?|pw|pwd|secret|token|key|user(?:name)?|login|name)"
+    r"|admin|root|guest|postgres|mysql|redis|test(?:123)?|foo|bar|baz|(?:change|replace)[-_]?me|none|null|x{3,})"
+)
+
+
+def crc32_base62(body: str) -> bool:
+    """GitHub's own proof, which npm took over: the last six characters are the CRC32 of the others in base62."""
+    number, digits = binascii.crc32(body[:-6].encode()), ""
+    while number:
+        number, digit = divmod(number, 62)
+        digits = _BASE62[digit] + digits
+    return body[-6:] == digits.rjust(6, "0")
+
 
 CHECKS: Final[Mapping[str, Check]] = {
-    check.__name__: check for check in (varied, distinct, has_digit, jwt, discord, base58check, no_reference)
+    check.__name__: check for check in (varied, made, distinct, has_digit, no_reference)
 }
+"""Asked of what stands behind the anchor."""
+
+PROOFS: Final[Mapping[str, Check]] = {check.__name__: check for check in (jwt, discord, base58check)}
+"""Asked of the whole token, which is decoded."""

@@ -10,10 +10,9 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 with contextlib.suppress(ImportError):
     import ahocorasick_rs
@@ -96,20 +95,28 @@ def engine_name() -> str:
 
 def trie_pattern(literals: Iterable[str]) -> str:
     """A pattern that matches any of the literals, the longest first, and branches once per character."""
-    every = sorted(set(literals))
-    return _branch(every, 0) if every else ""
+    return trie_of([tuple(map(re.escape, literal)) for literal in literals])
 
 
-def _branch(literals: list[str], depth: int) -> str:
-    """The pattern for sorted literals that agree in their first `depth` characters, without these."""
-    first, last = literals[0], literals[-1]
-    shared = next((at for at in range(depth, len(first)) if not last.startswith(first[at], at)), len(first))
-    stem = re.escape(first[depth:shared])
-    longer = [literal for literal in literals if len(literal) > shared]
-    if not longer:
-        return stem
-    ways = "|".join(_branch(list(group), shared) for _, group in groupby(longer, key=itemgetter(shared)))
-    return f"{stem}(?:{ways})" if len(longer) == len(literals) else f"{stem}(?:{ways})?"
+def trie_of(sequences: Iterable[Sequence[str]]) -> str:
+    """`trie_pattern` for sequences of small patterns in place of characters."""
+    root: dict[str, Any] = {}
+    for sequence in sequences:
+        node = root
+        for symbol in sequence:
+            node = node.setdefault(symbol, {})
+        node[""] = {}
+
+    def branch(node: dict[str, Any]) -> str:
+        ways = [symbol + branch(child) for symbol, child in sorted(node.items()) if symbol]
+        if not ways:
+            return ""
+        body = ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
+        if "" not in node:
+            return body
+        return f"(?:{body})?"
+
+    return branch(root)
 
 
 def _beginnings(literals: tuple[str, ...]) -> Mapping[str, tuple[tuple[int, int], ...]]:

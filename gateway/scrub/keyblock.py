@@ -23,6 +23,14 @@ _MARK_CHARS_MAX: Final = 80
 
 _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
 _GAP: Final = re.compile(r"(?:\\{1,2}[nr]|[\s>|\"'+*`,\\-]){0,48}")
+_LINE_MARK: Final = re.compile(
+    r"(?:\\{1,2}[nr]|\r?\n)[^\n\\]{0,48}?(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{40,120}={0,2}(?:[\s\\]|\Z))", re.ASCII
+)
+"""Line numbers, comment signs, names of containers, times: what tools put in front of each line."""
+
+_MARKED_CHARS_MAX: Final = 192
+"""So much text behind a header shows whether its lines are marked."""
+
 _MATERIAL: Final = re.compile(
     r"[A-Za-z0-9+/=]{16}|(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):", re.ASCII
 )
@@ -71,8 +79,13 @@ class KeyBlock:
         body = gap.end() if gap else header.end()
         if _MATERIAL.match(text, body, end):
             return body
-        is_decided = is_last or body < end or body - header.end() >= _GAP_CHARS_MAX
-        return -1 if is_decided else None
+        if not (is_last or body < end or body - header.end() >= _GAP_CHARS_MAX):
+            return None
+        window = header.end() + _MARKED_CHARS_MAX
+        if end < window and not is_last:
+            return None
+        marked = _LINE_MARK.match(text, header.end(), min(end, window))
+        return marked.end() if marked else -1
 
     def _swallow(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         limit = self._begin + BLOCK_CHARS_MAX

@@ -23,6 +23,7 @@ from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
 from gateway.scrub.view import View
+from gateway.scrub.wrapped import WrappedTokens
 
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
@@ -47,16 +48,20 @@ class Machine:
         *,
         budget_s: float,
         spent_s: Callable[[], float],
+        is_inner: bool = False,
     ) -> None:
         self.findings: list[Finding] = []
         self._steps = 0
-        self._lookout = Lookout(rules, known, chart())
+        self._rules = rules
+        self._lookout = Lookout(rules, known, chart(), None if is_inner else self._secret_in)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
         self._spent_s = spent_s
+        self._is_inner = is_inner
         self._view = View()
         self._last_cut_end_raw = -1
+        self._wrapped = WrappedTokens(rules, self._secret_in)
         self._lowered = ""
         self._out: list[str] = []
         self._state: State | None = None
@@ -108,24 +113,30 @@ class Machine:
         text = self._view.text
         window = min(len(text), self._closed + RUN_CHARS_MAX)
         if is_last and window == len(text):
+            self._wrapped.settle(text, self._closed, window, is_last=True)
             return self._closed
         unread = max(self._closed, self._seen - 1)
         border = closed_until(text, unread, window)
         if border > unread:
             self._seen = border
-            return self._before_open_value(text, border)
+            return self._before_open_value(text, border, is_full=window - self._closed == RUN_CHARS_MAX)
         self._seen = window
         if window - self._closed == RUN_CHARS_MAX:
             return self._forced_border(text, window)
         return self._closed
 
-    def _before_open_value(self, text: str, border: int) -> int:
-        """A known value with spaces in it may have begun: stop at the unit it begins in."""
+    def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
+        """A token or a known value may go on behind `border`: stop at the unit it begins in."""
         begun = self._known.reaches_over(text, self._closed, border)
+        begun = min(begun, self._wrapped.settle(text, self._closed, border, is_last=False))
         if begun >= border:
             return border
+        before = closed_until(text, self._closed, begun + 1)
+        if before == self._closed and is_full:
+            self._wrapped.settle(text, self._closed, border, is_last=True)
+            return border
         self._seen = self._closed
-        return min(begun, closed_until(text, self._closed, begun + 1))
+        return min(begun, before)
 
     def _forced_border(self, text: str, window: int) -> int:
         border = self._lookout.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)
@@ -139,18 +150,18 @@ class Machine:
 
     def _forget(self) -> None:
         """Keep what rules may look back at, drop the rest."""
-        before = min(self._at, self._closed) - CONTEXT_CHARS
-        if before < _FORGET_CHARS:
+        if self._given_raw - self._forgotten_raw < _FORGET_CHARS:
             return
-        shorter, shorter_raw = self._view.forget(before)
-        self._at -= shorter
-        self._closed -= shorter
-        self._seen -= shorter
-        self._cuts_off_at -= shorter
-        self._given_raw -= shorter_raw
-        self._forgotten_raw += shorter_raw
+        before = max(0, min(self._at, self._closed) - CONTEXT_CHARS)
+        self._view.forget(before, self._given_raw)
+        self._forgotten_raw = self._given_raw
+        self._at -= before
+        self._closed -= before
+        self._seen -= before
+        self._cuts_off_at -= before
+        self._wrapped.moved(before)
         if self._state is not None:
-            self._state.moved(shorter)
+            self._state.moved(before)
 
     # --- reading
 
@@ -158,7 +169,7 @@ class Machine:
         """Read the closed text up to `end` and give away all of it that is decided."""
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
-        ahead = self._lookout.over(text, self._lower(), self._at, end, is_last=is_last)
+        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
@@ -166,6 +177,7 @@ class Machine:
                     break
             elif not self._go_on(self._state, text, end, ahead, is_last=is_last):
                 break
+        self._wrapped.pass_by(self._at)
         self._give(self._view.raw_start(self._at))
 
     def _begin(self, text: str, end: int, ahead: Ahead) -> bool:
@@ -210,6 +222,21 @@ class Machine:
             return True
         return step.cut is not None
 
+    def _secret_in(self, text: str) -> str | None:
+        """The rule of the first secret in a text that was encoded in this one; what that one encodes is not asked."""
+        if self._is_inner:
+            return None
+        inner = Machine(
+            self._rules,
+            self._known,
+            self._placeholders,
+            budget_s=self._budget_s,
+            spent_s=self._spent_s,
+            is_inner=True,
+        )
+        inner.feed(text, is_last=True)
+        return inner.findings[0].rule if inner.findings else None
+
     # --- giving away
 
     def _give(self, until_raw: int) -> None:
@@ -221,8 +248,8 @@ class Machine:
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
         self._give(start)
         self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
-        self.findings.append(Finding(span.rule, self._forgotten_raw + start, self._forgotten_raw + end))
-        self._last_cut_end_raw = self._forgotten_raw + end
+        self.findings.append(Finding(span.rule, start, end))
+        self._last_cut_end_raw = end
         self._given_raw = end
         self._at = span.end
 
@@ -230,7 +257,7 @@ class Machine:
         """A secret that was cut off by a forced border goes on in the next piece: so does its removal."""
         if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
             self._cuts_off_at = -1
-            if self._last_cut_end_raw == self._forgotten_raw + self._given_raw:
+            if self._last_cut_end_raw == self._given_raw:
                 rest = _REST_OF_SECRET.match(text, self._at, end)
                 if rest is not None:
                     self._at = rest.end()

@@ -18,8 +18,8 @@ from gateway.scrub.units import unit_end
 from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
 
 _RULE: Final = "named/personal"
-_BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
-_SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
+BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
+SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
 _REACH_CHARS: Final = 96
 
 
@@ -51,11 +51,11 @@ class Phrase:
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         """See `State.step`."""
         if self._value is None:
-            between = _BETWEEN_WORDS.match(text, at, end)
+            between = BETWEEN_WORDS.match(text, at, end)
             second_at = between.end() if between else at
             if second_at == end and not is_last:
                 return Step(at, waits=True)
-            second = _SECOND_WORD.match(text, second_at, end)
+            second = SECOND_WORD.match(text, second_at, end)
             family = vocabulary().together[self._first.word].get(second.group().lower()) if second else None
             if second and family is Family.LOGIN:
                 self._value = LoginPair(second.end())

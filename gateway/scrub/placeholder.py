@@ -21,7 +21,8 @@ PLACEHOLDER: Final = re.compile(rf"\[redacted:{_KIND}#[0-9a-f]{{4,{_ID_CHARS}}}\
 LIKENESS: Final = re.compile(r"\[redacted:[^\[\]\s]{1,40}\]", re.IGNORECASE)
 """What somebody takes for a placeholder, although nobody made it: `[redacted:openai]`."""
 
-WHOLE_TEXT: Final = "[redacted:text#0000]"
+WHOLE_TEXT_KIND: Final = "text"
+WHOLE_TEXT: Final = f"[redacted:{WHOLE_TEXT_KIND}#0000]"
 """Stands for a text that could not be scrubbed."""
 
 
@@ -42,7 +43,24 @@ class Placeholders:
         """Those of one chat: equal inside it, for ever, and comparable with no other's."""
         return Placeholders(hmac.digest(self._key, chat.encode(errors="surrogatepass"), "sha256"))
 
+    def noting(self, made: dict[str, str]) -> Placeholders:
+        """The same, and each secret is put into `made` under its placeholder."""
+        return _Noting(self._key, made)
+
     def stand_in(self, rule: str, secret: str) -> str:
         """The placeholder of one secret."""
         mark = hmac.digest(self._key, secret.encode(errors="surrogatepass"), "sha256")
         return f"[redacted:{kind_of(rule)}#{mark.hex()[:_ID_CHARS]}]"
+
+
+class _Noting(Placeholders):
+    __slots__ = ("_made",)
+
+    def __init__(self, key: bytes, made: dict[str, str]) -> None:
+        super().__init__(key)
+        self._made = made
+
+    def stand_in(self, rule: str, secret: str) -> str:
+        placeholder = super().stand_in(rule, secret)
+        self._made[placeholder] = secret
+        return placeholder

@@ -9,41 +9,50 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gateway.scrub.checks import CHECKS, Check
+from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62
 from gateway.scrub.finding import trie_pattern
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "base62": "A-Za-z0-9",
     "base64": "A-Za-z0-9+/=",
     "base64url": "A-Za-z0-9_-",
+    "anybase64": "A-Za-z0-9+/=_-",
+    "letters": "A-Za-z",
+    "lower": "a-z",
     "hex": "0-9a-f",
     "anyhex": "0-9A-Fa-f",
     "base32": "A-Z2-7",
+    "bech32": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7Lqpzry9x8gf2tvdw0s3jn54khce6mua7l",
     "base36": "0-9a-z",
     "upper36": "0-9A-Z",
     "base58": "1-9A-HJ-NP-Za-km-z",
-    "dotted": "A-Za-z0-9_.-",
+    "uuid": "0-9a-f-",
+    "dotted": "A-Za-z0-9_.~-",
     "digits": "0-9",
 }
 _COMPLETE_SHARE: Final = 0.75
 """A key that lost a quarter of its characters is still worth hiding."""
 
-_LEFT_CHARS_MAX: Final = 96
-"""The longest part of a token that may stand before its anchor (an Azure DevOps token: 76)."""
+_SURPLUS_CHARS: Final = 8
+"""How much longer than nominal the part of a token is that the checks look at."""
 
-_BOUNDARY: Final = (
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])"
-    r"|(?<=\\u[0-9a-fA-F][0-9a-fA-F][0-9a-fA-F][0-9a-fA-F]))"
-)
-"""A token does not begin inside a word; an escaped newline or an encoded sign before it is no word."""
+_JUDGED_CHARS_MAX: Final = 120
+"""A longer secret is judged by its beginning: a rule that fails often must fail cheaply."""
 
-_REGEX_MARKS: Final = re.compile(r"[\[({]")
+_IN_A_WORD: Final = re.compile(r"[A-Za-z0-9]")
+_ESCAPE_BEFORE: Final = re.compile(r"(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4})")
+"""An escaped newline or an encoded sign before a token ends in a letter, and is no word for all that."""
+
+_SLOT: Final = re.compile(r"<\w+:(\d+)>")
+_ESCAPED: Final = re.compile(r"[nrtbf0]")
+_DRAWN_AS: Final[Mapping[str, str]] = {"dotted": "base64url", "anybase64": "base64url", "anyhex": "hex"}
+"""In an example, an alphabet that some tokens end with is drawn without the signs that end a sentence as well."""
 
 
 class Span(NamedTuple):
@@ -54,6 +63,24 @@ class Span(NamedTuple):
     rule: str
 
 
+class Left(NamedTuple):
+    """What stands before the anchor and belongs to the secret: a run of one alphabet, of bounded length."""
+
+    run: re.Pattern[str]
+    least: int
+    most: int
+
+    def start(self, text: str, anchor_at: int, floor: int) -> int | None:
+        """Where it begins; None if the run is too short or goes on too far."""
+        before = text[max(floor, anchor_at - self.most - 1) : anchor_at][::-1]
+        found = self.run.match(before)
+        length = found.end() if found else 0
+        start = anchor_at - length
+        if length and text[max(start - 1, 0)] == "\\" and _ESCAPED.match(text, start):
+            start, length = start + 1, length - 1
+        return start if self.least <= length <= self.most else None
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One kind of secret that can be told by its own looks. See the head of `rules.toml` for the fields."""
@@ -62,9 +89,11 @@ class Rule:
     anchors: tuple[str, ...]
     body: str
     more: str
-    left: str
-    checks: tuple[Check, ...]
+    left: Left | None
     is_glued: bool
+    checks: tuple[Check, ...]
+    proofs: tuple[Check, ...]
+    checksum_chars: int
     nominal: int
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
@@ -74,28 +103,33 @@ class Rule:
         found = _compiled(self.body).match(run, anchor_at)
         if found is None:
             return None
-        start, stop = found.span("secret") if "secret" in found.re.groupindex else found.span()
-        if self.left:
-            before = _compiled(f"(?:{self.left})\\Z").search(run, max(floor, anchor_at - _LEFT_CHARS_MAX), anchor_at)
+        is_part = "secret" in found.re.groupindex
+        start, stop = found.span("secret") if is_part else found.span()
+        if self.left is not None:
+            before = self.left.start(run, anchor_at, floor)
             if before is None:
                 return None
-            start = before.start()
-        judged = run[start + self._anchor_chars(run, start) : stop]
-        if start < floor or not all(check(judged) for check in self.checks):
+            start = before
+        whole = run[start:stop]
+        if not all(proof(whole) for proof in self.proofs):
+            return None
+        behind = whole if is_part or self.left else whole[self._anchor_chars(whole) :]
+        if self.checksum_chars and crc32_base62(behind[: self.checksum_chars]):
+            return Span(start, stop - len(behind) + self.checksum_chars, self.id)
+        if not all(check(behind[:_JUDGED_CHARS_MAX]) for check in self.checks):
             return None
         if self.more and (rest := _compiled(f"[{self.more}]+").match(run, stop)):
             stop = rest.end()
+        while run[stop - 1] == ".":
+            stop -= 1
         return Span(start, stop, self.id)
 
     def is_complete(self, token: str) -> bool:
         """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
-        anchor_chars = max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
-        return 0 < self.nominal <= len(token) - anchor_chars
+        return 0 < self.nominal <= len(token) - self._anchor_chars(token)
 
-    def _anchor_chars(self, text: str, start: int) -> int:
-        if not self.checks or self.checks[0] is not CHECKS["varied"]:
-            return 0
-        return max((len(anchor) for anchor in self.anchors if text.startswith(anchor, start)), default=0)
+    def _anchor_chars(self, token: str) -> int:
+        return max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,74 +139,93 @@ class RuleBook:
     rules: tuple[Rule, ...]
     anchor: re.Pattern[str]
     """Any anchor of any rule."""
-    mark: re.Pattern[str]
-    """Those anchors that are patterns."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
-    """By literal anchor the rules that begin with it or with its own beginning, the most particular first."""
-    by_pattern: tuple[tuple[re.Pattern[str], Rule], ...]
+    """By anchor the rules that begin with it or with its own beginning, the most particular first."""
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
         """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
-        yield from self.by_anchor.get(literal, ())
-        if self.mark.match(text, at):
-            for pattern, rule in self.by_pattern:
-                if pattern.match(text, at):
-                    yield rule
+        is_inside = at > 0 and _IN_A_WORD.match(text, at - 1) and not _ESCAPE_BEFORE.match(text, at)
+        for rule in self.by_anchor.get(literal, ()):
+            if rule.is_glued or not is_inside:
+                yield rule
 
 
 @cache
 def rule_book() -> RuleBook:
-    """The rules as shipped. Read and compiled once, at the first text."""
-    rows = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))["rule"]
-    rules = tuple(_rule(row) for row in rows)
-    literals: dict[str, list[Rule]] = {}
-    patterns: list[tuple[re.Pattern[str], Rule]] = []
+    """The rules as shipped. Read once, at the first text; each pattern is compiled when it is first needed."""
+    tables = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
+    rows = [*tables["shape"].items(), *tables["prefix"].items()]
+    rules = tuple(_rule(rule_id, row) for rule_id, row in rows)
+    by_anchor: dict[str, list[Rule]] = {}
     for rule in rules:
         for anchor in rule.anchors:
-            if _REGEX_MARKS.search(anchor):
-                patterns.append((re.compile(anchor, re.ASCII), rule))
-            else:
-                literals.setdefault(anchor, []).append(rule)
-    marks = "|".join(dict.fromkeys(pattern.pattern for pattern, _ in patterns)) or "(?!)"
+            by_anchor.setdefault(anchor, []).append(rule)
     return RuleBook(
         rules=rules,
-        anchor=re.compile(f"{trie_pattern(literals)}|{marks}", re.ASCII),
-        mark=re.compile(marks, re.ASCII),
+        anchor=re.compile(trie_pattern(by_anchor)),
         by_anchor={
-            anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in literals.get(anchor[:length], ()))
-            for anchor in literals
+            anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
+            for anchor in by_anchor
         },
-        by_pattern=tuple(patterns),
     )
 
 
-def _rule(row: Mapping[str, Any]) -> Rule:
-    anchors = tuple(row["anchors"])
-    alphabet = ALPHABETS[row["alphabet"]] if "alphabet" in row else ""
+def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
+    anchors = tuple(literal for anchor in row["anchors"] for literal in _literals(anchor))
+    checks = tuple(row.get("checks", ("varied",)))
+    left = row.get("left")
     if "pattern" in row:
-        body = _with_alphabets(row["pattern"])
+        body, more, examples = _with_alphabets(row["pattern"]), _with_alphabets(row.get("more", "")), row["examples"]
+        nominal = 0
     else:
-        nominal = int(row["nominal"])
-        heads = "|".join(anchor if _REGEX_MARKS.search(anchor) else re.escape(anchor) for anchor in anchors)
-        body = f"(?:{heads})[{alphabet}]{{{int(nominal * _COMPLETE_SHARE)},{nominal + 8}}}"
-    left = _with_alphabets(row.get("left", ""))
-    may_touch_letters = bool(left) or bool(row.get("glued", False))
+        name, _, count = row["body"].partition(":")
+        nominal, more = int(count), ALPHABETS[name]
+        body = f"(?:{trie_pattern(anchors)})[{more}]{{{int(nominal * _COMPLETE_SHARE)},{nominal + _SURPLUS_CHARS}}}"
+        examples = row.get("examples", [f"{anchor}<{_DRAWN_AS.get(name, name)}:{nominal}>" for anchor in anchors])
+        nominal = max([nominal, *_body_chars(anchors, examples)])
     return Rule(
-        id=row["id"],
+        id=rule_id,
         anchors=anchors,
-        body=body if may_touch_letters else _BOUNDARY + body,
-        more=alphabet,
-        left=left,
-        checks=tuple(CHECKS[name] for name in row.get("checks", ("varied",))),
-        is_glued=bool(row.get("glued", False)),
-        nominal=int(row.get("nominal", 0)),
-        examples=tuple(row["examples"]),
+        body=body,
+        more=more,
+        left=_left(left) if left else None,
+        is_glued=bool(left) or bool(row.get("glued", False)),
+        checks=tuple(CHECKS[name] for name in checks if name in CHECKS),
+        proofs=tuple(PROOFS[name] for name in checks if name not in CHECKS),
+        nominal=nominal,
+        checksum_chars=row.get("checksum_chars", 0),
+        examples=tuple(examples),
         counter_examples=tuple(row.get("counter_examples", ())),
     )
 
 
+def _literals(anchor: str) -> list[str]:
+    """All that an anchor with braces stands for: `SK{0-9a-f}` is `SK0`, `SK1` and so on."""
+    head, brace, rest = anchor.partition("{")
+    if not brace:
+        return [anchor]
+    chars, _, tail = rest.partition("}")
+    inside = re.compile(f"[{chars}]")
+    return [
+        head + char + behind for char in map(chr, range(33, 127)) if inside.match(char) for behind in _literals(tail)
+    ]
+
+
+def _left(text: str) -> Left:
+    """`hex:32` or `digits:8..10`."""
+    name, _, count = text.partition(":")
+    least, _, most = count.partition("..")
+    return Left(re.compile(f"[{ALPHABETS[name]}]*"), int(least), int(most or least))
+
+
+def _body_chars(anchors: Sequence[str], examples: Sequence[str]) -> list[int]:
+    """How long the examples are behind their anchor: some kinds come in two sizes."""
+    drawn = [_SLOT.sub(lambda slot: int(slot[1]) * "x", example) for example in examples]
+    return [len(token) - len(anchor) for token in drawn for anchor in anchors if token.startswith(anchor)]
+
+
 def _with_alphabets(pattern: str) -> str:
-    return re.sub(r"\[:(\w+):\]", lambda name: _BOUNDARY if name[1] == "start" else ALPHABETS[name[1]], pattern)
+    return re.sub(r"\[:(\w+):\]", lambda name: ALPHABETS[name[1]], pattern)
 
 
 @cache

@@ -14,12 +14,9 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets
-from gateway.scrub.ahead import Lookout
 from gateway.scrub.known import KnownValues
-from gateway.scrub.landmarks import chart
 from gateway.scrub.machine import Machine
-from gateway.scrub.placeholder import WHOLE_TEXT, Placeholders, kind_of
-from gateway.scrub.quiet import is_quiet
+from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND, Placeholders, kind_of
 from gateway.scrub.rules import rule_book
 
 BUDGET_S: Final = 2.0
@@ -71,15 +68,21 @@ class Scrubber:
         """Which rule fired where in `text`; never the secret itself."""
         return self.examine(text).findings
 
+    def removed(self, text: str) -> Mapping[str, str]:
+        """The secrets of `text` by the placeholders that `scrub` puts in their place: for the vault, and for nobody
+        else. Empty when something goes wrong."""
+        made: dict[str, str] = {}
+        noting = copy.copy(self)
+        noting._placeholders = self._placeholders.noting(made)
+        return made if WHOLE_TEXT not in noting.scrub(text) else {}
+
     def examine(self, text: str) -> Scrubbed:
         """`scrub` and `findings` in one pass."""
         try:
-            if is_quiet(text, Lookout(rule_book(), self._known, chart())):
-                return Scrubbed(CleanText(text), ())
             machine = self.machine()
             clean = machine.feed(text, is_last=True)
         except Exception:  # noqa: BLE001 - whatever went wrong, the raw text must not come out
-            return Scrubbed(CleanText(WHOLE_TEXT), (Finding("text", 0, len(text)),))
+            return Scrubbed(CleanText(WHOLE_TEXT), (Finding(WHOLE_TEXT_KIND, 0, len(text)),))
         return Scrubbed(CleanText(clean), tuple(machine.findings))
 
     def stream(self) -> StreamScrubber:

@@ -14,7 +14,7 @@ from typing import Final
 RUN_CHARS_MAX: Final = 16 * 1024
 """A longer unit is cut here, in a stream and in a whole text alike: nothing may wait for ever."""
 
-CONTEXT_CHARS: Final = 64
+CONTEXT_CHARS: Final = 128
 """How far a rule may look back: a stream keeps this much of what it already gave away."""
 
 _CJK: Final = "\u2e80-\u2fff\u3040-\ud7ff"

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from gateway.scrub.finding import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 48
-_ENDING_CHARS_MAX: Final = 4
-_ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
+ENDING_CHARS_MAX: Final = 4
+_ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
@@ -49,6 +49,7 @@ class Family(Enum):
 
 _OF_VALUES: Final = frozenset([Family.PERSONAL, Family.KEY, Family.VAGUE])
 _BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
+"""Only what follows makes them announce anything."""
 
 
 class Place(Enum):
@@ -234,7 +235,7 @@ def is_announcing(word: str) -> bool:
 def family_of(word: str) -> Family | None:
     """What a word in lower case, by itself, announces, if anything."""
     announcing = vocabulary().announcing
-    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, _ENDING_CHARS_MAX + 1))]
+    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1))]
     families = (announcing[stem][0] for stem in stems if stem in announcing)
     return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)
 

@@ -34,6 +34,7 @@ from gateway.limits import (
     FOREIGN_TIMEOUT_S,
     STORE_CONNECT_TIMEOUT_S,
 )
+from gateway.scrub.cutting import head
 
 _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
 _COMMENT: Final = re.compile(r"--[^\n]*\n?|/\*.*?\*/", re.DOTALL)
@@ -141,7 +142,7 @@ def _sqlite_words(error: sqlite3.Error) -> str:
         return "the database cannot be opened"
     if "one statement" in str(error):
         return "one statement at a time"
-    return str(error)[:_WORDS_CHARS_MAX]
+    return head(str(error), _WORDS_CHARS_MAX)
 
 
 class _Postgres:
@@ -203,7 +204,7 @@ def _server_words(error: BaseException | None) -> str:
         return "only reading is allowed here"
     if not state or state[:2] in ("08", "28", "3D", "53", "57"):
         return "the database cannot be reached"
-    return str(cause)[:_WORDS_CHARS_MAX]
+    return head(str(cause), _WORDS_CHARS_MAX)
 
 
 def _too_slow() -> str:
@@ -229,4 +230,4 @@ def _cell(value: object) -> str | None:
     if isinstance(value, bytes | bytearray | memoryview):
         return f"({len(bytes(value))} bytes)"
     text = str(value)
-    return text if len(text) <= FOREIGN_CELL_CHARS_MAX else text[:FOREIGN_CELL_CHARS_MAX] + "…"
+    return text if len(text) <= FOREIGN_CELL_CHARS_MAX else head(text, FOREIGN_CELL_CHARS_MAX) + "…"

@@ -192,7 +192,7 @@ def to_whereabouts(row: Row[Any]) -> Whereabouts:
         chunks_sent=len(json.loads(row.platform_ids)) if row.platform_ids else 0,
         chunks=row.chunks or 0,
         attempts=row.attempts or 0,
-        reason=row.reason or "",
+        reason=CleanText(row.reason or ""),
         updated_at_ms=row.updated_at_ms,
     )
 

@@ -80,7 +80,7 @@ class SqlStore:
         is_said: bool = True,
     ) -> TurnStart:
         """Take the lane, store what the user said, say what is new. Raises `Fenced`."""
-        return await self._database.write(
+        start = await self._database.write(
             partial(
                 turns.begin,
                 turn_id=turn_id,
@@ -93,6 +93,8 @@ class SqlStore:
             ),
             durable=False,  # the bus has the messages until the turn is committed
         )
+        await self._forget_torn(messages)
+        return start
 
     async def commit_turn(self, commit: TurnCommit) -> Session:
         """Write all that a turn leaves behind, once. Raises `Fenced`."""
@@ -105,10 +107,12 @@ class SqlStore:
         self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
     ) -> Sequence[Entry]:
         """Store what joins a running turn; the entries it became. Raises `Fenced`."""
-        return await self._database.write(
+        joined = await self._database.write(
             partial(turns.join, turn_id=turn_id, key=key, fence=fence, messages=messages, now_ms=now_ms),
             durable=False,  # as with `begin_turn`
         )
+        await self._forget_torn(messages)
+        return joined
 
     async def turn_began(self, key: SessionKey) -> int | None:
         """When the last run of the turn that is not committed began, in Unix milliseconds."""
@@ -125,6 +129,11 @@ class SqlStore:
         return await self._database.write(
             partial(endings.give_up, turn_id=turn_id, message=message, reply=reply, note=note, now_ms=now_ms)
         )
+
+    async def _forget_torn(self, messages: Sequence[InboundMessage]) -> None:
+        """What was taken out of the tables is in no old state of a page either."""
+        if any(message.mends for message in messages):
+            await self._database.forget_pages()
 
     # --- transcripts
 

@@ -16,7 +16,7 @@ from gateway.contracts.entries import Entry, EntryKind, Role, Session, TurnCommi
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
-from gateway.store import files, outbox, sessions, transcript, unanswered
+from gateway.store import files, mending, outbox, sessions, transcript, unanswered
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
@@ -84,6 +84,7 @@ def begin(
     if session_id is None:
         sessions.open_next(connection, key, new_id=new_session_id, now_ms=now_ms)
         session_id = new_session_id
+    mending.mend(connection, key, messages)
     by_id = {message.id: message for message in messages}
     answered, homes = unanswered.known(connection, list(by_id))
     fresh = [message for message in by_id.values() if message.id not in answered]
@@ -174,6 +175,7 @@ def join(
     session_id = connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none()
     if session_id is None:
         raise fenced(key, fence)
+    mending.mend(connection, key, messages)
     by_id = {message.id: message for message in messages}
     answered, homes = unanswered.known(connection, list(by_id))
     unanswered.withdraw(connection, homes)

@@ -11,7 +11,12 @@ ROOT = Path(__file__).parents[2]
 MAKERS = ("gateway/scrub/scrubber.py",)
 """Of raw text."""
 
-RESTORERS = ("gateway/contracts/envelope.py", "gateway/contracts/entries.py", "gateway/store/")
+RESTORERS = (
+    "gateway/contracts/envelope.py",
+    "gateway/contracts/entries.py",
+    "gateway/bus/ledger.py",
+    "gateway/store/",
+)
 """Of text that was clean when it was written; the sentinel title."""
 
 OWN_WORDS = ("gateway/contracts/messages.py", "agent/prompts/library.py", "agent/context.py")

@@ -237,6 +237,14 @@ class TestEditingAndDeleting:
         with pytest.raises(BadRequest, match="Message can't be deleted"):
             await bot.delete_message(group.address, int(theirs.id))
 
+    async def test_in_a_group_where_it_has_the_right_the_bot_deletes_what_others_wrote(
+        self, bot: Bot, telegram_emulator: ServedTelegram, ada: Person
+    ) -> None:
+        telegram_emulator.emulator.faults.other["can_delete_messages"] = 1
+        group = group_of(telegram_emulator)
+        theirs = await telegram_emulator.emulator.say(ada.id, group.id, "mine")
+        assert await bot.delete_message(group.address, int(theirs.id))
+
 
 class TestTopicsAndMigration:
     async def test_a_topic_gets_its_own_messages_and_general_is_never_named(

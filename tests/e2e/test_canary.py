@@ -29,7 +29,7 @@ from gateway.bus.embedded import embedded_url
 from gateway.scrub import scrub
 from tests.parts.model_server import Body, Failure, ModelServer, call, echo, last_user_text, serve_model
 from tests.parts.product import PLATFORMS, Chat, Product, running_product
-from tests.scrubbing import TOKENS, Sample, fill, positives
+from tests.scrubbing import TOKENS, Planted, Sample, fill, positives
 
 KINDS = 20  # of some 150, others in each run
 IN_THE_AIR = 24  # conversations at once
@@ -40,7 +40,8 @@ TAIL_CHARS = 16
 
 def canaries(rng: random.Random) -> Iterator[Sample]:
     """One secret of each kind, those that stand by themselves and those known by their surroundings, shuffled."""
-    bare = (Sample(kind, "any", secret, (secret,)) for kind, secret in ((k, fill(t, rng)) for k, t in TOKENS.items()))
+    drawn = {kind: fill(template, rng) for kind, template in TOKENS.items()}
+    bare = (Sample(kind, "any", "{}", secret, (Planted(kind, secret),)) for kind, secret in drawn.items())
     told = {sample.kind: sample for sample in positives(rng.randrange(2**32)) if sample.kind not in TOKENS}
     every = [*bare, *told.values()]
     rng.shuffle(every)

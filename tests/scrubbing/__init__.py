@@ -9,7 +9,7 @@ of the repository, is anybody's secret.
 from tests.scrubbing.attacks import ATTACKS, Attack
 from tests.scrubbing.look_alikes import LOOK_ALIKES, PLACEHOLDERS, look_alikes
 from tests.scrubbing.natural import chat_text, natural
-from tests.scrubbing.pairs import Pair, pairs
+from tests.scrubbing.pairs import Pair, announced_pairs, pairs
 from tests.scrubbing.samples import KINDS, Planted, Sample, is_left, leaked, leaks, positives, words_lost
 from tests.scrubbing.slots import draw, fill
 from tests.scrubbing.streams import SPLITS, streamed
@@ -26,6 +26,7 @@ __all__ = [
     "Pair",
     "Planted",
     "Sample",
+    "announced_pairs",
     "chat_text",
     "draw",
     "fill",

@@ -34,6 +34,7 @@ ALPHABETS: Final[Mapping[str, str]] = {
     "digits": "123456789",
     "decimal": string.digits,
     "bech32": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
+    "lowbech32": "qpzry9x8gf2tvdw0s3jn54khce6mua7l",
     "symbol": "!@#$%^*-_+.?",
     "cyrillic": "абвгдежзиклмнопрстуфхцчшэюя",
 }
@@ -135,6 +136,7 @@ _SHAPES: Final[Mapping[str, Callable[[random.Random], str]]] = {
     "wifold": lambda rng: _base58check(b"\x80" + rng.randbytes(32)),
     "xprv": lambda rng: _base58check(bytes.fromhex("0488ade4") + rng.randbytes(74)),
     "xpub": lambda rng: _base58check(bytes.fromhex("0488b21e") + rng.randbytes(74)),
+    "tezos": lambda rng: _base58check(bytes([13, 15, 58, 7]) + rng.randbytes(32)),
     "bitcoin": lambda rng: "1" + _base58check(rng.randbytes(20)),
     "discord": _discord,
     "checksummed": _checksummed,

@@ -15,6 +15,7 @@ from gateway.bus.bus import RedisBus
 from gateway.config.memory import Memory
 from gateway.contracts.entries import GrantRole, UsagePurpose
 from gateway.contracts.ids import SessionKey
+from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
@@ -219,7 +220,7 @@ async def test_an_export_holds_all_places_of_one_person_and_nobody_else(agent: A
     await agent.ask("remember I like tea", ANNA)
     await agent.ask("the canary of the group", ANNA_IN_GROUP)
     await agent.ask("the canary of ben", BEN)
-    (row,) = belongings_commands(agent.store.people)
+    (row,) = belongings_commands(agent.store.people, Scrubber())
     session = await agent.store.current_session(SessionKey.parse(ANNA))
     assert session is not None
     asked = Asked("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always)

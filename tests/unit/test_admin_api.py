@@ -51,6 +51,7 @@ def app_of(store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("tele
         figures=bus.operator,
         intake=bus.intake,
         access=bus.access,
+        vault=bus.vault,
         scrubber=SCRUBBER,
         clock=CLOCK,
         channels=channels,

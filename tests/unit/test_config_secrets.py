@@ -27,7 +27,7 @@ from gateway.config.catalog import catalog, value_of
 from gateway.config.credentials import environment_secrets, names_a_secret
 from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber, scrub
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "123456:veryveryquiet"
@@ -234,7 +234,7 @@ SECRET_SETTINGS = [key for key, setting in catalog().items() if setting.is_secre
 @pytest.mark.parametrize("key", SECRET_SETTINGS)
 def test_every_secret_setting_is_known_by_what_it_says(key: str) -> None:
     """A setting that is added as a secret needs no line anywhere else."""
-    quiet = "quiet-and-unlikely"
+    quiet = "quiet-and-unlikely-and-quite-long"
     text = {"tools.mcp_secrets": f"a.X={quiet}", "tools.databases": f"a=postgresql+asyncpg://u:{quiet}@h/d"}.get(
         key, quiet
     )
@@ -244,7 +244,7 @@ def test_every_secret_setting_is_known_by_what_it_says(key: str) -> None:
 
 
 def test_every_setting_that_may_hold_an_address_gives_its_password_away_to_the_scrubber() -> None:
-    quiet = "quiet-and-unlikely"
+    quiet = "quiet-and-unlikely-and-quite-long"
     found = 0
     for key, setting in catalog().items():
         for scheme in ("https", "wss", "redis", "postgresql+asyncpg"):
@@ -269,7 +269,7 @@ def test_our_own_secrets_are_hidden_in_every_form_and_in_every_stream(seed: int)
     """As they are, in base64, percent, JSON and hex; in one piece, and however a stream is cut."""
     rng = random.Random(seed)
     environ = {
-        setting.variable: draw('<base62:9>/+ <base62:9>"=', seed=seed)
+        setting.variable: draw('<base62:19>/+ <base62:19>"=', seed=seed)
         for setting in catalog().values()
         if setting.is_secret and not setting.is_list
     }

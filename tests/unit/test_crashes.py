@@ -16,7 +16,7 @@ from gateway.scrub import Scrubber
 from gateway.telemetry import crashes
 from gateway.telemetry.crashes import LINE_CHARS_MAX, ScrubbedStream
 from gateway.telemetry.logs import configure_logs
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 SECRET = draw("ghp_<base62:36>", seed=21)
 OWN = "correct-horse-battery"

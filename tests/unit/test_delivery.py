@@ -32,6 +32,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, Reply, ReplyFile, ReplyKind, own_words
 from gateway.contracts.ports import PendingReply
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
+from gateway.scrub import Scrubber
 from tests.doubles import AskableAdapter, EditableAdapter, FilingAdapter, ManualClock, MemoryBus, ScriptedAdapter
 
 RULES = SendRules()
@@ -50,7 +51,7 @@ def delivery_of(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULE
     """A delivery whose back-offs take no time."""
     clock = ManualClock()
     homes, tenure = Homes(adapter, bus), Tenure()
-    courier = Courier(adapter, bus, bus, clock, homes, tenure, rules=rules, delay_scale=0.0)
+    courier = Courier(adapter, bus, bus, Scrubber(), clock, homes, tenure, rules=rules, delay_scale=0.0)
     return Delivery(adapter, bus, courier, homes, tenure, consumer="c1")
 
 

@@ -54,7 +54,7 @@ INBOUND: Final = InboundMessage(
     is_private=False,
     sent_at_ms=1_800_000_000_000,
     received_at_ms=1_800_000_000_250,
-    attachments=(Attachment(AttachmentKind.IMAGE, "file-7", own_words("cat.jpg"), "image/jpeg", 2_048),),
+    attachments=(Attachment(AttachmentKind.IMAGE, "file-7", own_words("cat.jpg"), own_words("image/jpeg"), 2_048),),
     removed=(RemovedSecrets("openai", 1),),
 )
 REPLY: Final = Reply(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import binascii
+import random
 import re
+import string
 
 import pytest
 
 from gateway.scrub import findings, scrub
-from gateway.scrub.checks import CHECKS
-from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.known import KnownValues
+from gateway.scrub.machine import Machine
+from gateway.scrub.placeholder import PLACEHOLDER, Placeholders
 from gateway.scrub.rules import Rule, rule_book
 from gateway.scrub.words import vocabulary
 from tests.scrubbing import draw
@@ -18,33 +22,54 @@ EXAMPLES = [pytest.param(rule, example, id=f"{rule.id}: {example}") for rule in 
 COUNTER_EXAMPLES = [
     pytest.param(rule, example, id=f"{rule.id}: {example}") for rule in RULES for example in rule.counter_examples
 ]
+SURROUNDINGS = (
+    "{}",
+    "see {}.",
+    "is it {}?",
+    "({})",
+    "**{}**",
+    "`{}`",
+    '"{}",',
+    "<{}>",
+    "x={}",
+    "密钥是{}",
+    "用{}登录",
+    "ключ{}и",
+    '{{"x":"{}"}}',
+    "a\\n{}\\nb",
+    "first\n{}\nlast",
+)
+NEEDS_ITS_END = frozenset(["wif", "xprv", "tezos", "stellar", "url/userinfo", "url/user", "jwk", "cloudinary", "url"])
+"""A checksum or a mark at the end decides: without it these are any other text."""
+
+HOSTILE_CHARS = 3_000
+ATTEMPTS_PER_CHAR_MAX = 4
+"""Some anchors have two characters, and a handful of rules share one."""
 
 
-def ends_openly(rule: Rule) -> bool:
-    """Is the rule content with a part of the token? Not if its mark is at the end, or a checksum decides."""
-    return not rule.left and CHECKS["base58check"] not in rule.checks and rule.anchors != ("://",)
+def visible_part(clean: str, token: str) -> bool:
+    """Is a piece of twelve characters of the token (or the whole of a shorter one) still there?"""
+    return any(token[at : at + 12] in clean for at in range(max(1, len(token) - 11)))
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 def test_an_example_is_found_whatever_stands_around_it(rule: Rule, example: str) -> None:
-    for seed in range(4):
+    for seed in range(2):
         token = draw(example, seed=seed)
-        for text in (
-            token,
-            f"see {token}.",
-            f"用{token}登录",
-            f"(**{token}**)",
-            f'{{"x":"{token}"}}',
-            f"a\\n{token}\\nb",
-        ):
+        for surroundings in SURROUNDINGS:
+            text = surroundings.format(token)
             assert token not in scrub(text), text
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if ends_openly(rule)], ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_token_that_lost_its_end_is_still_hidden(rule: Rule) -> None:
+    if rule.id in NEEDS_ITS_END or rule.left is not None:
+        pytest.skip("its mark stands at the end")
     for example in rule.examples:
-        token = draw(example, seed=9)[:-2]
-        assert token not in scrub(f"see {token} there")
+        token = draw(example, seed=9)
+        behind = max((len(anchor) for anchor in rule.anchors if token.startswith(anchor)), default=len(token) - 8)
+        cut = token[: behind + (len(token) - behind) * 4 // 5]
+        assert cut not in scrub(f"see {cut} there"), cut
 
 
 @pytest.mark.parametrize(("rule", "example"), COUNTER_EXAMPLES)
@@ -54,9 +79,54 @@ def test_a_counter_example_stays(rule: Rule, example: str) -> None:
         assert [finding for finding in findings(text) if finding.rule == rule.id] == []
 
 
-def test_every_rule_has_an_id_of_its_own_and_examples() -> None:
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_no_input_makes_a_rule_work_more_than_its_length(rule: Rule) -> None:
+    rng = random.Random(3)
+    noise = "".join(rng.choices(string.ascii_letters + string.digits, k=40))
+    for anchor in rule.anchors[:1]:
+        for piece in (anchor, f" {anchor}", f"-{anchor}{noise}", f"{noise}{anchor}"):
+            text = (piece * (HOSTILE_CHARS // len(piece) + 1))[:HOSTILE_CHARS]
+            machine = Machine(rule_book(), KnownValues(), Placeholders(b"k"), budget_s=60.0, spent_s=lambda: 0.0)
+            machine.feed(text, is_last=True)
+            assert machine.attempts <= ATTEMPTS_PER_CHAR_MAX * HOSTILE_CHARS, piece
+
+
+def test_a_token_with_a_right_checksum_may_touch_letters_on_both_sides() -> None:
+    body = draw("<base62:30>", seed=4)
+    token = f"ghp_{body}{_checksum(body)}"
+    clean = scrub(f"before{token}after")
+    assert clean.startswith("before[")
+    assert clean.endswith("]after")
+
+
+def test_a_token_with_a_wrong_checksum_is_hidden_all_the_same() -> None:
+    body = draw("<base62:30>", seed=4)
+    token = f"ghp_{body}{_checksum(body)[::-1]}"
+    assert not visible_part(scrub(f"see {token}, ok?"), token)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sk-learn-contrib-something-long", "task_test_runner_for_everything", "sk-toggleable__content-arrow-2-of-many"],
+)
+def test_names_that_begin_like_a_token_stay(text: str) -> None:
+    assert scrub(text) == text
+
+
+def test_a_rule_looks_no_further_than_its_bounds() -> None:
+    for rule in RULES:
+        open_ended = re.sub(r"\\.|\[[^]]*\]|\}\+", "", rule.body)
+        assert not re.search(r"[*+]|,\}", open_ended), rule.id
+        bounds = [int(most) for most in re.findall(r"\{(?:\d+,)?(\d+)\}(?!\+)", rule.body)]
+        assert sum(bounds) <= 900, rule.id
+
+
+def test_every_rule_has_examples_and_literal_anchors() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES)
-    assert all(rule.examples for rule in RULES)
+    for rule in RULES:
+        assert rule.examples, rule.id
+        assert rule.anchors, rule.id
+        assert all(anchor.isascii() and " " not in anchor for anchor in rule.anchors), rule.id
 
 
 def test_no_line_of_the_rules_holds_a_secret_itself() -> None:
@@ -72,3 +142,13 @@ def test_a_placeholder_holds_no_word_that_announces_a_secret() -> None:
         assert PLACEHOLDER.fullmatch(f"[redacted:{kind}#a1b2]"), kind
         assert kind not in vocabulary().announcing
         assert not {*kind.split("-")} & vocabulary().announcing.keys()
+
+
+def _checksum(body: str) -> str:
+    alphabet = string.digits + string.ascii_uppercase + string.ascii_lowercase
+    number = binascii.crc32(body.encode())
+    digits = ""
+    while number:
+        number, digit = divmod(number, 62)
+        digits = alphabet[digit] + digits
+    return digits.rjust(6, "0")

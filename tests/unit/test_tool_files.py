@@ -18,6 +18,7 @@ from agent.tools.registry import ToolRegistry
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from tests.parts.tooling import call, context, registry, run
+from tests.scrubbing import draw
 
 KEY = SessionKey.parse("telegram:1")
 
@@ -348,3 +349,16 @@ class TestQuota:
             assert not (await run(tools, "file_write", path=f"{number}", content="x")).is_error
         assert (await run(tools, "file_write", path="3", content="x")).is_error
         assert not (await run(tools, "file_write", path="2", content="longer")).is_error
+
+
+async def test_no_page_and_no_search_shows_a_piece_of_a_private_key(tools: ToolRegistry, workspace: Workspace) -> None:
+    """A command may have made one; its inner lines have no looks to be told by."""
+    key = draw("-----BEGIN PRIVATE KEY-----\n<base64:64>\n<base64:64>\n<base64:64>\n-----END PRIVATE KEY-----", seed=5)
+    material = key.split("\n")[1:-1]
+    (workspace.files / "key.pem").write_text(f"first\n{key}\nlast\n")
+    for first_line in range(1, 8):
+        shown = (await run(tools, "file_read", path="key.pem", first_line=first_line, lines=2)).text
+        assert not any(line[:12] in shown for line in material), shown
+    assert (await run(tools, "file_read", path="key.pem", first_line=7)).text == "     7  last"
+    for line in material:
+        assert (await run(tools, "file_search", text=line[20:28])).text == "Nothing matches."

@@ -17,7 +17,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.scrub import Scrubber
 from gateway.store.foreign import Foreign
 from tests.parts.tooling import People, registry, run, tool
-from tests.property.scrub_corpus import draw
+from tests.scrubbing import draw
 
 MADE = "[redacted:openai#a1b2c3]"
 SECRET = draw("ghp_<base62:36>", seed=7)
@@ -35,8 +35,8 @@ SECRET = draw("ghp_<base62:36>", seed=7)
     ],
 )
 async def test_wherever_it_stands_the_tool_is_not_run(arguments: dict[str, Any]) -> None:
-    ran: list[object] = []
-    tools = registry(tool("act", lambda given: str(ran.append(given))))
+    ran: dict[str, object] = {}
+    tools = registry(tool("act", lambda given: str(ran.setdefault("with", given))))
     result = await run(tools, "act", **arguments)
     assert result.is_error
     assert not ran

@@ -25,6 +25,7 @@ from agent.tools.files.writing import put
 from agent.tools.permissions import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.contracts.errors import ToolError
+from gateway.scrub.cutting import head
 
 if TYPE_CHECKING:
     from playwright.async_api import Frame, Locator, Page
@@ -52,6 +53,7 @@ _SPEC: Final = ToolSpec(
 _SCHEMES: Final = frozenset({"http", "https"})
 _INTERRUPTED: Final = "interrupted by another navigation"
 _PICTURE: Final = "screenshot.png"
+_TITLE_CHARS_MAX: Final = 200
 _LOOK: Final = """
 ([elementsMax, charsMax, labelMax]) => {
   const wanted = "a[href], button, input:not([type=hidden]), textarea, select, [role=button], [role=link], [onclick]";
@@ -189,15 +191,18 @@ def _asked(arguments: Mapping[str, Any], name: str, *, may_be_empty: bool = Fals
 
 async def _shown(page: Page) -> str:
     """The page in words: where we are, what stands there, what can be done."""
-    limits = [BROWSER_ELEMENTS_MAX, BROWSER_TEXT_CHARS_MAX, BROWSER_LABEL_CHARS_MAX]
+    # One character more than is shown of anything, by which `head` knows that it was cut.
+    limits = [BROWSER_ELEMENTS_MAX, BROWSER_TEXT_CHARS_MAX + 1, BROWSER_LABEL_CHARS_MAX + 1]
     text, rows, count = await page.evaluate(_LOOK, limits)
     lines = [_line(number, *row) for number, row in enumerate(rows, 1)]
     more = [f"(and {count - len(rows)} more)"] if count > len(rows) else []
-    head = f"{page.url[:WEB_URL_CHARS_MAX]}\n{(await page.title())[:200]}"
-    return "\n".join([head, "", str(text).strip() or "(nothing to read)", "", *lines, *more]).rstrip()
+    place = f"{head(page.url, WEB_URL_CHARS_MAX)}\n{head(await page.title(), _TITLE_CHARS_MAX)}"
+    read = head(str(text).strip(), BROWSER_TEXT_CHARS_MAX)
+    return "\n".join([place, "", read or "(nothing to read)", "", *lines, *more]).rstrip()
 
 
 def _line(number: int, kind: str, label: str, value: str) -> str:
+    label, value = head(label, BROWSER_LABEL_CHARS_MAX), head(value, BROWSER_LABEL_CHARS_MAX)
     return f"[{number}] {kind} {label!r}" + (f" = {value!r}" if value else "")
 
 

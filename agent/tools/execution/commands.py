@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from agent.limits import CODE_CHARS_MAX, SANDBOX_TIMEOUT_MAX_S, SANDBOX_TIMEOUT_S
+from agent.limits import (
+    CODE_CHARS_MAX,
+    SANDBOX_TIMEOUT_MAX_S,
+    SANDBOX_TIMEOUT_S,
+    SECRET_ENV_BYTES_MAX,
+    SECRET_ENV_MAX,
+)
 from agent.model.client import ToolSpec
-from agent.tools.execution.sandbox import PATH, NoSandbox, Outcome, Sandbox
+from agent.tools.execution.sandbox import ENVIRONMENT, PATH, NoSandbox, Outcome, Sandbox
 from agent.tools.files.workspace import Workspaces
 from agent.tools.permissions import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
@@ -17,6 +25,7 @@ from gateway.contracts.errors import ToolError
 CATEGORY: Final = "execution"
 SHELL: Final = "shell"
 CODE: Final = "code_exec"
+_ENV: Final = "secret_env"
 
 LANGUAGES: Final[Mapping[str, Sequence[str]]] = {
     "python": ("python3", "-"),
@@ -33,17 +42,33 @@ _TIMEOUT: Final = {
     "maximum": SANDBOX_TIMEOUT_MAX_S,
     "description": f"Seconds it may take, {SANDBOX_TIMEOUT_S:g} unless given.",
 }
+_SECRET_ENV: Final = {
+    "type": "object",
+    "description": "Environment variables with a secret: names, and placeholders that the user's own messages brought, "
+    'as in {"TOKEN": "[redacted:kind#1a2b3c]"}. The command reads $TOKEN; it never stands in the command. The user is '
+    "asked.",
+    "additionalProperties": {"type": "string"},
+    "maxProperties": SECRET_ENV_MAX,
+}
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _CODE: Final = {"type": "string", "minLength": 1, "maxLength": CODE_CHARS_MAX}
 _SLACK_S: Final = 15.0  # for starting, killing and hearing the end: the sandbox keeps time itself
 
 
 def execution_tools(
-    sandbox: Sandbox | NoSandbox, workspaces: Workspaces
+    sandbox: Sandbox | NoSandbox, workspaces: Workspaces, *, has_vault: bool = False
 ) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
-    """The tools that this machine can offer, and those that it cannot with the reason."""
+    """The tools that this machine can offer, and those that it cannot with the reason. With a vault they take
+    secrets as environment variables."""
     if isinstance(sandbox, NoSandbox):
         return (), tuple(AbsentTool(name, CATEGORY, sandbox.reason, Risk.EXECUTE) for name in (SHELL, CODE))
-    return (_shell(sandbox, workspaces), _code(sandbox, workspaces, _languages())), ()
+    tools = _shell(sandbox, workspaces), _code(sandbox, workspaces, _languages())
+    return (tuple(map(_with_secrets, tools)) if has_vault else tools), ()
+
+
+def _with_secrets(tool: Tool) -> Tool:
+    schema = {**tool.spec.schema, "properties": {**tool.spec.schema["properties"], _ENV: _SECRET_ENV}}
+    return replace(tool, spec=replace(tool.spec, schema=schema), secret_arguments=(_ENV,))
 
 
 def _languages() -> dict[str, Sequence[str]]:
@@ -63,6 +88,7 @@ def _shell(sandbox: Sandbox, workspaces: Workspaces) -> Tool:
                 ["bash", "-c", _without_nul(arguments["command"])],
                 workspace=workspaces.of(context.key).files,
                 timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
+                environment=_environment(arguments),
             )
         )
 
@@ -91,10 +117,24 @@ def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequ
                 workspace=workspaces.of(context.key).files,
                 timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
                 stdin=arguments["code"],
+                environment=_environment(arguments),
             )
         )
 
     return Tool(spec, CATEGORY, Risk.EXECUTE, run, timeout_s=SANDBOX_TIMEOUT_MAX_S + _SLACK_S)
+
+
+def _environment(arguments: Mapping[str, Any]) -> Mapping[str, str]:
+    """The variables with secrets. Raises `ToolError` for what is none, or would change how programs are found."""
+    given: Mapping[str, str] = arguments.get(_ENV, {})
+    for name, value in given.items():
+        if not _VARIABLE.fullmatch(name) or name in ENVIRONMENT or name.startswith("LD_"):
+            raise ToolError(f"{name[:64]!r} is no name for a secret variable")
+        if "\0" in value:
+            raise ToolError(f"the secret for {name} has a NUL character")
+    if sum(len(name) + len(value.encode(errors="replace")) for name, value in given.items()) > SECRET_ENV_BYTES_MAX:
+        raise ToolError(f"secret variables hold at most {SECRET_ENV_BYTES_MAX} bytes")
+    return given
 
 
 def _without_nul(command: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from agent.limits import TOOL_OUTPUT_BYTES_MAX
-from agent.tools.truncation import at_lines
+from gateway.scrub.cutting import without_broken_end, without_broken_start
 
 _HALF: Final = TOOL_OUTPUT_BYTES_MAX // 2
 
@@ -28,9 +28,9 @@ class Output:
             del self._tail[:-_HALF]
 
     def text(self) -> str:
-        """Everything, or whole lines of head and tail with a word on what is missing between them."""
+        """Everything, or head and tail with a word on what is missing between them, and with no half of a secret."""
         if self._bytes <= 2 * _HALF:
             return (self._head + self._tail).decode(errors="replace")
-        head = at_lines(self._head.decode(errors="replace"), keeps_end=False)
-        tail = at_lines(self._tail[-_HALF:].decode(errors="replace"), keeps_end=True)
+        head = without_broken_end(self._head.decode(errors="replace"))
+        tail = without_broken_start(self._tail[-_HALF:].decode(errors="replace"))
         return f"{head}\n[… of {self._bytes} bytes only the beginning and the end were kept …]\n{tail}"

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -44,6 +45,11 @@ _log = structlog.get_logger(__name__)
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 """Where programs are looked for, inside and, for the list of languages, outside."""
 
+ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
+    {"PATH": PATH, "HOME": MOUNT, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb"}
+)
+"""What every program has."""
+
 _LIMITS: Final = (
     f"ulimit -c 0 -t {SANDBOX_CPU_S} -f {SANDBOX_FILE_BYTES_MAX // 1024} -v {SANDBOX_ADDRESS_BYTES // 1024}"
     f' -n {SANDBOX_DESCRIPTORS_MAX} -u {SANDBOX_THREADS_MAX} || exit 126; exec "$@"'
@@ -56,6 +62,7 @@ _SEALED: Final = ("--remount-ro", "/proc", "--remount-ro", "/")
 """Last of all. /proc too: where Trivet runs as root, the kernel takes the sandbox's user for root there."""
 
 _USER: Final = "1000"
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _DRAIN_S: Final = 5.0  # after a kill the pipe is closed at once
 
 
@@ -101,14 +108,23 @@ class Sandbox:
         self._arguments = tuple(arguments)
         self._slots = asyncio.Semaphore(SANDBOX_RUNS_MAX)
 
-    async def run(self, program: Sequence[str], *, workspace: Path, timeout_s: float, stdin: str = "") -> Outcome:
+    async def run(
+        self,
+        program: Sequence[str],
+        *,
+        workspace: Path,
+        timeout_s: float,
+        stdin: str = "",
+        environment: Mapping[str, str] = _NOTHING,
+    ) -> Outcome:
         """Run a program in the workspace until it ends, takes too long or takes too much. Cancelling kills it.
+        `environment` is added to what every program has, and is seen by nobody outside.
 
         When this returns or raises, every process of the run is dead and reaped.
         """
         async with self._slots:
             room = _Room(workspace, at_least_quota(await asyncio.to_thread(usage, workspace)))
-            process = await self._start(program, workspace)
+            process = await self._start(program, workspace, environment)
             output = Output()
             talking = asyncio.ensure_future(_talk(process, stdin, output))
             try:
@@ -117,9 +133,12 @@ class Sandbox:
                 await _kill(process, talking)
             return Outcome(process.returncode or 0, output.text(), stopped)
 
-    async def _start(self, program: Sequence[str], workspace: Path) -> asyncio.subprocess.Process:
-        """bubblewrap reads its arguments from a pipe: inside, its command line can be read."""
-        arguments = (*self._arguments, "--bind", str(workspace), MOUNT, "--chdir", MOUNT, *_SEALED)
+    async def _start(
+        self, program: Sequence[str], workspace: Path, environment: Mapping[str, str]
+    ) -> asyncio.subprocess.Process:
+        """bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside."""
+        given = (word for name, value in environment.items() for word in ("--setenv", name, value))
+        arguments = (*self._arguments, *given, "--bind", str(workspace), MOUNT, "--chdir", MOUNT, *_SEALED)
         reader, writer = os.pipe()
         try:
             with os.fdopen(writer, "wb") as pipe:  # far less than a pipe holds
@@ -178,13 +197,9 @@ def _arguments(hidden: Sequence[Path]) -> list[str]:
     for place in hidden:
         if place.resolve().is_relative_to("/usr"):
             arguments += ["--tmpfs", str(place.resolve())]
-    for name, value in _environment().items():
+    for name, value in ENVIRONMENT.items():
         arguments += ["--setenv", name, value]
     return arguments
-
-
-def _environment() -> Mapping[str, str]:
-    return {"PATH": PATH, "HOME": MOUNT, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "TERM": "dumb"}
 
 
 async def _talk(process: asyncio.subprocess.Process, stdin: str, output: Output) -> None:

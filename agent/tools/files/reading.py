@@ -21,6 +21,7 @@ from agent.tools.files.workspace import Listed, Workspace, Workspaces
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
+from gateway.scrub.cutting import head, key_starts
 
 PATH: Final = {"type": "string", "maxLength": FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
 _FOLDER: Final = {**PATH, "description": "A folder relative to the workspace; empty for all of it."}
@@ -88,7 +89,9 @@ def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     first = arguments.get("first_line", 1)
     if first > max(len(lines), 1):
         raise ToolError(f"{path} has {len(lines)} lines")
-    shown = lines[first - 1 :][: arguments.get("lines", len(lines))]
+    last = first - 1 + arguments.get("lines", len(lines))
+    first = 1 + list(key_starts(lines))[first - 1] if lines else first
+    shown = lines[first - 1 : last]
     numbered = "\n".join(f"{number:>6}  {line}" for number, line in enumerate(shown, first))
     return numbered or f"{path} is empty"
 
@@ -158,7 +161,7 @@ def _hits(workspace: Workspace, arguments: Mapping[str, Any]) -> Iterator[str]:
             return
         for number, line in _lines(workspace, entry.path):
             if wanted in (line.casefold() if ignores_case else line):
-                yield f"{entry.path}:{number}: {line.strip()[:SEARCH_LINE_CHARS_MAX]}"
+                yield f"{entry.path}:{number}: {head(line.strip(), SEARCH_LINE_CHARS_MAX)}"
 
 
 def _is_named(path: str, glob: str | None, *, ignores_case: bool) -> bool:
@@ -170,9 +173,13 @@ def _is_named(path: str, glob: str | None, *, ignores_case: bool) -> bool:
 
 
 def _lines(workspace: Workspace, path: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a text file; nothing for one that is too long, no text, or gone by now."""
+    """Numbered lines of a text file, without the inner ones of a private key; nothing for one that is too long, no
+    text, or gone by now."""
     try:
         content = text_of(path, workspace.read(path))
     except ToolError:
         return
-    yield from enumerate(content.split("\n"), 1)
+    lines = content.split("\n")
+    for at, start in enumerate(key_starts(lines)):
+        if start == at:
+            yield at + 1, lines[at]

@@ -24,6 +24,7 @@ from agent.tools.mcp.server import McpLink, McpServer
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
+from gateway.contracts.messages import clipped
 from gateway.contracts.ports import Clock, Scrubber
 
 if TYPE_CHECKING:
@@ -71,11 +72,12 @@ class McpTools:
 
     def _tool(self, link: McpLink, remote: RemoteTool) -> Tool | None:
         """One of theirs as one of ours; None for a schema that no model could be given."""
-        schema = {name: part for name, part in remote.input_schema.items() if name not in _NOT_ON_TOP}
-        if not _is_usable(schema):
+        schema = self._clean_schema(remote.input_schema)
+        name = tool_name(link.server.name, remote.name)
+        if not _is_usable(schema) or self._scrubber.scrub(name) != name:
             _log.warning("mcp.tool_refused", server=link.server.name, tool=remote.name[:64])
             return None
-        description = self._scrubber.scrub((remote.description or remote.name)[:MCP_DESCRIPTION_CHARS_MAX])
+        description = clipped(self._scrubber.scrub(remote.description or remote.name), MCP_DESCRIPTION_CHARS_MAX)
 
         async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
             result = await link.call(remote.name, arguments)
@@ -84,13 +86,25 @@ class McpTools:
             return as_text(result) or "(no output)"
 
         return Tool(
-            ToolSpec(tool_name(link.server.name, remote.name), description, schema),
+            ToolSpec(name, description, schema),
             f"mcp {link.server.name}",
             Risk.EXECUTE,  # what it does is the server's word, and nobody's check
             run,
             timeout_s=link.server.timeout_s + MCP_START_S + _SLACK_S,
             foreign=True,
         )
+
+    def _clean_schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A schema has defaults, examples and descriptions in it, and the model reads them all. Empty, which is not
+        usable, if nothing readable is left."""
+        written = json.dumps({name: part for name, part in schema.items() if name not in _NOT_ON_TOP})
+        if len(written) > MCP_SCHEMA_CHARS_MAX:
+            return {}
+        try:
+            cleaned: Any = json.loads(self._scrubber.scrub(written))
+        except ValueError:
+            return {}
+        return cleaned if isinstance(cleaned, dict) else {}
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -105,7 +119,7 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def _is_usable(schema: Mapping[str, Any]) -> bool:
-    if schema.get("type") != "object" or len(json.dumps(schema)) > MCP_SCHEMA_CHARS_MAX:
+    if schema.get("type") != "object":
         return False
     try:
         Draft202012Validator.check_schema(schema)

@@ -14,6 +14,7 @@ from bs4 import BeautifulSoup
 from markdownify import MarkdownConverter
 
 from agent.limits import WEB_HTML_CHARS_MAX
+from gateway.scrub.cutting import head
 
 _SILENT: Final = ("script", "style", "noscript", "template", "svg", "canvas", "iframe", "object", "form", "nav")
 _BLANK_LINES: Final = re.compile(r"\n{3,}")
@@ -21,7 +22,7 @@ _BLANK_LINES: Final = re.compile(r"\n{3,}")
 
 def as_markdown(html: str) -> str:
     """The text of a page, its main part where it names one."""
-    soup = BeautifulSoup(html[:WEB_HTML_CHARS_MAX], "html.parser")
+    soup = BeautifulSoup(head(html, WEB_HTML_CHARS_MAX), "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for element in soup.find_all(_SILENT):
         element.decompose()

@@ -17,6 +17,7 @@ import aiohttp
 from agent.limits import WEB_TIMEOUT_S
 from agent.tools.web.session import read_body
 from gateway.contracts.errors import ToolError
+from gateway.scrub.cutting import head
 
 BRAVE: Final = "https://api.search.brave.com"
 TAVILY: Final = "https://api.tavily.com"
@@ -143,7 +144,7 @@ def _hit(row: Mapping[str, Any], snippet: str) -> Hit:
 
 
 def _plain(text: object, chars_max: int) -> str:
-    return " ".join(unescape(str(text or "")).split())[:chars_max]
+    return head(" ".join(unescape(str(text or "")).split()), chars_max)
 
 
 def as_text(hits: Iterable[Hit]) -> str:

@@ -8,10 +8,11 @@ redirect needs a socket of its own or one that was judged before, every hop is j
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final
 
 import aiohttp
@@ -30,6 +31,11 @@ _HEADERS: Final = {
     "Accept": "text/html,application/xhtml+xml,text/*,application/json,application/xml;q=0.9",
     "Accept-Language": "en;q=0.8,*;q=0.5",
 }
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}", re.ASCII)
+_FRAMING: Final = frozenset(
+    {"host", "connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _CHUNK_BYTES: Final = 65_536
 
 
@@ -79,15 +85,19 @@ class WebSession:
         """Close all connections."""
         await self._client.close()
 
-    async def get(self, url: str) -> Page:
-        """Fetch a page, at most WEB_REDIRECTS_MAX redirects further. Raises `ToolError`."""
+    async def get(self, url: str, *, headers: Mapping[str, str] = _NO_HEADERS) -> Page:
+        """Fetch a page, at most WEB_REDIRECTS_MAX redirects further; with `headers`, which are for that address and
+        no other, none. Raises `ToolError`."""
         try:
             async with asyncio.timeout(WEB_TIMEOUT_S):
+                _check(headers)
                 current = _checked(url)
                 for _ in range(WEB_REDIRECTS_MAX + 1):
-                    found = await self._hop(current)
+                    found = await self._hop(current, headers)
                     if isinstance(found, Page):
                         return found
+                    if headers:
+                        raise ToolError(f"it redirects to {found}, where these headers do not go")
                     current = found
         except TimeoutError as error:
             raise ToolError(f"the page did not come within {WEB_TIMEOUT_S:g} s") from error
@@ -97,9 +107,9 @@ class WebSession:
             raise _in_plain_words(error) from error
         raise ToolError(f"more than {WEB_REDIRECTS_MAX} redirects")
 
-    async def _hop(self, url: URL) -> Page | URL:
+    async def _hop(self, url: URL, headers: Mapping[str, str]) -> Page | URL:
         """One request: a page, or where it was redirected to."""
-        async with self._client.get(url, allow_redirects=False) as answer:
+        async with self._client.get(url, headers=headers, allow_redirects=False) as answer:
             if answer.status in _REDIRECTS and (target := answer.headers.get("Location")):
                 return _checked(_joined(url, target))
             body, is_cut = await read_body(answer)
@@ -121,6 +131,23 @@ async def read_body(answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
         if len(body) > WEB_BYTES_MAX:
             return bytes(body[:WEB_BYTES_MAX]), True
     return bytes(body), False
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL in one spelling; "" for what cannot be fetched."""
+    try:
+        return str(_checked(url).origin())
+    except ToolError:
+        return ""
+
+
+def _check(headers: Mapping[str, str]) -> None:
+    """Raises `ToolError` for a header that is none, or that says where a request begins and ends."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
+            raise ToolError(f"{name[:64]!r} is no header that can be set")
+        if not value.isprintable():
+            raise ToolError(f"the value of {name} has characters that no header takes")
 
 
 def _checked(url: str) -> URL:

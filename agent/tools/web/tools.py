@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from agent.limits import SEARCH_RESULTS_MAX, WEB_URL_CHARS_MAX
+from agent.limits import (
+    SEARCH_RESULTS_MAX,
+    SECRET_HEADER_CHARS_MAX,
+    SECRET_HEADERS_MAX,
+    WEB_URL_CHARS_MAX,
+)
 from agent.model.client import ToolSpec
 from agent.tools.permissions import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from agent.tools.web.reading import PageReader
 from agent.tools.web.search import SearchEngine, as_text
-from agent.tools.web.session import WebSession
+from agent.tools.web.session import WebSession, origin
 from gateway.contracts.errors import ToolError
+from gateway.scrub.cutting import without_broken_end
 
 CATEGORY: Final = "web"
 SEARCH: Final = "web_search"
@@ -26,6 +33,15 @@ _FETCH_SPEC: Final = ToolSpec(
         "required": ["url"],
     },
 )
+_SECRET_HEADERS: Final = {
+    "type": "object",
+    "description": "Request headers with a secret: names, and values with placeholders that the user's own messages "
+    'brought, as in {"Authorization": "Bearer [redacted:kind#1a2b3c]"}. Only for hosts that the operator named. The '
+    "user is asked.",
+    "additionalProperties": {"type": "string", "maxLength": SECRET_HEADER_CHARS_MAX},
+    "maxProperties": SECRET_HEADERS_MAX,
+}
+_HEADERS: Final = "secret_headers"
 _SEARCH_SPEC: Final = ToolSpec(
     SEARCH,
     "Search the web. Gives titles, addresses and short passages; web_fetch reads a page.",
@@ -42,20 +58,33 @@ _BAD_STATUS: Final = 400
 _COUNT: Final = 5
 
 
-def web_tools(session: WebSession, engine: SearchEngine | None) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
-    """web_fetch, and web_search if an engine is configured."""
-    fetch = _fetch(session)
+def web_tools(
+    session: WebSession, engine: SearchEngine | None, *, has_vault: bool = False
+) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
+    """web_fetch, and web_search if an engine is configured. With a vault web_fetch takes secrets as headers."""
+    fetch = _with_secrets(_fetch(session)) if has_vault else _fetch(session)
     if engine is None:
         return (fetch,), (AbsentTool(SEARCH, CATEGORY, "no search engine is configured", Risk.NETWORK),)
     return (fetch, _search(engine)), ()
+
+
+def _with_secrets(tool: Tool) -> Tool:
+    schema = {**tool.spec.schema, "properties": {**tool.spec.schema["properties"], _HEADERS: _SECRET_HEADERS}}
+    return replace(
+        tool,
+        spec=replace(tool.spec, schema=schema),
+        secret_arguments=(_HEADERS,),
+        secrets_go_to=lambda arguments: origin(arguments["url"]),
+    )
 
 
 def _fetch(session: WebSession) -> Tool:
     reader = PageReader()
 
     async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        page = await session.get(arguments["url"])
+        page = await session.get(arguments["url"], headers=arguments.get(_HEADERS, {}))
         text = await reader.text(page)
+        text = without_broken_end(text) if page.is_cut else text
         cut = "\n[the page is longer than what was read]" if page.is_cut else ""
         told = f"{page.url}\n\n{text or '(the page is empty)'}{cut}"
         if page.status >= _BAD_STATUS:

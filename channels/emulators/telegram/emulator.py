@@ -9,6 +9,7 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `clock_offset_s` s: the server's clock runs ahead, so that updates older than 24 hours are gone;
 - `privacy` 1: privacy mode, a group shows the bot only commands and replies to it;
 - `privacy_shows_mentions` 1: and mentions of it as well, which the documentation does not promise;
+- `can_delete_messages` 1: in groups the bot is an administrator that may delete what others wrote;
 - `text_mention` 1: people mention the bot by its name (an entity with the user) instead of `@username`;
 - `bot_to_bot` 1: the bot sees what other bots write;
 - `utf16_length` 1: message length counts UTF-16 units instead of code points;

@@ -15,6 +15,7 @@ from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.time import Clock
 from gateway.contracts.ports.usage import Span, UsageBook
+from gateway.contracts.ports.vault import VaultBus
 
 __all__ = [
     "AccessBus",
@@ -50,6 +51,7 @@ __all__ = [
     "SpendingLedger",
     "Store",
     "UsageBook",
+    "VaultBus",
     "Verdict",
     "WantedFile",
 ]

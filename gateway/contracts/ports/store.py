@@ -75,7 +75,8 @@ class Store(Protocol):
     ) -> TurnStart:
         """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
         the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
-        no user entries are stored: a command is not part of the conversation.
+        no user entries are stored: a command is not part of the conversation. What `mends` say of earlier
+        messages is done first, here and in `join_turn`, in all that their owner has.
 
         The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that
         is not among them (deleted, given up, waiting for a later turn) stands in no transcript any more."""

@@ -108,8 +108,9 @@ def _edited(backstage: Backstage, chat: Chat, message: Message, keyboard: Json |
 
 
 def _is_deletable(backstage: Backstage, chat: Chat, message: Message) -> bool:
-    """Within 48 hours: the bot's own messages, and anybody's in a private chat."""
-    is_allowed = chat.user is not None or message.sender.id == backstage.world.bot.id
+    """Within 48 hours: the bot's own messages, anybody's in a private chat, and in a group where it has the right."""
+    has_right = chat.user is not None or bool(backstage.switch("can_delete_messages"))
+    is_allowed = has_right or message.sender.id == backstage.world.bot.id
     return is_allowed and backstage.world.now() - message.date < DELETABLE_FOR_S
 
 

@@ -1,0 +1,100 @@
+"""Gives tools the secrets that a person sent: at the last moment, into arguments that a tool declares secret, for the
+person and the lane they belong to, once a person has approved the call.
+
+The model only ever has placeholders. What it may not do with one (another lane's, one that it made up, one that has
+expired, a host that nobody named) it is told in the same words: the value is not available.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Final, TypeGuard
+from urllib.parse import urlsplit
+
+import structlog
+
+from agent.tools.placeholders import not_available, placeholders_in
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.ports import Clock, VaultBus
+from gateway.contracts.vault import SecretName
+from gateway.scrub.lent import without
+from gateway.scrub.vault import Seal, Unreadable
+
+_log = structlog.get_logger(__name__)
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """The secrets of one call, by their placeholders."""
+
+    secrets: Mapping[str, str] = field(repr=False)
+
+    def into(self, arguments: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+        """The arguments with the secrets in those of these names, and in no others."""
+        return {name: self._filled(value) if name in names else value for name, value in arguments.items()}
+
+    async def out_of(self, text: str) -> str:
+        """The text without the secrets, in whatever form. In a thread: a result may be long."""
+        return await asyncio.to_thread(without, text, self.secrets)
+
+    def _filled(self, value: Any) -> Any:
+        match value:
+            case str():
+                for placeholder, secret in self.secrets.items():
+                    value = value.replace(placeholder, secret)
+                return value
+            case dict():
+                return {name: self._filled(inner) for name, inner in value.items()}
+            case list():
+                return [self._filled(inner) for inner in value]
+        return value
+
+
+class Lender:
+    """The way from the vault to a tool. `origins` are where a secret may be sent to."""
+
+    def __init__(self, vault: VaultBus, seal: Seal, clock: Clock, *, origins: frozenset[str]) -> None:
+        self._vault = vault
+        self._seal = seal
+        self._clock = clock
+        self._origins = origins
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Of the origins those that are addresses, not names: they are reached wherever they are."""
+        parts = (urlsplit(origin) for origin in self._origins)
+        return tuple((part.hostname, part.port or _PORTS[part.scheme]) for part in parts if _is_address(part.hostname))
+
+    def wanted(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """The placeholders in the secret arguments of a call. Raises `NotAvailable` for a call that is not lent to,
+        before anybody is asked about it."""
+        secret = {name: arguments[name] for name in tool.secret_arguments if name in arguments}
+        found = placeholders_in(secret)
+        if found and tool.secrets_go_to is not None and tool.secrets_go_to(arguments) not in self._origins:
+            raise not_available(found[0], tool.spec.name, "The operator has not named this host for secrets.")
+        return found
+
+    async def lend(self, context: ToolContext, tool: Tool, placeholders: tuple[str, ...]) -> Loan:
+        """Use up one call of each secret, whatever becomes of the call. Raises `NotAvailable` unless all are there."""
+        person = context.asked_by or context.owner
+        names = [SecretName(context.key, person, placeholder) for placeholder in placeholders]
+        kept = await self._vault.take(names, tool=tool.spec.name)
+        if kept is None or any(secret.expires_at_ms <= self._clock.now_ms() for secret in kept):
+            raise not_available(placeholders[0], tool.spec.name)
+        try:
+            loan = Loan({secret.name.placeholder: self._seal.opened(secret) for secret in kept})
+        except Unreadable as error:
+            raise not_available(placeholders[0], tool.spec.name) from error
+        _log.info("secret.lent", lane=str(context.key), person=str(person), tool=tool.spec.name, secrets=placeholders)
+        return loan
+
+
+def _is_address(host: str | None) -> TypeGuard[str]:
+    try:
+        return bool(ip_address(host or ""))
+    except ValueError:
+        return False

@@ -1,0 +1,152 @@
+"""Messages that held a secret are deleted on their platform, too, where it lets us and the operator says so.
+
+What is to go is on record on the bus before the platform is told that the message was received, and leaves the
+record once the platform has answered. A kill in between asks twice, which hurts nobody. Where the platform does not
+let us, the author is told to do it himself, once for each message, and the place is not asked again for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import OrderedDict
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from channels import notices
+from channels.adapter import ChannelAdapter, SupportsDeletion
+from gateway.contracts.errors import BusUnavailable, DeliveryError, OutcomeUnknown, RateLimited, SendFailed
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, Scrubber
+
+log = logging.getLogger(__name__)
+
+DELETIONS_MAX: Final = 1_000  # on record at a time: a platform that is away for an hour, and one secret a minute
+PAUSES_S: Final = (1.0, 4.0, 15.0, 60.0)  # between two tries at one message
+RATE_LIMIT_WAIT_MAX_S: Final = 120.0
+UNWILLING_FOR_S: Final = 600.0  # Discord counts refused requests for so long; rights are seldom given sooner
+BUS_RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """One message that is to go. `id` is that of the inbound message; its last part is the platform's."""
+
+    id: str
+    key: str
+    channel: str
+    lane: str
+    target: str
+
+    @property
+    def address(self) -> ReplyAddress:
+        return ReplyAddress(self.channel, self.lane, self.target)
+
+
+class Deletions:
+    """Those of one account. One process listens for it, so one writes the record."""
+
+    def __init__(
+        self, adapter: ChannelAdapter, record: IntakeBus, outbound: DeliveryBus, scrubber: Scrubber, clock: Clock
+    ) -> None:
+        self._adapter = adapter
+        self._deleting = adapter if isinstance(adapter, SupportsDeletion) else None
+        self._record = record
+        self._outbound = outbound
+        self._scrubber = scrubber
+        self._clock = clock
+        self._doomed: OrderedDict[str, Doomed] = OrderedDict()
+        self._unwilling: dict[str, float] = {}
+        self._added = asyncio.Event()
+        self._is_loaded = False
+        self._saving = asyncio.Lock()
+
+    async def add(self, message: InboundMessage) -> None:
+        """The message is on its lane, and shall not stay where it was written. Raises `BusUnavailable`."""
+        await self._load()
+        address = message.address
+        self._doomed[message.id] = Doomed(message.id, str(message.key), address.channel, address.lane, address.target)
+        if len(self._doomed) > DELETIONS_MAX:
+            forgotten, _ = self._doomed.popitem(last=False)
+            log.warning("%s: too much is to be deleted; %s stays", self._adapter.name, forgotten)
+        await self._save()
+        self._added.set()
+
+    async def run(self) -> None:
+        """Delete until cancelled, the oldest first."""
+        await self._adapter.until_ready()
+        while True:
+            try:
+                await self._load()
+                while self._doomed:
+                    await self._attend(next(iter(self._doomed.values())))
+            except BusUnavailable:
+                await asyncio.sleep(BUS_RETRY_S)
+                continue
+            self._added.clear()
+            await self._added.wait()
+
+    async def _attend(self, doomed: Doomed) -> None:
+        if not await self._delete(doomed):
+            log.warning("%s: message %s could not be deleted", self._adapter.name, doomed.id)
+            await self._tell(doomed)
+        del self._doomed[doomed.id]
+        await self._save()
+
+    async def _delete(self, doomed: Doomed) -> bool:
+        """False: it stays, whatever is tried."""
+        if self._deleting is None or self._clock.monotonic_s() < self._unwilling.get(doomed.lane, 0.0):
+            return False
+        for pause_s in PAUSES_S:
+            try:
+                is_gone = await self._deleting.delete_inbound(doomed.address, message_id=doomed.id.rpartition(":")[2])
+            except RateLimited as error:
+                await asyncio.sleep(min(error.retry_after_s, RATE_LIMIT_WAIT_MAX_S))
+            except (SendFailed, OutcomeUnknown) as error:
+                log.info("%s: a deletion is tried again: %s", self._adapter.name, error)
+                await asyncio.sleep(pause_s)
+            except DeliveryError as error:
+                log.info("%s: a deletion was refused: %s", self._adapter.name, error)
+                break
+            else:
+                if is_gone:
+                    return True
+                break
+        else:
+            return False
+        self._unwilling[doomed.lane] = self._clock.monotonic_s() + UNWILLING_FOR_S
+        return False
+
+    async def _tell(self, doomed: Doomed) -> None:
+        """Once, however often: the id says so."""
+        await self._outbound.publish_notice(
+            Reply(
+                id=f"notice:undeleted:{doomed.id}",
+                turn_id="",
+                key=SessionKey.parse(doomed.key),
+                address=doomed.address,
+                text=self._scrubber.for_chat(doomed.key).scrub(notices.UNDELETED),
+                kind=ReplyKind.NOTICE,
+                created_at_ms=self._clock.now_ms(),
+            )
+        )
+
+    # --- the record
+
+    @property
+    def _name(self) -> str:
+        return f"{self._adapter.account}:deletions"
+
+    async def _load(self) -> None:
+        if not self._is_loaded:
+            text = await self._record.position(self._name)
+            left = [Doomed(**fields) for fields in json.loads(text or "[]")]
+            self._doomed = OrderedDict((doomed.id, doomed) for doomed in left) | self._doomed
+            self._is_loaded = True
+
+    async def _save(self) -> None:
+        async with self._saving:  # an older state must not arrive after a newer one
+            text = json.dumps([asdict(doomed) for doomed in self._doomed.values()], separators=(",", ":"))
+            await self._record.set_position(self._name, text)

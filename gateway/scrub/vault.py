@@ -1,0 +1,74 @@
+"""The vault's seal: how a secret that a person sent is kept until a tool needs it. Off unless it is configured.
+
+A secret is sealed with AES-GCM under a key that is neither in Redis nor in the database. The seal binds the lane, the
+sender, the placeholder and the time: what is kept under one name cannot be read under another.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from gateway.contracts.vault import SealedSecret, SecretName
+from gateway.scrub.known import RULE as KNOWN
+from gateway.scrub.known import VALUE_CHARS_MIN
+from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT
+
+SECRET_CHARS_MAX: Final = 4096
+"""A private key of 4,096 bits takes 3,300; what is longer is a file, and no tool takes it as a header."""
+
+_KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+_PURPOSE: Final = b"trivet vault 1"
+
+
+class Unreadable(Exception):
+    """Not sealed under this key, or not under this name and time."""
+
+
+class Seal:
+    """Seals and opens under one key, given as a text that nobody can guess."""
+
+    def __init__(self, key: str) -> None:
+        derived = HKDF(SHA256(), _KEY_BYTES, salt=None, info=_PURPOSE).derive(key.encode())
+        self._cipher = AESGCM(derived)
+
+    def sealed(self, name: SecretName, secret: str, *, expires_at_ms: int) -> SealedSecret:
+        """The secret, readable under this name and time only."""
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        content = self._cipher.encrypt(nonce, secret.encode(errors="surrogatepass"), _bound_to(name, expires_at_ms))
+        return SealedSecret(name, expires_at_ms, nonce + content)
+
+    def opened(self, kept: SealedSecret) -> str:
+        """The secret. Raises `Unreadable`."""
+        nonce, content = kept.sealed[:_NONCE_BYTES], kept.sealed[_NONCE_BYTES:]
+        try:
+            plain = self._cipher.decrypt(nonce, content, _bound_to(kept.name, kept.expires_at_ms))
+        except (InvalidTag, ValueError) as error:
+            raise Unreadable from error
+        return plain.decode(errors="surrogatepass")
+
+
+def worth_keeping(removed: Mapping[str, str]) -> Mapping[str, str]:
+    """Of secrets by their placeholders, those that a tool could need: none of this installation's own, nothing that
+    is a word or a file, nothing that was not understood."""
+    return {
+        placeholder: secret
+        for placeholder, secret in removed.items()
+        if placeholder != WHOLE_TEXT
+        and PLACEHOLDER.fullmatch(placeholder)
+        and not placeholder.startswith(f"[redacted:{KNOWN}#")
+        and VALUE_CHARS_MIN <= len(secret) <= SECRET_CHARS_MAX
+    }
+
+
+def _bound_to(name: SecretName, expires_at_ms: int) -> bytes:
+    """Everything that a seal holds for, in one spelling."""
+    return json.dumps([str(name.key), str(name.sent_by), name.placeholder, expires_at_ms]).encode()

@@ -1,0 +1,155 @@
+"""What the fuzzer builds texts of: tokens of every kind, words that announce, quotes, escapes, marks, borders."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.scrubbing.carriers import NAMED_SPEECH, NOUNS
+from tests.scrubbing.links import KEY_NAMES, LINKS
+from tests.scrubbing.named import NAMED, PASSWORDS
+from tests.scrubbing.reading import INVISIBLE
+from tests.scrubbing.tokens import TOKENS
+
+SEPARATORS: Final = tuple(
+    " \n\t\"'`,;:.!?()[]{}<>|*_~=&/\\-+#@%$^…—«»“”„‘’「」【】（），。：；！？、　\r\u0085\u2028\xa0"
+)
+ESCAPES: Final = (
+    "\\n",
+    "\\r\\n",
+    "\\t",
+    '\\"',
+    "\\\\",
+    "\\\\n",
+    "\\u002d",
+    "\\u00",
+    "\\u200b",
+    "\\x2d",
+    "%20",
+    "%3D",
+    "%",
+    "%2",
+    "%253D",
+    "&quot;",
+    "&#45;",
+    "&#x2d;",
+    "&amp;",
+    "&",
+    "&#",
+    "=\n",
+    "=\n> ",
+    "\\\n  ",
+    "=3D",
+    "\n> ",
+    "\n    ",
+    "\r\n",
+    "```",
+    "```bash\n",
+    "**",
+    "||",
+    "~~",
+    "${",
+    "{{",
+    "<%=",
+    "$(",
+    "\x1b[31m",
+    "\x1b[0m",
+    "\x1b[",
+    "\x1b",
+    "\x1b]8;;",
+    "\x07",
+    "\ud800",
+    "\udc00",
+    "\x00",
+    "\ufe0f",
+    "e\u0301",
+    "👩‍👩‍👧",
+)
+WORDS: Final = (
+    "Authorization: Bearer ",
+    "Authorization: Basic ",
+    "Cookie: a=",
+    "Set-Cookie: sid=",
+    "; b=",
+    "; Path=/",
+    "https://bob:",
+    "@example.org/",
+    "postgres://app:",
+    "?api_key=",
+    "&sig=",
+    "otpauth://totp/a?secret=",
+    "curl -u bob:",
+    "mysql -p",
+    "--password ",
+    "--token=",
+    "AccountKey=",
+    "sha256:",
+    "data:image/png;base64,",
+    "os.environ[",
+    "${API_KEY}",
+    "<password>",
+    "YOUR_API_KEY",
+    "********",
+    "[redacted:github#a1b2]",
+    "[redacted:named#0000]",
+    "[redacted:",
+    "#a1b2]",
+    "-----BEGIN ",
+    "-----END ",
+    " PRIVATE KEY-----",
+    "-----BEGIN PUBLIC KEY-----",
+    "Proc-Type: 4,ENCRYPTED",
+    "export ",
+    "API_KEY=",
+    '"password": "',
+    "password: '",
+    "password=",
+    "my password is ",
+    "token",
+    "is ",
+    " the",
+    "登录",
+    "是",
+    "は",
+    "пароль от ",
+    "correct horse",
+    "correct ",
+    "horse battery",
+    "xK9-known-value",
+    "xK9-",
+    "ｇｈｐ＿",
+    "ghp_",
+    "sk-",
+    "eyJ",
+    "<base62:8>",
+    "<base62:20>",
+    "<hex:32>",
+    "<base64:64>",
+    "<base64:64>\n",
+    "<uuid>",
+    "<decimal:10>",
+    "<word>",
+    "<words4>",
+)
+_SPOKEN: Final = tuple(noun for nouns in NOUNS.values() for tongue in nouns.values() for noun in tongue)
+_NAMES: Final = tuple(name for named in NAMED.values() for name in named.names[:2])
+_FORMS: Final = tuple(fixed.forms[0].replace("{}", fixed.shapes[0]) for fixed in LINKS.values())
+_SAID: Final = tuple(
+    form.replace("{noun}", "password").replace("{vendor}", "AWS").replace("{}", PASSWORDS[0])
+    for forms in NAMED_SPEECH.values()
+    for form in forms[:3]
+)
+FRAGMENTS: Final[tuple[str, ...]] = (
+    *SEPARATORS,
+    *INVISIBLE,
+    *ESCAPES,
+    *WORDS,
+    *TOKENS.values(),
+    *PASSWORDS,
+    *_SPOKEN,
+    *_NAMES,
+    *_FORMS,
+    *_SAID,
+    *(f"-----BEGIN {name}-----\n" for name in KEY_NAMES),
+    *(f"\n-----END {name}-----" for name in KEY_NAMES),
+)
+"""Templates, filled as slots.py says. A new one goes to the end of its table: older inputs may then change."""

@@ -1,0 +1,42 @@
+"""A private key whose lines carry marks: numbers, comment signs, names of containers, times."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from gateway.scrub import Scrubber, scrub
+from tests.scrubbing import draw
+
+ARMOUR = "-----BEGIN RSA PRIVATE KEY-----\n<base64:64>\n<base64:64>\n<base64:40>\n-----END RSA PRIVATE KEY-----"
+KEY = draw(ARMOUR, seed=1)
+MARKS = ["> ", "+ ", "| ", "# ", "// ", "12: ", "     3  ", "api-1  | ", "2026-01-01T00:00:00.123Z ", "-- ", " * "]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("line_end", ["\n", "\\n"])
+def test_it_is_swallowed_whole_whatever_the_mark(mark: str, line_end: str) -> None:
+    text = line_end.join(f"{mark}{line}" for line in (*KEY.split("\n"), "and the rest"))
+    scrubber = Scrubber()
+    clean = scrubber.scrub(text)
+    assert not any(line[:12] in clean for line in KEY.split("\n")[1:-1])
+    assert clean.endswith("and the rest")
+    rng = random.Random(mark)
+    for _ in range(20):
+        cuts = (0, *sorted(rng.sample(range(len(text)), 8)), len(text))
+        stream = scrubber.stream()
+        pieces = [stream.feed(text[start:end]) for start, end in itertools.pairwise(cuts)]
+        assert "".join((*pieces, stream.flush())) == clean
+
+
+@pytest.mark.parametrize("kind", ["PUBLIC KEY", "CERTIFICATE"])
+def test_what_is_public_is_left_alone_with_marks_too(kind: str) -> None:
+    text = "\n".join(f"# {line}" for line in KEY.replace("RSA PRIVATE KEY", kind).split("\n"))
+    assert scrub(text) == text
+
+
+def test_talk_about_the_armour_is_left_alone() -> None:
+    text = "the file begins with\n-----BEGIN PRIVATE KEY-----\n# and then there are lines of base64, then an end\n"
+    assert scrub(text) == text
