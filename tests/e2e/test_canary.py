@@ -70,7 +70,7 @@ class Parrot:
             return echo(body)
         text = f"canary {asked[2]}: {self._samples[int(asked[2])].text}"
         if asked[1] == "keep" and body.get("tools"):
-            return call("remember", json.dumps({"fact": text}))
+            return call("todo_write", json.dumps({"todos": [{"text": text, "state": "pending"}]}))
         return {"content": text}
 
 
