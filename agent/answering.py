@@ -114,7 +114,7 @@ class Answering:
             fence=batch.fence,
             messages=batch.messages,
             now_ms=self._clock.now_ms(),
-            is_said=not batch.is_command,
+            is_said=batch.is_said,
         )
 
     async def _publish_again(self, run: Run, start: TurnStart, batch: Batch) -> None:
@@ -129,7 +129,10 @@ class Answering:
         batch, session, taken = run.batch, start.session, StepsTaken()
         assert batch is not None
         commit: TurnCommit | None = None
-        if run.cancelled is None:
+        if batch.messages[0].only_mends:
+            run.settle()
+            commit = self._turns.silent(batch, session)
+        elif run.cancelled is None:
             self._title(run, batch, session)
             commit = await run.decide(self._turns.take_turn(batch, session, taken, run))
         if run.is_lost:

@@ -42,8 +42,8 @@ def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
 
 
 def _is_alone(message: InboundMessage) -> bool:
-    """A command is no conversation, and in a turn that a schedule began nobody is present."""
-    return parse_command(message.text) is not None or is_firing(message)
+    """A command is no conversation, and in a turn that a schedule began nobody is present; nor is what only mends."""
+    return parse_command(message.text) is not None or is_firing(message) or message.only_mends
 
 
 def turn_id_of(message: InboundMessage) -> str:

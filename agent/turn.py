@@ -56,6 +56,11 @@ class Batch:
         """A command is always alone in its batch (`agent.batches.first_batch`)."""
         return parse_command(self.messages[0].text) is not None
 
+    @property
+    def is_said(self) -> bool:
+        """Whether its messages are part of the conversation."""
+        return not self.is_command and not self.messages[0].only_mends
+
 
 class TurnTaker:
     """Takes turns. Everything it depends on comes in here; nothing of a turn stays in it."""
@@ -104,6 +109,10 @@ class TurnTaker:
             return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
         reply = self._answer(batch, taken, await self._meter.little_left(batch.key.owner))
         return self._commit(batch, session, TurnState.DONE, taken, reply)
+
+    def silent(self, batch: Batch, session: Session) -> TurnCommit:
+        """What a turn leaves behind in which nobody said anything."""
+        return self._commit(batch, session, TurnState.DONE, StepsTaken(), None)
 
     def stopped(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
         """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.bounding import fit
-from channels.halves import PARTS_MAX, Part, part_of, torn
+from channels.halves import PARTS_MAX, Part, linked, part_of, torn
 from channels.normalized import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import Attachment, Finding, InboundMessage, RemovedSecrets, clipped
+from gateway.contracts.messages import Attachment, Finding, InboundMessage, RemovedSecrets, clipped, own_words
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import AUTHOR_NAME_CHARS_MAX
 from gateway.scrub import removed_secrets
-from gateway.scrub.continued import continued
+from gateway.scrub.continued import continued, revealed
 
 FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
 
@@ -41,10 +41,11 @@ class Cleaner:
 
     def clean(self, incoming: Incoming, before: Sequence[Part] = ()) -> Cleaned:
         """The message in the light of what its author said before, oldest first."""
+        near, far = linked(before)
         key = incoming.key(self._scope)
         scrubber = self._scrubber.for_chat(str(key))
-        read = continued(scrubber, [part.raw for part in before], incoming.text)
-        parts, mends = torn(before, read.reach, read.placeholder)
+        read = continued(scrubber, [part.raw for part in near], incoming.text)
+        parts, mends = torn(near, read.reach, read.placeholder)
         bounded = fit(read.text)
         message = InboundMessage(
             id=incoming.id,
@@ -62,8 +63,22 @@ class Cleaner:
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)
-        newest = part_of(message, incoming.text)
-        return Cleaned(message, mended, (*parts, newest)[-PARTS_MAX:] if read.may_go_on else (newest,))
+        newest = part_of(message, incoming.text, goes_on=read.may_go_on)
+        is_served = read.reach > 0 and not read.may_go_on
+        return Cleaned(message, mended, (newest,) if is_served else (*far, *parts, newest)[-PARTS_MAX:])
+
+    def belated(self, part: Part, edit: Incoming) -> InboundMessage | None:
+        """What mends a message that was answered before an edit showed that it ends in half a secret. None: the edit
+        shows nothing of the kind."""
+        scrubber = self._scrubber.for_chat(str(part.message.key))
+        reach, placeholder = revealed(scrubber, part.raw, edit.text)
+        _, mends = torn((part,), reach, placeholder)
+        nothing = own_words("")
+        return (
+            replace(part.message, id=f"{edit.id}#mended", text=nothing, attachments=(), removed=(), mends=mends)
+            if mends
+            else None
+        )
 
     def forestalled(self, cleaned: Cleaned, following: Incoming) -> Cleaned:
         """A message that is not on its lane yet, without the first half of what `following` ends."""

@@ -30,11 +30,12 @@ Author: TypeAlias = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Part:
     """One message: as it stands on its lane, the end of it as it was said, and how many characters at the end of
-    the clean text are still as they were said."""
+    the clean text are still as they were said. `goes_on`: a secret that begins before it may reach through it."""
 
     message: InboundMessage
     raw: str = field(repr=False)
     bare: int
+    goes_on: bool
 
     def torn(self, chars: int, placeholder: CleanText) -> tuple[Part, Mend | None]:
         """This part once its last `chars` characters, not counting spaces, have given way to `placeholder`. None:
@@ -44,7 +45,7 @@ class Part:
             return self, None
         text, id_ = self.message.text, self.message.id
         mend = Mend(id_, chars, mark_of(text[-chars:], id_), placeholder)
-        return Part(replace(self.message, text=mend.mended(text)), self.raw, 0), mend
+        return replace(self, message=replace(self.message, text=mend.mended(text)), bare=0), mend
 
 
 def author_of(incoming: Incoming) -> Author:
@@ -52,12 +53,20 @@ def author_of(incoming: Incoming) -> Author:
     return (incoming.channel, incoming.account, incoming.user_id, *incoming.place)
 
 
-def part_of(message: InboundMessage, said: str) -> Part:
+def part_of(message: InboundMessage, said: str, *, goes_on: bool = False) -> Part:
     """What is to be remembered of a message whose raw text was `said`."""
     block = said.rfind(_BLOCK_BEGINS)
     is_open = block >= 0 and said.find(_BLOCK_ENDS, block) < 0
     raw = said[block:][-BLOCK_CHARS_MAX:] if is_open else said[-HALF_CHARS_MAX:]
-    return Part(message, raw, _bare(message.text, raw))
+    return Part(message, raw, _bare(message.text, raw), goes_on)
+
+
+def linked(parts: Sequence[Part]) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    """The newest of these, which a secret in the next message may begin in, and the others before them."""
+    begin = len(parts) - 1
+    while begin > 0 and parts[begin].goes_on:
+        begin -= 1
+    return tuple(parts[max(begin, 0) :]), tuple(parts[: max(begin, 0)])
 
 
 def torn(parts: Sequence[Part], reach: int, placeholder: CleanText) -> tuple[tuple[Part, ...], tuple[Mend, ...]]:
@@ -108,10 +117,6 @@ class Halves:
         self._remembered.move_to_end(author)
         while len(self._remembered) > HALVES_MAX:
             self._remembered.popitem(last=False)
-
-    def wipe(self, author: Author) -> None:
-        """Nothing came before."""
-        self._remembered.pop(author, None)
 
     def _forget_old(self, now_ms: int) -> None:
         while self._remembered:

@@ -17,7 +17,7 @@ from channels import notices
 from channels.adapter import Outcome, QueueFull
 from channels.admission import AccessPolicy, Admittance, admit
 from channels.cleaning import Cleaner
-from channels.halves import Halves, author_of
+from channels.halves import Halves, Part, author_of
 from channels.keeping import Keeping
 from channels.normalized import Addressing, Incoming, Retraction
 from channels.recollection import Recollection
@@ -184,6 +184,8 @@ class Intake:
         cleaned = self._cleaner.clean(incoming, earlier)
         await self._keep(cleaned.message, incoming)
         if await self._bus.amend(cleaned.message) is Amendment.TOO_LATE:
+            for part in known[len(earlier) : len(earlier) + 1]:
+                await self._mend_belatedly(part, incoming, cleaned.message)
             return Outcome.IGNORED
         for mended in cleaned.mended:
             await self._bus.amend(mended)
@@ -232,6 +234,14 @@ class Intake:
     def _is_known(self, incoming: Incoming) -> bool:
         """It came again: its author has said nothing new."""
         return self._recollection.key_of(incoming.id) is not None
+
+    async def _mend_belatedly(self, part: Part, edit: Incoming, clean: InboundMessage) -> None:
+        """The message was answered, and what is stored of it stays; but for the half of a secret that the edit shows
+        it to end in."""
+        mending = self._cleaner.belated(part, edit)
+        if mending is not None:
+            await self._bus.enqueue(mending)
+        await self._delete_those((clean,) if clean.removed else ())
 
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
         await self._keep(message, incoming)

@@ -18,22 +18,23 @@ _ONCE_MORE: Final = "Tell the user; a secret that is needed has to be sent again
 
 
 class NotAvailable(ToolError):
-    """A placeholder whose value this call does not get. Why (it is unknown, somebody else's, used up, too old) is
-    nobody's business but ours."""
+    """A placeholder whose value a call does not get; said before the tool was run."""
 
-    def __init__(self, placeholder: str, tool: str, instead: str = _ONCE_MORE) -> None:
-        super().__init__(f"The value of {placeholder} is not available to {tool}, and nothing was done. {instead}")
+
+def not_available(placeholder: str, tool: str, instead: str = _ONCE_MORE) -> NotAvailable:
+    """Why (it is unknown, somebody else's, used up, too old) is nobody's business but ours."""
+    return NotAvailable(f"The value of {placeholder} is not available to {tool}, and nothing was done. {instead}")
 
 
 def refuse_placeholders(
     tool: str, arguments: Mapping[str, Any], *, instead: str = "", secret: Sequence[str] = ()
 ) -> None:
-    """Raises `ToolError` for the first argument, but those in `secret`, that holds a placeholder or something that
+    """Raises `NotAvailable` for the first argument, but those in `secret`, that holds a placeholder or something that
     somebody takes for one. `instead` is what the tool advises to do."""
     for name, value in arguments.items():
         found = () if name in secret else placeholders_in({name: value})
         if found:
-            raise ToolError(
+            raise NotAvailable(
                 f"{found[0]} in `{name[:64]}` stands for a secret that was removed before you saw it, or from what you "
                 f"wrote. The value is not available to {tool}, and nothing was done. {instead or _INSTEAD}"
             )

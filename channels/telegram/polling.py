@@ -64,6 +64,7 @@ class Poller:
         self._silence_s = silence_s
         self._position = f"telegram:{me.bot_id}"
         self._offset: Offset | None = None
+        self._held: set[int | None] = set()
         self._taken: set[int] = set()  # from the offset on: what came behind an update that is not confirmed yet
         self.poisoned = 0
         """Updates that could not be understood, since the start."""
@@ -91,16 +92,19 @@ class Poller:
         return len(updates)
 
     async def _take(self, updates: Sequence[Any], door: Door, refusals: _Refusals) -> Sequence[Any]:
-        """Hand these in, in order. Those that are held; Telegram brings them again, with all that was said since."""
+        """Hand these in, in order. Those that are held; Telegram brings them again, with all that was said since,
+        which comes first then: it may be what they wait for."""
         held: list[Any] = []
-        for update in updates:
+        for update in sorted(updates, key=lambda update: _update_id(update) in self._held):
             outcome = await self._hand_in(update, door, refusals)
             if outcome is Outcome.HELD:
                 held.append(update)
             elif outcome is not None and (update_id := _update_id(update)) is not None:
                 self._taken.add(update_id)
         # What was said after one of them has ended its wait.
-        return [update for update in held if await self._hand_in(update, door, refusals) is Outcome.HELD]
+        held = [update for update in held if await self._hand_in(update, door, refusals) is Outcome.HELD]
+        self._held = {_update_id(update) for update in held}
+        return held
 
     async def _move_to(self, update_id: int) -> None:
         """On record before it is used: the next poll makes Telegram forget what is below."""

@@ -135,6 +135,11 @@ class InboundMessage:
         """The person who wrote it, also where the key names only a place."""
         return SessionKey(self.key.channel, self.key.user or self.author_id)
 
+    @property
+    def only_mends(self) -> bool:
+        """Nobody says anything with it: an edit of something answered long since has shown what that had held."""
+        return bool(self.mends) and not self.text and not self.attachments
+
 
 class ReplyKind(StrEnum):
     ANSWER = "answer"

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
+from gateway.scrub.foretold import Candidate, candidates
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart, Site
 from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.talk import without_talk
 from gateway.scrub.words import Announcement, announcements
 
 _TOKEN_CHARS_MIN: Final = 12
@@ -25,6 +27,16 @@ _LEFTOVERS_MAX: Final = 4
 """Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
 
 
+def _apart(known: Sequence[Span], others: Iterable[Span]) -> Iterator[Span]:
+    """Those of the `others` that lie over none of the known, both in order."""
+    nearest = 0
+    for span in sorted(others):
+        while nearest < len(known) and known[nearest].end <= span.start:
+            nearest += 1
+        if nearest == len(known) or known[nearest].start >= span.end:
+            yield span
+
+
 @dataclass(frozen=True, slots=True)
 class Ahead:
     """What the closed text holds from here on, the next of each last."""
@@ -32,6 +44,7 @@ class Ahead:
     spans: list[Span]
     words: list[Announcement]
     blocks: list[int]
+    candidates: list[Candidate]
 
     def pass_by(self, at: int) -> None:
         """Drop what begins before `at`."""
@@ -41,6 +54,8 @@ class Ahead:
             self.words.pop()
         while self.blocks and self.blocks[-1] < at:
             self.blocks.pop()
+        while self.candidates and self.candidates[-1].start < at:
+            self.candidates.pop()
 
 
 class _Run(NamedTuple):
@@ -67,19 +82,23 @@ class Lookout:
         self._chart = chart
         self._secret_in = secret_in
 
-    def over(self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = ()) -> Ahead:
+    def over(
+        self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = (), *, is_last: bool
+    ) -> Ahead:
         """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
-        secrets that were found already, some of them elsewhere."""
+        secrets that were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
         anchors, places, blocks = self._chart.landmarks(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
-        if places:
+        if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
             borders = frozenset(span.end for span in spans)
-            words = list(announcements(text, lowered, places, end, borders))
+            words = list(announcements(text, lowered, telling, end, borders))
         spans.reverse()
         words.reverse()
         blocks.reverse()
-        return Ahead(spans, words, blocks)
+        foretold = list(candidates(text, start, end, (at for at, _ in places), is_last=is_last))
+        foretold.reverse()
+        return Ahead(spans, words, blocks, foretold)
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
         """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""
@@ -90,25 +109,42 @@ class Lookout:
     def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Iterable[Span]) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
-        for span in certain:
-            is_inside = start <= span.start and span.end <= end
-            if is_inside and not any(other.start < span.end and span.start < other.end for other in known):
-                known.append(span)
-        known.sort()
+        known = sorted((*known, *_apart(known, (span for span in certain if start <= span.start and span.end <= end))))
         found = list(known)
+        nearest = 0
         for run in self._runs(text, start, end, anchors):
             at, stop = run.start, run.end
-            cuts = [span for span in known if at < span.end and span.start < stop]
-            if not cuts:
+            while nearest < len(known) and known[nearest].end <= at:
+                nearest += 1
+            edges = [at]
+            place = nearest
+            while place < len(known) and known[place].start < stop:
+                edges += known[place].start, known[place].end
+                place += 1
+            if len(edges) == 1:
                 found += self._tokens(text[at:stop], at, run.sites.items())
-                continue
-            edges = [at, *(edge for span in cuts for edge in (span.start, span.end)), stop]
-            found += self._between(text, edges, 0)
+            else:
+                found += self._between(text, [*edges, max(stop, edges[-1])], 0)
         found.sort()
         if self._secret_in is not None and (encoded := list(self._encoded(text, start, end, found, self._secret_in))):
-            found += encoded
-            found.sort()
+            found = sorted((*found, *encoded))
+            found = sorted((*found, *self._beside(text, start, end, found, frozenset(encoded))))
         return found
+
+    def _beside(
+        self, text: str, start: int, end: int, found: Sequence[Span], encoded: frozenset[Span]
+    ) -> Iterable[Span]:
+        """The tokens beside encoded text, in runs of their own now that it is gone."""
+        beside: set[Span] = set()
+        for place, span in enumerate(found):
+            if span in encoded:
+                before, after = _BEFORE_RUN.match(text, start, span.start), _RUN.match(text, span.end, end)
+                left = max(before.end() if before else start, found[place - 1].end if place else start)
+                right = min(
+                    after.end() if after else span.end, *(next.start for next in found[place + 1 : place + 2]), end
+                )
+                beside.update(self._between(text, [left, span.start, span.end, right], 1))
+        return beside
 
     def _encoded(
         self, text: str, start: int, end: int, found: Sequence[Span], secret_in: Callable[[str], str | None]

@@ -28,10 +28,12 @@ _WORDLIKE: Final = re.compile(
     re.ASCII,
 )
 _SEPARATOR: Final = re.compile(r"[-_./+=~:]")
-_HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
+_NAME: Final = re.compile(r"(?:[A-Z]?[a-z]++|[A-Z])++\d{0,4}", re.ASCII)
+_HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.ASCII)
 _HUMP_CHARS_MEAN: Final = 4
 """Words have some five letters; runs of one kind of character in a random token have two."""
 
+_WORD_CHARS_MAX: Final = 16
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -53,14 +55,11 @@ def is_wordy(text: str) -> bool:
 
 
 def _is_name(piece: str) -> bool:
-    """An identifier in humps (`requiredTypesForDisplay`): few of them, and at most one is a number."""
+    """An identifier in humps (`requiredTypesForDisplay2`), few enough to be words."""
+    if _NAME.fullmatch(piece) is None:
+        return False
     humps = _HUMP.findall(piece)
-    return (
-        len(humps) * _HUMP_CHARS_MEAN <= len(piece) + _HUMP_CHARS_MEAN
-        and sum(map(len, humps)) == len(piece)
-        and sum(1 for hump in humps if hump.isdigit()) <= 1
-        and all(len(hump) <= 20 for hump in humps)
-    )
+    return len(humps) * _HUMP_CHARS_MEAN <= len(piece) + _HUMP_CHARS_MEAN and max(map(len, humps)) <= _WORD_CHARS_MAX
 
 
 def varied(secret: str) -> bool:

@@ -16,6 +16,8 @@ from gateway.contracts.messages import CleanText, Finding, own_words, portion
 from gateway.contracts.ports import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT, kind_of
 from gateway.scrub.tail import open_tail
+from gateway.scrub.units import is_cjk
+from gateway.scrub.words import is_announcing, vocabulary
 
 _WORD_CHARS_MAX: Final = 14
 """A longer run of small letters is no word that somebody happens to begin a message with."""
@@ -23,9 +25,19 @@ _WORD_CHARS_MAX: Final = 14
 _RANDOM_CHARS_MIN: Final = 8
 """So many letters and digits in a row right behind a key are rather its end than the next thing said."""
 
-_GOES_ON: Final = frozenset({"named", "pem"})
+_NAMED: Final = "named"
+_ASSIGNS: Final = re.compile(r"[:=：＝][\s\"'`“«]*\Z")
+_GOES_ON: Final = frozenset({_NAMED, "pem"})
 """Kinds of which `open_tail` does not tell whether they are complete."""
 
+_REACH_CHARS: Final = 120
+_CARRIED_WORDS_MAX: Final = 4
+"""Words behind an announcing one that say what the value is for."""
+
+_REVEALED_CHARS_MIN: Final = 6
+"""A shorter end of a text is like the beginning of a secret by chance."""
+
+_SIGN: Final = re.compile(r"[:=：＝→][\s\"'`“«(]*\Z|[-–—]\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _ASIDE: Final = re.compile(rf"(?:{_WORD.pattern}|\d{{1,4}})?[.,!?;:)\"'…]*")
 
@@ -77,17 +89,53 @@ def continued(scrubber: Scrubber, before: Sequence[str], text: str) -> Continued
         return alone
     together, apart = _read(scrubber, "".join(said), "", message), _read(scrubber, " ".join(said), " ", message)
     known = tuple(scrubber.findings(message))
-    announced, crossing = _news(apart, known), together.crossing
-    is_aside = crossing is not None and _is_aside(scrubber, together, crossing)
-    if crossing is not None and not is_aside:
+    is_announced = _begins_with(_news(apart, known), apart) and announces(apart.raw[: apart.before])
+    crossing, is_aside = together.crossing, False
+    if crossing is not None:
+        is_aside = _is_aside(scrubber, together, crossing) or _is_glue(together, crossing)
         is_word = _WORD.fullmatch(together.raw[crossing.start : together.before])
-        if not (is_word and announced and announced[0].start == apart.border):
+        if not is_aside and not (is_word and is_announced):
             return _in_this_light(scrubber, together)
-    if announced:
+    if is_announced:
         return _in_this_light(scrubber, apart)
-    if crossing is None and _news(together, known):
+    if crossing is None and _begins_with(_news(together, known), together):
         return _in_this_light(scrubber, together)
     return replace(alone, may_go_on=not is_aside and len(message.split()) == 1)
+
+
+def revealed(scrubber: Scrubber, said: str, changed: str) -> tuple[int, CleanText]:
+    """How many characters at the end of `said`, spaces not counted, are the beginning of a secret that shows in what
+    its author made of it: in the new text as a whole, or as its second half. And what stands for that secret."""
+    read = continued(scrubber, [said], changed)
+    if read.reach:
+        return read.reach, read.placeholder
+    end, found = said.rstrip(), sorted(scrubber.findings(changed), key=lambda each: each.start)
+    stand_ins = list(PLACEHOLDER.finditer(clean := scrubber.scrub(changed)))
+    for each, stand_in in zip(found, stand_ins, strict=False):
+        secret = changed[each.start : each.end]
+        reach = next((n for n in range(min(len(secret), len(end)), 0, -1) if end.endswith(secret[:n])), 0)
+        if reach >= _REVEALED_CHARS_MIN:
+            return reach, portion(clean, stand_in.start(), stand_in.end())
+    return 0, own_words("")
+
+
+def announces(text: str) -> bool:
+    """Is what this ends in said to announce a value ("my password is"), and nothing else ("the password is wrong")?"""
+    end = text.rstrip()
+    if _SIGN.search(end) or vocabulary().says_cjk.search(end):
+        return True
+    words = [word.lower() for word in _WORD.findall(end[-_REACH_CHARS:])]
+    if not words or not end.lower().endswith(words[-1]):
+        return False
+    if is_cjk(end[-1]):
+        return any(end.lower().endswith(word) for word in vocabulary().announcing if is_cjk(word[-1]))
+    last = max((at for at, word in enumerate(words) if is_announcing(word)), default=None)
+    if last is None:
+        return False
+    behind = words[last + 1 :]
+    says, carries = vocabulary().says, vocabulary().carries | vocabulary().types
+    is_carried = bool(behind) and behind[0] in carries and len(behind) <= _CARRIED_WORDS_MAX
+    return not behind or behind[-1] in says or all(word in carries for word in behind) or is_carried
 
 
 def _read(scrubber: Scrubber, before: str, by: str, message: str) -> _Reading:
@@ -103,6 +151,20 @@ def _news(reading: _Reading, known: Sequence[Finding]) -> list[Finding]:
         for each in reading.behind
         if not any(each.start - reading.border < old.end and old.start < each.end - reading.border for old in known)
     ]
+
+
+def _begins_with(news: Sequence[Finding], reading: _Reading) -> bool:
+    """Does the message itself begin with what is new in it? What was announced is said first."""
+    return bool(news) and news[0].start == reading.border
+
+
+def _is_glue(reading: _Reading, crossing: Finding) -> bool:
+    """Is this a value only because two words, or the end of one thing and the beginning of another, were put
+    together without a space? Nobody says the first half of a password as a word, but behind a sign."""
+    if kind_of(crossing.rule) != _NAMED or _ASSIGNS.search(reading.raw, 0, crossing.start):
+        return False
+    head, rest = reading.raw[crossing.start : reading.before], reading.raw[reading.border : crossing.end]
+    return any(_ASIDE.fullmatch(part) for part in (head, rest))
 
 
 def _is_aside(scrubber: Scrubber, reading: _Reading, crossing: Finding) -> bool:

@@ -50,6 +50,8 @@ def is_beginning(piece: str) -> bool:
 
 def cut_anchor(run: str) -> int | None:
     """Where an anchor begins that the end of the run cuts in two."""
+    if run[-_PARTIAL_ANCHOR_CHARS_MIN:] not in _endings():
+        return None
     for start in range(max(0, len(run) - _beginnings_chars_max()), len(run) - _PARTIAL_ANCHOR_CHARS_MIN + 1):
         piece = run[start:]
         if piece in _beginnings() and _AT_PLACE.match(run, start) and not _SPOKEN.fullmatch(piece):
@@ -61,6 +63,12 @@ def cut_anchor(run: str) -> int | None:
 def _beginnings() -> frozenset[str]:
     """The proper beginnings of all literal anchors."""
     return frozenset(anchor[:chars] for anchor in rule_book().by_anchor for chars in range(1, len(anchor)))
+
+
+@cache
+def _endings() -> frozenset[str]:
+    """What the beginnings end in: most runs end otherwise."""
+    return frozenset(beginning[-_PARTIAL_ANCHOR_CHARS_MIN:] for beginning in _beginnings())
 
 
 @cache

@@ -29,10 +29,11 @@ class Bond(IntEnum):
 
 
 _EXPRESSION: Final = re.compile(
-    r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring):"
+    r"[{<\[(]|[$%@&#][{<\[(]|%\w{2,}%\Z|--[a-z]|[a-z][a-z0-9+.-]*://|!(?:vault|secret|Ref|Sub|GetAtt)|(?:vault|ssm|keyring|arn):"
     r"|(?:os|self|this|process|config|cfg|settings|args|env|environ|request|req|ctx|var|local|secrets?|data|module"
     r"|params|opts|options|conf)\."
 )
+_PRINTED: Final = re.compile(r"%[\d.*$]*l*[sdufxi]")
 _CALL: Final = re.compile(r"[$@]?([A-Za-z_][\w.]{2,})(?:[(\[]|\?\?|\?\.|[+|][A-Za-z_]+\.|\Z)", re.ASCII)
 _HASH: Final = re.compile(
     r"sha-?\d+[:-]|md5:|\$\d?[a-z]{1,8}\d?[a-z]?\$|\{[A-Z0-9]+\}|pbkdf2|argon2|bcrypt|scrypt", re.IGNORECASE
@@ -41,7 +42,7 @@ _MASKED: Final = re.compile(r"[*•xX.…_#?-]{3,}\Z|.{0,4}[*•]{3,}|<?\[?(?:re
 _INTERPOLATED: Final = ("${", "{", "<", "%(", "$(", "#{")
 _STANDS_IN: Final = re.compile(
     r"your(?=[-_ ])|your(?:api|pass|key|token|secret)|placeholder|example|changeme|change[-_]me|xxxx|\*\*\*|\.\.\."
-    r"|(?:replace|insert)[-_]|[-_]here\b|(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:\W|\Z)|\{\}"
+    r"|(?:replace|insert)[-_]|[-_]here\b|(?:\A|[=:])%[\d$.]*l*[sdrxuif](?:[%:,/]|\Z)|\{\}"
 )
 _SHOUTED_NAME: Final = re.compile(r"[A-Z]{2,}(?:_[A-Z0-9]+)+", re.ASCII)
 _DATE: Final = re.compile(
@@ -49,14 +50,14 @@ _DATE: Final = re.compile(
 )
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
 _SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
-_SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,4}", re.ASCII)
+_SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,5}", re.ASCII)
 _UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([A-Za-z]{2}|[ms]\[?[\w+-]{0,8}\]?)")
 """What manual pages are written with: no part of a value."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
-_MAIL: Final = re.compile(r"[\w.+-]+@[\w-]+(?:\.[A-Za-z]{2,})+")
+_MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
 _MODEL: Final = re.compile(r"[A-Z]{2,}[a-z]?[-#_.v]?\d[\d.v-]{0,5}[a-z]?(?:[-/][^\W\d_]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
@@ -68,6 +69,9 @@ _SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
+_UNSPOKEN_CHARS_MIN: Final = 14
+"""Letters in one case that nobody could say, and too many for an abbreviation."""
+
 _MADE_CHARS_MIN: Final = {
     Family.KEY: {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8},
     Family.VAGUE: {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16},
@@ -103,6 +107,8 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
     lowered = value.lower()
     if lowered in vocabulary().stand_ins or _MASKED.match(value) or _HASH.match(value):
         return True
+    if any(map(is_announcing, re.split("[-_.]", lowered))) and lowered.replace("-", "").replace("_", "").isalpha():
+        return True
     if value.startswith(_INTERPOLATED) or _SHOUTED_NAME.fullmatch(value) or _STANDS_IN.search(lowered):
         return True
     return not is_quoted and _is_expression(value)
@@ -110,7 +116,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
 
 def _is_expression(value: str) -> bool:
     """Code that fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
-    if _EXPRESSION.match(value):
+    if _EXPRESSION.match(value) or value.endswith("(") or not any(map(str.isalnum, _PRINTED.sub("", value))):
         return True
     if "/" in value and is_wordy(value):
         return True
@@ -128,7 +134,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if len(value) < _CHARS_MIN[bond] or is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
-        return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 6)
+        return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 5)
     if _DATE.fullmatch(value):
         return False
     if bond < Bond.ASSIGNED and (_MODEL.fullmatch(value) or value.startswith("\\")):
@@ -183,7 +189,16 @@ def _is_made(value: str) -> bool:
     """Does it look made by a machine: letters and digits through each other, or both cases without order?"""
     if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value):
         return False
-    if is_wordy(value) or is_placeholder(value) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
+    if is_placeholder(value):
+        return False
+    if (
+        len(value) >= _UNSPOKEN_CHARS_MIN
+        and value.isalnum()
+        and (value.islower() or value.isupper())
+        and _UNSPOKEN.search(value)
+    ):
+        return True
+    if is_wordy(value) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
         return False
     if any(char.isdigit() for char in value):
         return any(char.isalpha() for char in value)

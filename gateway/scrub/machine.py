@@ -13,12 +13,12 @@ from typing import Final
 
 from gateway.contracts.messages import Finding
 from gateway.scrub.ahead import Ahead, Lookout
+from gateway.scrub.foretold import Foretold
 from gateway.scrub.keyblock import KeyBlock
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import chart
 from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
-from gateway.scrub.quiet import is_quiet
 from gateway.scrub.rules import RuleBook, Span
 from gateway.scrub.states import State
 from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
@@ -169,9 +169,7 @@ class Machine:
         """Read the closed text up to `end` and give away all of it that is decided."""
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
-        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans)
-        if is_last and self._state is None and is_quiet(ahead, text):
-            return
+        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
@@ -179,6 +177,7 @@ class Machine:
                     break
             elif not self._go_on(self._state, text, end, ahead, is_last=is_last):
                 break
+        self._wrapped.pass_by(self._at)
         self._give(self._view.raw_start(self._at))
 
     def _begin(self, text: str, end: int, ahead: Ahead) -> bool:
@@ -186,7 +185,8 @@ class Machine:
         span_at = ahead.spans[-1].start if ahead.spans else end
         word_at = ahead.words[-1].start if ahead.words else end
         block_at = ahead.blocks[-1] if ahead.blocks else end
-        nearest = min(span_at, word_at, block_at)
+        candidate_at = ahead.candidates[-1].start if ahead.candidates else end
+        nearest = min(span_at, word_at, block_at, candidate_at)
         if nearest == end:
             self._at = end
             return False
@@ -195,6 +195,9 @@ class Machine:
             self._state = KeyBlock(block_at)
         elif nearest == span_at:
             self._cut(text, ahead.spans[-1])
+        elif nearest == candidate_at:
+            self._at = candidate_at
+            self._state = Foretold(ahead.candidates.pop())
         else:
             word = ahead.words[-1]
             self._at = word.end

@@ -18,8 +18,8 @@ from gateway.scrub.units import unit_end
 from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
 
 _RULE: Final = "named/personal"
-_BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
-_SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
+BETWEEN_WORDS: Final = re.compile(r"[ _-]?(?:(?:d[eo]?|di) |d')?")
+SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
 _REACH_CHARS: Final = 96
 
 
@@ -51,11 +51,11 @@ class Phrase:
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         """See `State.step`."""
         if self._value is None:
-            between = _BETWEEN_WORDS.match(text, at, end)
+            between = BETWEEN_WORDS.match(text, at, end)
             second_at = between.end() if between else at
             if second_at == end and not is_last:
                 return Step(at, waits=True)
-            second = _SECOND_WORD.match(text, second_at, end)
+            second = SECOND_WORD.match(text, second_at, end)
             family = vocabulary().together[self._first.word].get(second.group().lower()) if second else None
             if second and family is Family.LOGIN:
                 self._value = LoginPair(second.end())
@@ -77,7 +77,7 @@ class LoginPair:
 
     _CONNECTS: Final = re.compile(r"[:=—–-]{1,2}\Z|[:=]|[*_`\"']{1,2}")
     _WORD: Final = re.compile(r"[^\W\d_]{1,20}(?=[:,]?\Z)")
-    _PAIR: Final = re.compile(r"(?P<name>[\w.@+-]{1,40})[:/](?!/)(?P<value>\S{6,64})")
+    _PAIR: Final = re.compile(r"(?P<name>[A-Za-z][a-z.@_-]{0,39}\d{0,4})[:/](?!/)(?P<value>\S{6,64})")
     _SEPARATES: Final = re.compile(r"[/|:]\Z|(?:and|и|und|y|et|e)\Z")
     _NAME: Final = re.compile(r"[\w.@+-]{1,40}(?P<separator>[:,]?)\Z")
     _TRAILING: Final = re.compile(r"[.,;:)\]}>*|?`\"']+\Z")
@@ -102,11 +102,9 @@ class LoginPair:
             if text[at].isspace() or text[at] in "—–：":
                 at += 1
                 continue
-            if self._is_separated or (
-                not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False)
-            ):
+            if self._is_separated:
                 return self._value(text, at, unit)
-            if text.startswith("-p", at, unit):
+            if text.startswith("-p", at, unit) and not text.startswith("-pa", at, unit):
                 self._is_separated = True
                 at += 2
                 continue
@@ -114,6 +112,8 @@ class LoginPair:
                 break
             if pair := self._PAIR.match(text, at, unit):
                 return self._value(text, pair.start("value"), unit)
+            if not self._words and is_secret(text[at:unit].strip("\"',;"), Family.KEY, Bond.LOOSE, is_quoted=False):
+                return self._value(text, at, unit)
             moved = self._connect(text, at, unit)
             if moved == at and not self._is_separated:
                 break
@@ -139,6 +139,8 @@ class LoginPair:
         return name.end()
 
     def _value(self, text: str, at: int, stop: int) -> Step:
+        while at < stop and text[at] in "\"'`*|(":
+            at += 1
         while trailing := self._TRAILING.search(text, at, stop):
             stop = trailing.start()
         if is_secret(text[at:stop], Family.PERSONAL, Bond.SAID, is_quoted=False):

@@ -34,6 +34,7 @@ ALPHABETS: Final[Mapping[str, str]] = {
     "base58": "1-9A-HJ-NP-Za-km-z",
     "uuid": "0-9a-f-",
     "dotted": "A-Za-z0-9_.~-",
+    "signs": "A-Za-z0-9_.~=+/-",
     "digits": "0-9",
 }
 _COMPLETE_SHARE: Final = 0.75
@@ -45,7 +46,9 @@ _SURPLUS_CHARS: Final = 8
 _JUDGED_CHARS_MAX: Final = 120
 """A longer secret is judged by its beginning: a rule that fails often must fail cheaply."""
 
-_IN_A_WORD: Final = re.compile(r"[A-Za-z0-9]")
+_IN_A_WORD: Final = re.compile(r"(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9]_)")
+"""Behind a letter, or in the middle of an identifier such as `task_test_…`."""
+
 _ESCAPE_BEFORE: Final = re.compile(r"(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4})")
 """An escaped newline or an encoded sign before a token ends in a letter, and is no word for all that."""
 
@@ -144,7 +147,7 @@ class RuleBook:
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
         """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
-        is_inside = at > 0 and _IN_A_WORD.match(text, at - 1) and not _ESCAPE_BEFORE.match(text, at)
+        is_inside = _IN_A_WORD.match(text, at) and not _ESCAPE_BEFORE.match(text, at)
         for rule in self.by_anchor.get(literal, ()):
             if rule.is_glued or not is_inside:
                 yield rule

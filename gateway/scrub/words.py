@@ -14,12 +14,14 @@ from typing import Final, NamedTuple
 from gateway.scrub.finding import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 48
-_ENDING_CHARS_MAX: Final = 4
-_ENDING: Final = re.compile(f"[а-яё]{{0,{_ENDING_CHARS_MAX}}}")
+ENDING_CHARS_MAX: Final = 4
+_ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
+_ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
+_NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
@@ -45,6 +47,7 @@ class Family(Enum):
     """Announces only together with the word behind it."""
 
 
+_OF_VALUES: Final = frozenset([Family.PERSONAL, Family.KEY, Family.VAGUE])
 _BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
 """Only what follows makes them announce anything."""
 
@@ -77,6 +80,8 @@ class Announcement(NamedTuple):
     """Part of a name in capitals: an environment variable."""
     is_heading: bool = False
     """Begins its line."""
+    is_named: bool = False
+    """The tail of an identifier: somebody's key, not any key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,12 @@ class Vocabulary:
     denies_after_cjk: re.Pattern[str]
     says_cjk: re.Pattern[str]
     certain_after: frozenset[str]
+    links_cjk: re.Pattern[str]
+    announcing_cjk: re.Pattern[str]
     says: frozenset[str]
+    copulas: frozenset[str]
+    possessives: frozenset[str]
+    links: frozenset[str]
     carries: frozenset[str]
     complements: frozenset[str]
     needs_sign: frozenset[str]
@@ -130,7 +140,12 @@ def vocabulary() -> Vocabulary:
         denies_after_cjk=re.compile(trie_pattern(around["denies_after_cjk"])),
         says_cjk=re.compile(f"(?:{trie_pattern(around['says_cjk'])})\\Z"),
         certain_after=frozenset(around["certain_after"]),
+        links_cjk=re.compile(trie_pattern(around["links_cjk"])),
+        announcing_cjk=re.compile(trie_pattern([word for word in announcing if word >= _FIRST_SPACED_BREAK])),
         says=frozenset(around["says"]),
+        copulas=frozenset(around["copulas"]),
+        possessives=frozenset(around["possessives"]),
+        links=frozenset(around["links"]),
         carries=frozenset(around["carries"]),
         complements=frozenset(around["complements"]),
         needs_sign=frozenset(around["needs_sign"]),
@@ -178,6 +193,8 @@ def announcements(
             continue
         if place is not Place.ANYWHERE and at not in borders and _goes_back(text, at):
             continue
+        if family in _OF_VALUES and _announces_again(lowered, stop, end):
+            continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
         needs_sign = word in words.needs_sign and before[-1:] != "_"
         if family is Family.VAGUE and words.denies_before.search(before):
@@ -198,14 +215,29 @@ def announcements(
             is_argument=_ARGUMENT.search(before) is not None,
             is_constant=text[at:stop].isupper() and text[at:stop].isascii(),
             is_heading=_HEADING.search(before) is not None,
+            is_named=_NAMED.search(before) is not None or (before[-1:].isalnum() and before.isascii()),
         )
+
+
+def _announces_again(lowered: str, stop: int, end: int) -> bool:
+    """Does another announcing word follow at once? Then that one says what follows."""
+    if stop < end and lowered[stop] >= _FIRST_SPACED_BREAK:
+        return vocabulary().announcing_cjk.match(lowered, stop, end) is not None
+    another = _ANOTHER.match(lowered, stop, end)
+    return another is not None and is_announcing(another["word"])
 
 
 def is_announcing(word: str) -> bool:
     """Is this word, in lower case, by itself an announcement?"""
+    return family_of(word) is not None
+
+
+def family_of(word: str) -> Family | None:
+    """What a word in lower case, by itself, announces, if anything."""
     announcing = vocabulary().announcing
-    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, _ENDING_CHARS_MAX + 1))]
-    return any(stem in announcing and announcing[stem][0] not in _BY_THEMSELVES_NOTHING for stem in stems)
+    stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1))]
+    families = (announcing[stem][0] for stem in stems if stem in announcing)
+    return next((family for family in families if family not in _BY_THEMSELVES_NOTHING), None)
 
 
 def announces_more(piece: str) -> bool:

@@ -30,9 +30,14 @@ class WrappedTokens:
         self.spans: list[Span] = []
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front; what was found there has been cut out already."""
+        """The text lost `by` characters at its front."""
         self._read_until -= by
-        self.spans = [Span(span.start - by, span.end - by, span.rule) for span in self.spans if span.start >= by]
+        self.spans = [Span(span.start - by, span.end - by, span.rule) for span in self.spans]
+
+    def pass_by(self, at: int) -> None:
+        """Drop the tokens that begin before `at`."""
+        if self.spans:
+            self.spans = [span for span in self.spans if span.start >= at]
 
     def settle(self, text: str, start: int, border: int, *, is_last: bool) -> int:
         """Decide on all line ends in `text[start:border]`; returns up to where that was possible."""
@@ -67,6 +72,8 @@ class WrappedTokens:
 
     def _across(self, chain: Chain) -> list[Span]:
         """The tokens that reach from one piece into another. The last pieces may be words that only follow."""
+        if not self._rules.anchor.search("".join(chain.pieces)):
+            return []
         for count in sorted({len(chain.pieces), len(chain.pieces) - 1, 2}, reverse=True):
             if 1 < count <= len(chain.pieces) and (found := self._tokens(chain, chain.pieces[:count])):
                 return found

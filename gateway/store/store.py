@@ -39,6 +39,7 @@ from gateway.store import (
 from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
 from gateway.store.engine import Database, open_database
+from gateway.store.loans import SqlLoans
 from gateway.store.memories import SqlMemories
 from gateway.store.schedules import SqlSchedules
 from gateway.store.spending import SqlSpending
@@ -66,6 +67,7 @@ class SqlStore:
         self.memories = SqlMemories(database, clock)
         self.people = SqlPeople(database, clock)
         self.schedules = SqlSchedules(database)
+        self.loans = SqlLoans(database)
 
     # --- turns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import random
 
@@ -89,6 +90,11 @@ FRAGMENTS = st.sampled_from(
         "\x1b]8;;",
         "\x1b\\",
         "m",
+        base64.b64encode(draw("export A=ghp_<base62:36>", seed=7).encode()).decode(),
+        base64.encodebytes(draw("# some settings\nexport A=sk-proj-<base64url:90>\nb=1", seed=8).encode()).decode(),
+        draw("ghp_<base62:36>", seed=9).encode().hex(),
+        "IyBzZXR0aW5ncyBvZiB0aGUgYXBwIGFu",
+        "ZA==",
     ]
 )
 TEXTS = st.lists(st.one_of(FRAGMENTS, st.text(max_size=6)), max_size=12).map("".join)

@@ -14,23 +14,16 @@ from tests.scrubbing import ATTACKS, PLACEHOLDERS, Attack, leaked, leaks, look_a
 
 SEEDS = (101, 202, 303)
 ROWS = 8
-RECALL_MIN = 0.90
-RECALL_OF_A_LANGUAGE_MIN = 0.85
+RECALL_MIN = 0.95
+RECALL_OF_A_LANGUAGE_MIN = 0.93
 FALSE_ALARMS_MAX = 0.01
 FALSE_ALARMS_WITH_PLACEHOLDERS_MAX = 0.02
 FALSE_ALARMS_IN_TALK_MAX = 0.003
 CHANGING_AGAIN_MAX = 0.005
 LOST_WORDS_MAX = 0.025
-SEEN_THROUGH_MIN = {
-    "one invisible mark inside": 0.85,
-    "invisible marks between all": 0.85,
-    "full-width letters": 0.85,
-    "some letters full-width": 0.85,
-    "colour inside": 0.85,
-    "json in json": 0.85,
-    "fence without a space": 0.85,
-    "last four missing": 0.85,
-}
+SEEN_THROUGH_MIN = 0.90
+SELDOM_SEEN_THROUGH = {"wrong case": 0.2}
+"""What the product only tries."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -86,11 +79,11 @@ def test_no_row_changes_when_scrubbed_again(seed: int) -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_a_disguise_helps_no_more_than_it_did(attack: Attack) -> None:
+def test_a_disguise_helps_nobody(attack: Attack) -> None:
     rows = list(attack.rows(404))
     leaking = [sample for sample in rows if attack.leaks(sample, scrub(sample.text))]
     print(f"{attack.name}: {len(leaking)} of {len(rows)} leak")
-    assert len(leaking) <= (1 - SEEN_THROUGH_MIN.get(attack.name, 0)) * len(rows)
+    assert len(leaking) <= (1 - SELDOM_SEEN_THROUGH.get(attack.name, SEEN_THROUGH_MIN)) * len(rows)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)

@@ -48,6 +48,12 @@ LINKS: Final[Mapping[str, Fixed]] = {
     "teams hook": Fixed(
         ("https://acme.webhook.office.com/webhookb2/<uuid>@<uuid>/IncomingWebhook/{}/<uuid>",), ("<hex:32>",)
     ),
+    "feishu hook": Fixed(("https://open.feishu.cn/open-apis/bot/v2/hook/{}",), ("<uuid>",)),
+    "dingtalk hook": Fixed(("https://oapi.dingtalk.com/robot/send?access_token={}",), ("<hex:64>",)),
+    "wecom hook": Fixed(("https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key={}",), ("<uuid>",)),
+    "zapier hook": Fixed(("https://hooks.zapier.com/hooks/catch/<digits:7>/{}/",), ("<base36:7>",)),
+    "ifttt hook": Fixed(("https://maker.ifttt.com/trigger/<word>/with/key/{}",), ("<base64url:22>",)),
+    "cloudinary url": Fixed(("cloudinary://<digits:15>:{}@<word>",), ("<base64url:27>",)),
     "telegram url": Fixed(
         ("https://api.telegram.org/bot{}/sendMessage?chat_id=<digits:9>",), ("<digits:10>:AA<base64url:33>",)
     ),
@@ -95,8 +101,9 @@ LINKS: Final[Mapping[str, Fixed]] = {
     ),
     "redis cli": Fixed(("redis-cli -h <host> -a {} ping", "redis-cli -a '{}'")),
     "openssl flag": Fixed(("openssl rsa -in key.pem -passin pass:{} -out out.pem",)),
-    "long flag": Fixed(
-        ("tool --password {} --verbose", "tool --password={} --verbose", 'tool --token "{}"', "tool --api-key={} -v")
+    "long flag": Fixed(("tool --password {} --verbose", "tool --password={} --verbose", 'tool --passphrase "{}"')),
+    "key flag": Fixed(
+        ('tool --token "{}"', "tool --api-key={} -v", "tool --secret-key {}", "gh auth --with-token {}"), _KEY
     ),
     "java property": Fixed(
         ("java -Dspring.datasource.password={} -jar app.jar", "-Djavax.net.ssl.keyStorePassword={}")
@@ -115,7 +122,34 @@ LINKS: Final[Mapping[str, Fixed]] = {
     "login and password": Fixed(
         ("login: <name>\npassword: {}", "user <name> pass {}", "Login: <name>@example.org / Password: {}")
     ),
-    "xml password": Fixed(("<user><name></user><password>{}</password>", '<add key="ApiKey" value="{}" />')),
+    "credentials in a line": Fixed(
+        (
+            "creds: <name> / {}",
+            "login/pass: <name>/{}",
+            "user: <name> pw: {}",
+            "логин/пароль: <name> / {}",
+            "логин: <name> пароль: {}",
+            "账号：<name> 密码：{}",
+            "用户名<name>，密码{}",
+            "usuario: <name> contraseña: {}",
+            "Benutzer: <name>, Passwort: {}",
+            "utilisateur : <name>, mot de passe : {}",
+            "usuário: <name>, senha: {}",
+            "ユーザー名：<name> パスワード：{}",
+        )
+    ),
+    "git remote": Fixed(
+        ("origin\thttps://<name>:{}@<host>/<word>.git (fetch)", "git clone https://<name>:{}@<host>/a.git")
+    ),
+    "wget": Fixed(("wget --user=<name> --password={} https://<host>/f", "wget --http-password={} https://<host>/f")),
+    "server header": Fixed(('proxy_set_header Authorization "Bearer {}";', 'add_header X-Api-Key "{}";'), _KEY),
+    "unit file": Fixed(("Environment=DB_PASSWORD={}", 'Environment="SMTP_PASSWORD={}"')),
+    "compose file": Fixed(
+        ("environment:\n  - POSTGRES_PASSWORD={}\n  - TZ=UTC", "environment:\n  POSTGRES_PASSWORD: {}\n  TZ: UTC")
+    ),
+    "form body": Fixed(("grant_type=password&username=<name>&password={}", "user=<name>&passwd={}&submit=1")),
+    "xml password": Fixed(("<user><name></user><password>{}</password>", '<login user="<name>" password="{}"/>')),
+    "xml key": Fixed(('<add key="ApiKey" value="{}" />', "<apiKey>{}</apiKey>"), _KEY),
 }
 KEY_NAMES: Final = (
     "RSA PRIVATE KEY",

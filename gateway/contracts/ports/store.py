@@ -27,6 +27,7 @@ from gateway.contracts.messages import (
     Whereabouts,
 )
 from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.people import PeopleStore
 from gateway.contracts.ports.schedules import ScheduleBook
@@ -57,6 +58,11 @@ class Store(Protocol):
 
     @property
     def people(self) -> PeopleStore: ...
+
+    @property
+    def loans(self) -> LoanBook:
+        """Which tool was given which secret."""
+        ...
 
     @property
     def schedules(self) -> ScheduleBook:

@@ -18,12 +18,13 @@ from rich.table import Table
 
 from gateway.scrub import Scrubber
 from tests.bench.report import machine
-from tests.bench.scrub import detection, disguises, halves, own, streaming
+from tests.bench.scrub import detection, disguises, halves, own, speed, streaming
 from tests.bench.scrub.goal import Goal, Measured
 
 TABLE_WIDTH_MIN: Final = 140
 SEEDS: Final = 3
 WORST_SHOWN: Final = 12
+HARMLESS: Final = "good morning"
 CANARY: Final = Measured([Goal(10, "canary, every door and place", "0 raw hits", "tests/e2e/test_canary.py", None)])
 _VERDICTS: Final = {True: "met", False: "[bold]short[/bold]", None: "by a test"}
 
@@ -37,6 +38,9 @@ def main() -> int:
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(console.width, TABLE_WIDTH_MIN))
+    Scrubber().machine().feed(
+        HARMLESS, is_last=True
+    )  # what is broken raises here, where `scrub` would only hide the text
     console.print(f"before: {machine()}, seed {options.seed}")
     measured = []
     for name, part in _parts(options.seed, is_quick=options.quick).items():
@@ -61,6 +65,8 @@ def _parts(seed: int, *, is_quick: bool) -> Mapping[str, Callable[[], Measured]]
         "false alarms": lambda: detection.spoiled(scrubber, seeds, 2 * rows),
         "attacks": lambda: disguises.seen_through(scrubber, seeds),
         "streams": lambda: streaming.in_pieces(scrubber, seeds, max(1, rows // 12)),
+        "speed": lambda: speed.fast(seed, is_quick=is_quick),
+        "hostile texts": lambda: speed.hostile(is_quick=is_quick),
         "two messages": lambda: halves.joined(scrubber, seeds),
         "own secrets": lambda: own.kept(seeds),
         "canary": lambda: CANARY,

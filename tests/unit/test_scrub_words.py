@@ -1,0 +1,317 @@
+"""Named values: the sentences and the syntaxes in which people and programs say a secret, as tables.
+
+`{p}` stands for something a person would choose, `{k}` for something a machine made. Each row must lose its
+secret and nothing else, both as a whole text and between other lines.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gateway.scrub import Scrubber
+from tests.scrubbing import draw
+
+SCRUBBER = Scrubber(placeholder_key=b"words")
+PASSWORDS = tuple(
+    draw(template, seed=seed)
+    for seed, template in enumerate(
+        (
+            "<upper:1><lower:6><digits:3>!",
+            "<base62:6>7<base62:5>a",
+            "<lower:6>@<digits:4>",
+            "<lower:4><digits:2>$<upper:3>",
+        )
+    )
+)
+KEYS = tuple(draw(template, seed=7) for template in ("<base62:32>4x", "<hex:40>", "<base36:24>7q"))
+
+ENGLISH = """
+my password is {p}
+the password is {p}.
+Password: {p}
+password - {p}
+pass: {p}
+pw: {p}
+login: bob pass: {p}
+log in with bob / {p}
+username bob, pw {p}
+creds: bob / {p}
+credentials: bob:{p}
+login/password: bob/{p}
+I changed the password to {p}
+password was changed to {p}
+the new password is now {p}
+the password for the staging db is {p}
+the password for bob@example.com is {p}
+the password, by the way, is {p}
+Your temporary password is: {p}
+password (temporary): {p}
+pass phrase: {p}
+the passcode is {p}
+the api key is {k}
+here's my api key: {k}
+API key {k}
+the bot token is {k}
+client secret is {k}
+auth token = {k}
+api token → {k}
+recovery code: {k}
+2fa backup code: {k}
+access code: {k}
+license key: {k}
+"""
+VALUE_FIRST = """
+{p} is the password
+{p} is my password, thanks
+{p} - that's my password
+use {p} as the password
+try {p} as your password
+{k} is my api key
+{k} is the token
+{p} — это пароль
+{p} это пароль от почты
+{p} мой пароль
+используй {p} как пароль
+возьми {p} в качестве пароля
+{k} — это мой токен
+{p}是我的密码
+{p}就是密码
+用{p}作为密码
+用{p}当密码
+{p}是wifi密码
+{k}是我的密钥
+{p}がパスワードです
+{p} ist das Passwort
+{p} es la contraseña
+{p} est le mot de passe
+{p} é a senha
+"""
+RUSSIAN = """
+мой пароль {p}
+пароль: {p}
+Пароль — {p}
+пароль от вайфая {p}
+пароль от почты: {p}, никому не говори
+пароль это {p}
+пароль поменял на {p}
+пароль изменён на {p}
+новый пароль {p}
+пароль теперь {p}
+пароль: {p}, логин: bob
+логин/пароль: bob/{p}
+логин bob, пасс {p}
+учётка bob / {p}
+креды: bob:{p}
+зайди под bob / {p}
+пароль у меня {p}
+паролем служит {p}
+кодовое слово: {p}
+пин-код: 482913
+код доступа: {k}
+ключ апи: {k}
+ключ доступа {k}
+токен бота: {k}
+вот токен {k}
+секретный ключ {k}
+мій пароль {p}
+таємний ключ: {k}
+"""
+CHINESE = """
+密码是{p}
+密码：{p}，谢谢
+密码{p}
+我的密码是{p}。
+登录密码是{p}
+账号bob密码{p}
+账号：bob 密码：{p}
+用户名/密码：bob/{p}
+把密码改成{p}
+密码设置成{p}
+密码我设的是{p}
+密码（临时）：{p}
+密码「{p}」
+解压密码：{p}
+口令：{p}
+请用密码{p}登录
+密钥是{k}
+访问令牌：{k}
+接口密钥：{k}
+token是{k}
+授权码：{k}
+密碼為{p}
+帳號：bob 密碼：{p}
+金鑰是{k}
+存取權杖：{k}
+"""
+OTHERS = """
+パスワードは{p}です
+パスワードを{p}に変更しました
+パスワードは「{p}」です
+暗証番号は482913です
+APIキーは{k}です
+비밀번호는 {p}입니다
+비번: {p}
+la contraseña es {p}
+clave del wifi: {p}
+cambié la contraseña a {p}
+código de acceso: {k}
+das Passwort lautet {p}
+Kennwort: {p}
+Zugangsdaten: bob / {p}
+API-Schlüssel: {k}
+Passwort geändert auf {p}
+mot de passe : {p}
+le mdp est {p}
+le mot de passe, c'est {p}
+clé d'API : {k}
+jeton d'accès : {k}
+senha do wifi: {p}
+mudei a senha para {p}
+chave de API: {k}
+la password è {p}
+chiave segreta: {k}
+moje hasło to {p}
+klucz API: {k}
+wifi şifresi: {p}
+API anahtarı: {k}
+"""
+CONFIGURATION = """
+export X_TOKEN='{k}'
+$env:API_KEY = "{k}"
+ENV API_SECRET {k}
+docker run -e API_TOKEN={k} img
+API_TOKEN ?= {k}
+PGPASSWORD={p} psql -h db
+{"name": "API_KEY", "value": "{k}"}
+{\\"token\\": \\"{k}\\", \\"a\\": 1}
+{\\\\\\"token\\\\\\":\\\\\\"{k}\\\\\\"}
+"tokens": ["{k}", "b"]
+password: !!str {p}
+//registry.npmjs.org/:_authToken={k}
+machine x.org login bob password {p}
+requirepass {p}
+spring.datasource.password={p}
+secret_key = \"\"\"{k}\"\"\"
+acme_api_key := "{k}"
+acmeApiSecret => '{k}'
+acme_token -> {k}
+acme_secret, "{k}"
+acme_api_token||'{k}'
+<AcmeToken>{k}</AcmeToken>
+<add key="DbPassword" value="{p}"/>
+<property name="password">{p}</property>
+<entry key="password">{p}</entry>
+<key>APIKey</key><string>{k}</string>
+<input type="password" value="{p}">
+<password><![CDATA[{p}]]></password>
+<b>Password:</b> {p}
+<td>password</td><td>{p}</td>
+Authorization: Token token="{k}"
+Authorization: ApiKey {k}
+Authorization: Key {k}
+headers={'Authorization': 'Token {k}'}
+X-Vault-Token: {k}
+grant_type=password&client_secret={k}&x=1
+"""
+COMMANDS = """
+tool --password {p} --verbose
+mysql -u root -p'{p}' app
+sshpass -p '{p}' ssh bob@box
+docker login -u bob -p '{p}' x.org
+redis-cli -a '{p}' ping
+curl -u 'bob:{p}' https://x.org
+unzip -P '{p}' a.zip
+vault login {k}
+kubectl create secret generic x --from-literal=password={p}
+CREATE USER bob IDENTIFIED BY '{p}'
+ALTER ROLE bob PASSWORD '{p}'
+CREATE LOGIN bob WITH PASSWORD = '{p}'
+"""
+CODE = """
+const apiKey = "{k}";
+let password: String = "{p}";
+let api_key: &str = "{k}";
+NSString *apiKey = @"{k}";
+define('DB_PASSWORD', '{p}');
+props.setProperty("db.password", "{p}");
+os.getenv("DB_PASSWORD", "{p}")
+process.env.TOKEN || '{k}'
+'password' => '{p}',
+password ||= '{p}'
+$token .= "{k}"
+api_key <- "{k}"
+const char* secret{"{k}"};
+token = f'{k}'
+"""
+CHAT = """
+| password | {p} |
+**Password:** {p}
+password: ||{p}||
+password: **{p}**
+password 👉 {p}
+🔑 password: {p}
+password → {p}
+password... {p}
+password >> {p}
+- password: {p}
+password «{p}»
+password: „{p}“
+password: [{p}]
+password is:{p}
+"""
+LINES = (
+    "password:\n{p}",
+    "Пароль:\n\n{p}",
+    "password:\n> {p}",
+    "passwords:\n  - {p}",
+    "api_key: |\n  {k}",
+    '- name: DB_PASSWORD\n  value: "{p}"',
+    "<token>\n  {k}\n</token>",
+    "Password\n{p}\nUser",
+)
+
+
+def rows(*tables: str) -> list[str]:
+    return [row for table in tables for row in table.strip().splitlines()]
+
+
+def told(text: str) -> str:
+    return re.sub(r"\[redacted:[a-z0-9-]+#[0-9a-f]+\]", "…", SCRUBBER.scrub(text))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS, CONFIGURATION, COMMANDS, CODE, CHAT), *LINES],
+)
+def test_a_named_value_goes_and_its_surroundings_stay(form: str) -> None:
+    secrets = PASSWORDS if "{p}" in form else KEYS if "{k}" in form else ("482913",)
+    for secret in secrets:
+        text = form.replace("{p}", secret).replace("{k}", secret)
+        for lead, end in (("", ""), ("hello there\n", "\nthat was it")):
+            clean = told(f"{lead}{text}{end}")
+            assert secret not in clean, text
+            assert clean == f"{lead}{text}{end}".replace(secret, "…"), text
+
+
+@pytest.mark.parametrize("form", rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS))
+def test_a_stream_of_single_characters_says_what_the_whole_says(form: str) -> None:
+    text = form.replace("{p}", PASSWORDS[0]).replace("{k}", KEYS[0])
+    stream = SCRUBBER.stream()
+    assert "".join(map(stream.feed, text)) + stream.flush() == SCRUBBER.scrub(text)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["login bob / ", "sshpass -p ", "pass word ", "a1b2c3 is the ", 'password","', "пароль от ", "password\n- "],
+)
+def test_the_work_grows_with_the_text(piece: str) -> None:
+    def attempts(chars: int) -> int:
+        machine = SCRUBBER.machine()
+        machine.feed((piece * (chars // len(piece) + 1))[:chars], is_last=True)
+        return machine.attempts
+
+    small, large = attempts(20_000), attempts(40_000)
+    assert large <= 40_000
+    assert large <= 2.5 * small + 50
