@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.scrub import findings, scrub
-from gateway.scrub.rules import Rule, rule_book, trie_pattern
+from gateway.scrub.finding import trie_pattern
+from gateway.scrub.rules import Rule, rule_book
 from tests.scrubbing import TOKENS, fill, is_left, positives
 
 PACK_CHARS_MAX: Final = 1_800
@@ -97,6 +98,7 @@ def _seen_of(pack: tuple[Canary, ...]) -> list[Canary]:
 
 
 def _of_rule(rule: Rule, rng: random.Random) -> Canary:
+    text = ""
     for _ in range(_DRAWS_MAX):
         text = fill(rng.choice(rule.examples), rng)
         spans = [text[found.start : found.end] for found in findings(text)]
