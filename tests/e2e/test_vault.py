@@ -12,12 +12,14 @@ import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
+from redis import Redis
 
 from channels.emulators.stage import Said
-from tests.e2e.test_canary import files, written
+from gateway.bus.embedded import embedded_url
 from tests.parts.model_server import Body, ModelServer, call, echo, last_user_text, serve_model
 from tests.parts.product import Chat, Product, running_product
 from tests.parts.waiting import until
@@ -88,6 +90,15 @@ async def question(chat: Chat) -> Said:
     return found()[0]
 
 
+def in_redis(product: Product) -> str:
+    """Every hash, by its name: what is kept for tools is one."""
+    client: Any = Redis.from_url(embedded_url(product.data_dir), protocol=2)
+    with contextlib.closing(client):
+        kept = {key: client.dump(key) for key in client.scan_iter(count=1000)}
+        hashes = {key: client.hgetall(key) for key in kept if client.type(key) == b"hash"}
+    return f"{kept} {hashes}"
+
+
 @contextlib.asynccontextmanager
 async def product_with(folder: Path, api: Api, settings: dict[str, str]) -> AsyncIterator[tuple[Product, ModelServer]]:
     async with serve_model() as model:
@@ -118,11 +129,16 @@ async def test_a_key_is_used_by_a_tool_and_is_nowhere_else(tmp_path: Path) -> No
             await ben.until_answered("not available")
             assert len(api.heard) == 1
             await product.until_settled()
-            places = written(product, model)
+            places = {"redis": in_redis(product), "model requests": json.dumps(model.requests), "chat": ann.heard}
             assert "vault:telegram:" in places["redis"]
-        places["logs"] = product.log
-        places |= {f"file {path.name}": text for path, text in files(product.data_dir)}
-    assert "secret.lent" in places["logs"]
+            with contextlib.closing(product.database()) as database:
+                places["database"] = "\n".join(database.iterdump())
+        places["log"] = product.log
+        places |= {
+            path.name: path.read_text(errors="replace") for path in product.data_dir.rglob("*") if path.is_file()
+        }
+    assert "secret.lent" in places["log"]
+    assert "web_fetch" in places["database"].partition('INSERT INTO "loans"')[2]
     assert [place for place, text in places.items() if KEY[-16:] in text or KEY[4:20] in text] == []
     assert (product.data_dir / "vault-key").stat().st_mode & 0o777 == 0o600
 
