@@ -71,9 +71,12 @@ def text_of(pack: Sequence[Canary]) -> str:
     return "\n\n".join(canary.text for canary in pack)
 
 
-def seen_in(canaries: Iterable[Canary], text: str) -> list[str]:
-    """The kinds of those that can be seen in `text`."""
-    return [canary.kind for canary in canaries if is_seen(canary, text)]
+def beginning_of(pack: Sequence[Canary], chars_max: int) -> str:
+    """As many of them, whole, as so many characters hold: the first of them at least."""
+    count = 1
+    while count < len(pack) and len(text_of(pack[: count + 1])) <= chars_max:
+        count += 1
+    return text_of(pack[:count])
 
 
 class Watch:
