@@ -182,7 +182,7 @@ def _is_aside(scrubber: Scrubber, reading: _Reading, crossing: Finding) -> bool:
 
 
 def _is_random(run: str) -> bool:
-    return len(run) >= _RANDOM_CHARS_MIN and not run.isdigit() and (not run.isalpha() or _is_mixed(run))
+    return len(run) >= _RANDOM_CHARS_MIN and (not run.isalpha() or _is_mixed(run))
 
 
 def _is_mixed(word: str) -> bool:

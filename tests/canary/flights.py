@@ -19,8 +19,8 @@ from tests.parts.model_server import Failure, ModelServer
 from tests.parts.product import PLATFORMS, Chat, Product
 from tests.parts.waiting import until
 
-IN_THE_AIR: Final = 24  # conversations at once
-NAMES: Final = 24  # people and groups who are called by a secret
+IN_THE_AIR: Final = 16  # conversations at once
+NAMES: Final = 8  # people and groups who are called by a secret
 NAME_CHARS_MAX: Final = 60  # what every platform takes for a name
 PRINTED: Final = ("read", "send", "run", "query", "complain", "name", "break", "list", "write")
 RAW_FILE: Final = "raw.txt"
@@ -143,7 +143,7 @@ class Sky:
     async def _talking_for_long(self) -> None:
         """Until the history has to be summarised, and is left for a new conversation."""
         chat = self.product.chat("slack", "Hedy")
-        for number in range(min(8, len(self.packs))):
+        for number in range(min(4, len(self.packs))):
             await chat.ask(f"pack {number}: {text_of(self.packs[number])}", f"pack {number}")
         await chat.ask("/compact")
         await chat.ask("/new")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +18,11 @@ _ASKED: Final = re.compile(r"(?P<what>[a-z]+) pack (?P<number>\d+)")
 class Parrot:
     """`recite pack 3` is answered with its text; `keep`, `list`, `write`, `send`, `run`, `query`, `name` and `fail` are
     tool calls with it, whose results are repeated. Who asks without tools (titles, summaries, memory) is answered
-    with a pack, too."""
+    with one canary after the other."""
 
     def __init__(self, packs: Sequence[Sequence[Canary]]) -> None:
         self._texts = [text_of(pack) for pack in packs]
-        self._asides = 0
+        self._singles = itertools.cycle(canary.text for pack in packs for canary in pack)
 
     def answer(self, body: Body) -> Body:
         """The message of an assistant."""
@@ -29,9 +30,8 @@ class Parrot:
         if newest["role"] == "tool":
             return {"content": f"noted: {newest['content']}"}
         if not body.get("tools"):
-            self._asides += 1
-            text = self._texts[self._asides % len(self._texts)]
-            return {"content": f"{text}\n{json.dumps({'fact': text.replace(chr(10), ' ')[:250]})}"}
+            text = next(self._singles)
+            return {"content": f"{text}\n{json.dumps({'fact': ' '.join(text.split())})}"}
         asked = _ASKED.search(last_user_text(body))
         if asked is None:
             return echo(body)
