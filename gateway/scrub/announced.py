@@ -220,6 +220,8 @@ class AnnouncedValue:
         words = text[at:unit]
         if len(words) > _CJK_WORDS_CHARS_MAX or vocabulary().denies_after_cjk.match(words):
             return None
+        if vocabulary().announcing_cjk.search(words):
+            return None
         self._fillers += 2
         if vocabulary().says_cjk.search(words):
             self._say()

@@ -35,6 +35,11 @@ _HUMP_CHARS_MEAN: Final = 4
 """Words have some five letters; runs of one kind of character in a random token have two."""
 
 _WORD_CHARS_MAX: Final = 16
+_UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
+_RARE_LETTERS: Final = frozenset("jqxzvkw")
+_RARE_EVERY_CHARS: Final = 7
+"""In names, one letter of twenty is one of those; in a random token, one of four."""
+
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -73,9 +78,16 @@ def _is_name(piece: str) -> bool:
     return len(humps) * _HUMP_CHARS_MEAN <= len(piece) + _HUMP_CHARS_MEAN and max(map(len, humps)) <= _WORD_CHARS_MAX
 
 
+def _is_spoken(text: str) -> bool:
+    """Could one say it: seldom four consonants in a row, and few of the letters that words seldom have?"""
+    rare = sum(1 for char in text.lower() if char in _RARE_LETTERS)
+    return _UNSPOKEN.search(text) is None and rare * _RARE_EVERY_CHARS <= len(text) + _RARE_EVERY_CHARS
+
+
 def varied(secret: str) -> bool:
-    """Enough different characters, not wordy, not a placeholder."""
-    return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_wordy(secret) and not is_placeholder(secret)
+    """Enough different characters, no words that can be said, not a placeholder."""
+    is_talk = is_wordy(secret) and _is_spoken(secret)
+    return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_talk and not is_placeholder(secret)
 
 
 def made(secret: str) -> bool:

@@ -58,7 +58,7 @@ _TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
-_MODEL: Final = re.compile(r"[A-Z]{2,}[a-z]?[-#_.v]?\d[\d.v-]{0,5}[a-z]?(?:[-/][^\W\d_]+)?|[A-Z]\d{1,4}")
+_MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][^\W\d_]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
@@ -145,7 +145,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 5)
     if _DATE.fullmatch(value):
         return False
-    if bond < Bond.ASSIGNED and (_MODEL.fullmatch(value) or value.startswith("\\")):
+    if (bond < Bond.SAID and _MODEL.fullmatch(value)) or (bond < Bond.ASSIGNED and value.startswith("\\")):
         return False
     if value.isalpha():
         return _is_plain_word_secret(value, bond, is_quoted=is_quoted)

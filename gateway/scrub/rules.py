@@ -147,7 +147,7 @@ class Rule:
         mistaken for words then."""
         chars_min = _LOOSE_CHARS_MIN if self.is_glued else _LOOSE_WORD_CHARS_MIN
         anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
-        if self.left is not None or not anchors:
+        if self.left is not None or not anchors or "(?P<secret>" in self.body:
             return None
         return replace(self, anchors=anchors, body=f"(?i:{self.body})", more="", checks=(*self.checks, has_digit))
 

@@ -22,6 +22,7 @@ _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
+_IN_PLACEHOLDER: Final = re.compile(r"\[redacted:[a-z0-9-]{0,20}\Z")
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
@@ -200,6 +201,8 @@ def announcements(
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
+        if _IN_PLACEHOLDER.search(before):
+            continue
         if family is Family.COMMAND and before[-1:].isalnum():
             continue
         needs_sign = word in words.needs_sign and before[-1:] != "_"
