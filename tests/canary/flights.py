@@ -14,12 +14,14 @@ from typing import Any, Final
 
 from agent.tools.files.workspace import Workspaces
 from gateway.contracts.ids import SessionKey
-from tests.canary.flock import Canary, beginning_of, text_of
+from gateway.scrub import scrub
+from tests.canary.flock import Canary, beginning_of, is_seen, text_of
 from tests.parts.model_server import Failure, ModelServer
 from tests.parts.product import PLATFORMS, Chat, Product
 from tests.parts.waiting import until
 
 IN_THE_AIR: Final = 16  # conversations at once
+KEPT_EVERY: Final = 4  # a pack that goes into the arguments of a tool, too
 NAMES: Final = 8  # people and groups who are called by a secret
 NAME_CHARS_MAX: Final = 60  # what every platform takes for a name
 PRINTED: Final = ("read", "send", "run", "query", "complain", "name", "break", "list", "write")
@@ -55,7 +57,8 @@ class Sky:
         for number, pack in enumerate(self.packs):
             yield self._saying(next(platforms), f"pack {number}: {text_of(pack)}", f"pack {number}")
             yield self._asking(next(platforms), f"recite pack {number}", f"pack {number}")
-            yield self._asking(next(platforms), f"keep pack {number}", "")
+            if number % KEPT_EVERY == 0:
+                yield self._asking(next(platforms), f"keep pack {number}", "")
         for number, what in enumerate(PRINTED):
             for platform in PLATFORMS if what in ("send", "run") else (next(platforms),):
                 yield self._using(platform, f"{what} pack {number % len(self.packs)}")
@@ -87,7 +90,9 @@ class Sky:
             canary
             for pack in self.packs
             for canary in pack
-            if len(canary.text) <= NAME_CHARS_MAX and "\n" not in canary.text
+            if len(canary.text) <= NAME_CHARS_MAX
+            and "\n" not in canary.text
+            and not is_seen(canary, scrub(f"{canary.text}.txt"))
         ]
         return self.rng.sample(fitting, NAMES)
 
