@@ -93,13 +93,13 @@ _AUTHORITY: Final = re.compile(r"://[^\s/?#\"'<>@]*")
 _DELIMITERS: Final = frozenset("@/:?#[]{}<>$|^")
 """Encoded because they would end the part of an address they stand in."""
 
-_LITERAL: Final = frozenset(" \\%`'<>")
+_LITERAL: Final = frozenset("\\%`'<>")
 """Percent-encoded, these stay: a value that holds one goes on behind it."""
 
-_OPENS_JSON: Final = "{[,:"
 _CLOSES_JSON: Final = re.compile(r"[:,}\]]|%(?:25){0,3}(?:3A|2C|7D|5D)", re.IGNORECASE)
-_CLOSES_JSON_CHARS_MAX: Final = 9
-_ENDS_WITH_OPENING: Final = re.compile(r"(?:[{\[,:]|%(?:25){0,3}(?:7B|5B|2C|3A)) ?\Z", re.IGNORECASE)
+_OPENS_JSON: Final = re.compile(r"(?:[{\[,:]|%(?:25){0,3}(?:7B|5B|2C|3A))(?: |\+|%(?:25){0,3}20)?\Z", re.IGNORECASE)
+_BETWEEN_JSON: Final = re.compile(r"(?:\"|%(?:25){0,3}22)(?:[,:]|%(?:25){0,3}(?:2C|3A))\Z", re.IGNORECASE)
+_JSON_CHARS_MAX: Final = 18
 
 
 class Spelling(NamedTuple):
@@ -184,9 +184,12 @@ def _visible(char: str | None) -> str | None:
 
 
 def _percent(raw: str, found: re.Match[str], char: str) -> str | None:
+    at, end = found.span()
+    if char == " ":
+        between = _BETWEEN_JSON.search(raw, max(0, at - _JSON_CHARS_MAX), at)
+        return char if between else None
     if char in _LITERAL or char == "\x7f":
         return None
-    at, end = found.span()
     if char == '"':
         return char if _is_json_quote(raw, at, end) else None
     return None if char in _DELIMITERS and _is_in_authority(raw, at) else char
@@ -200,5 +203,5 @@ def _is_in_authority(raw: str, at: int) -> bool:
 
 def _is_json_quote(raw: str, at: int, end: int) -> bool:
     """A quote beside a bracket, a colon or a comma belongs to encoded JSON, not to a value."""
-    before = _ENDS_WITH_OPENING.search(raw, max(0, at - _CLOSES_JSON_CHARS_MAX), at)
+    before = _OPENS_JSON.search(raw, max(0, at - _JSON_CHARS_MAX), at)
     return before is not None or _CLOSES_JSON.match(raw, end) is not None

@@ -58,27 +58,26 @@ class Form:
 
     def end_in(self, text: str, at: int, end: int) -> int | None:
         """Where the form ends that begins at `at`; None if it does not stand there."""
-        stop = at
-        for symbol in self.symbols:
-            found = symbol.match(text, stop, end)
-            if found is None and stop > at and (gap := _BREAK.match(text, stop, end)):
-                found = symbol.match(text, gap.end(), end)
-            if found is None:
-                return None
-            stop = found.end()
-        return stop
+        found = _compiled(_BREAK.pattern.join(symbol.pattern for symbol in self.symbols)).match(text, at, end)
+        return found.end() if found else None
 
     def is_begun(self, text: str, at: int, end: int) -> bool:
         """Does `text[at:end]` read like this form so far, and is more of it to come?"""
         for symbol in self.symbols:
-            found = symbol.match(text, at, end)
-            if found is None and (gap := _BREAK.match(text, at, end)):
-                at = gap.end()
-                found = symbol.match(text, at, end)
+            found = symbol.match(text, at, end) or _behind_break(symbol, text, at, end)
             if found is None:
-                return at == end
+                gap = _BREAK.match(text, at, end)
+                return (gap.end() if gap else at) == end
             at = found.end()
         return False
+
+
+def _behind_break(symbol: re.Pattern[str], text: str, at: int, end: int) -> re.Match[str] | None:
+    """The symbol behind a line break, whose last sign may be the symbol itself."""
+    gap = _BREAK.match(text, at, end)
+    if gap is None or gap.end() == at:
+        return None
+    return symbol.match(text, gap.end(), end) or symbol.match(text, gap.end() - 1, end)
 
 
 def forms(value: str) -> Iterator[Form]:
@@ -112,8 +111,8 @@ def _symbol(char: str) -> re.Pattern[str]:
     if char == " ":
         return _compiled(_SPACES)
     if char.startswith("\\"):
-        return _compiled(rf"(?:\\{{1,{8 * len(char)}}}|{'|'.join(_escaped(char[0]))})")
-    ways = [re.escape(char), *_escaped(char)]
+        return _compiled(rf"(?:{'|'.join(_escaped(char[0]))}|\\{{1,{8 * len(char)}}})")
+    ways = [*_escaped(char), re.escape(char)]
     if char in _QUOTES:
         ways.insert(0, r"\\{1,8}" + re.escape(char))
     return _compiled(f"(?:{'|'.join(ways)})")

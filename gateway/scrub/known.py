@@ -69,9 +69,9 @@ class KnownValues:
 
     def _open_at(self, text: str, start: int, border: int) -> list[Form]:
         """The forms that may be going on at `border`."""
-        gap = None
-        if text.find("\n", max(start, border - _GAP_CHARS_MAX), border) >= 0:
-            gap = _GAP.search(text, max(start, border - _GAP_CHARS_MAX), border)
+        since = max(start, border - _GAP_CHARS_MAX)
+        has_break = text.find("\n", since, border) >= 0 or text.find("\r", since, border) >= 0
+        gap = _GAP.search(text, since, border) if has_break else None
         if gap is None:
             return self._crossing
         before = text[max(start, gap.start() - _CUT_CHARS) : gap.start()].lower()

@@ -99,7 +99,7 @@ class Machine:
     @property
     def attempts(self) -> int:
         """How often anything was tried, each time on a bounded piece of text: the measure of the work."""
-        return self._steps + self._lookout.attempts
+        return self._steps + self._lookout.attempts + self._wrapped.attempts
 
     def taken_findings(self) -> list[Finding]:
         """What was found since this was asked last: a text without end would have findings without end."""
@@ -239,6 +239,7 @@ class Machine:
             is_inner=True,
         )
         inner.feed(text, is_last=True)
+        self._steps += inner.attempts
         return inner.findings[0].rule if inner.findings else None
 
     # --- giving away

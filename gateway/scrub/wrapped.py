@@ -21,9 +21,11 @@ class WrappedTokens:
     `secret_in` names the rule that finds a secret in a text, for what is encoded over several lines.
     """
 
-    __slots__ = ("_read_until", "_rules", "_secret_in", "spans")
+    __slots__ = ("_read_until", "_rules", "_secret_in", "attempts", "spans")
 
     def __init__(self, rules: RuleBook, secret_in: Callable[[str], str | None]) -> None:
+        self.attempts = 0
+        """How often a head or a rule was tried: the measure of the work."""
         self._rules = rules
         self._secret_in = secret_in
         self._read_until = 0
@@ -90,6 +92,7 @@ class WrappedTokens:
             if site < at or not self._rules.may_begin(joined, site, literal, len(joined)):
                 continue
             for rule in self._rules.beginning_with(joined, site, literal):
+                self.attempts += 1
                 span = rule.match(joined, site, at)
                 if span is None:
                     continue
@@ -111,7 +114,13 @@ def _accepted_end(rule: Rule, joined: str, anchor_at: int, span: Span, breaks: l
         is_token = anchor_at < position and rule.match(joined[:position], anchor_at, span.start) is not None
         if not is_token:
             continue
+        more = joined[position:following]
         is_complete = rule.is_complete(joined[span.start : position]) and not is_column
-        if is_complete or is_wordy(joined[position:following]):
+        if is_complete or (is_wordy(more) and not (is_column and _is_mixed(more))):
             return position
     return span.end
+
+
+def _is_mixed(piece: str) -> bool:
+    """Letters and digits and nothing else: the short last line of a column."""
+    return piece.isalnum() and not piece.isalpha() and not piece.isdigit()
