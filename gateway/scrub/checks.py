@@ -21,24 +21,37 @@ Check = Callable[[str], bool]
 _PERIOD_MAX: Final = 16
 _PLACEHOLDER: Final = re.compile(
     r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
-    r"|123456789|abcdefgh|ABCDEFGH|\.\.\.|\*\*\*|####"
+    r"|\.\.\.|\*\*\*|####"
 )
+_COUNTED: Final = re.compile("123456789|abcdefgh|ABCDEFGH")
 _WORDLIKE: Final = re.compile(
     r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|",
     re.ASCII,
 )
 _SEPARATOR: Final = re.compile(r"[-_./+=~:]")
-_HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
+_NAME: Final = re.compile(r"(?:[A-Z]?[a-z]++|[A-Z])++\d{0,4}", re.ASCII)
+_HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.ASCII)
 _HUMP_CHARS_MEAN: Final = 4
 """Words have some five letters; runs of one kind of character in a random token have two."""
 
+_WORD_CHARS_MAX: Final = 16
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def is_placeholder(text: str) -> bool:
     """Text that documentation writes in place of a secret: EXAMPLE, xxxx, abcdefgh, one pattern repeated."""
-    if _PLACEHOLDER.search(text):
+    return says_placeholder(text) or is_counted(text)
+
+
+def says_placeholder(text: str) -> bool:
+    """It says of itself that it stands for something else."""
+    return _PLACEHOLDER.search(text) is not None
+
+
+def is_counted(text: str) -> bool:
+    """Typed by running a finger over the keys: neighbours in the alphabet, or one pattern repeated."""
+    if _COUNTED.search(text):
         return True
     neighbours = sum(1 for left, right in itertools.pairwise(text) if 0 <= ord(right) - ord(left) <= 1)
     if neighbours * 2 > len(text):
@@ -53,14 +66,11 @@ def is_wordy(text: str) -> bool:
 
 
 def _is_name(piece: str) -> bool:
-    """An identifier in humps (`requiredTypesForDisplay`): few of them, and at most one is a number."""
+    """An identifier in humps (`requiredTypesForDisplay2`), few enough to be words."""
+    if _NAME.fullmatch(piece) is None:
+        return False
     humps = _HUMP.findall(piece)
-    return (
-        len(humps) * _HUMP_CHARS_MEAN <= len(piece) + _HUMP_CHARS_MEAN
-        and sum(map(len, humps)) == len(piece)
-        and sum(1 for hump in humps if hump.isdigit()) <= 1
-        and all(len(hump) <= 20 for hump in humps)
-    )
+    return len(humps) * _HUMP_CHARS_MEAN <= len(piece) + _HUMP_CHARS_MEAN and max(map(len, humps)) <= _WORD_CHARS_MAX
 
 
 def varied(secret: str) -> bool:
