@@ -52,13 +52,13 @@ _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
 _SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
 _SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,5}", re.ASCII)
 _UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
-_TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([A-Za-z]{2}|[ms]\[?[\w+-]{0,8}\]?)")
+_TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)")
 """What manual pages are written with: no part of a value."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
-_MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][^\W\d_]+)?|[A-Z]\d{1,4}")
+_MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
@@ -87,7 +87,7 @@ _MADE_CHARS_MIN: Final = {
 
 def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> bool:
     """The verdict on one value without spaces."""
-    if "\\" in value:
+    if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
     if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
         return False
@@ -98,6 +98,11 @@ def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> boo
     if family is Family.VAGUE and (_UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))):
         return False
     return len(value) >= _MADE_CHARS_MIN[family][bond] and _is_made(value)
+
+
+def is_unspoken(word: str) -> bool:
+    """Letters of one case that nobody could say: an application password, and no word."""
+    return len(word) >= _UNSPOKEN_CHARS_MIN and word.isascii() and _UNSPOKEN.search(word) is not None
 
 
 def is_pass_phrase(value: str) -> bool:

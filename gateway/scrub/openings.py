@@ -177,7 +177,7 @@ class CommandLine:
             if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
                 return Step(at, is_over=True)
             option = self._option(text, at, unit)
-            if option is None and announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
+            if option is None and announces_more(text[at:unit]) and not text.startswith("__", at):
                 return Step(at, is_over=True)
             at = option or unit
             if option is not None:

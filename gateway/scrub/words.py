@@ -17,8 +17,10 @@ _LOOK_BACK_CHARS: Final = 48
 ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
+_IN_PLACEHOLDER: Final = re.compile(r"\[redacted:(?:[a-z0-9]{1,16}-)?\Z")
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
+_LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
@@ -61,6 +63,7 @@ class Place(Enum):
     ANYWHERE = "anywhere"
     WHOLE = "whole"
     INFLECTED = "inflected"
+    TAIL = "tail"
 
 
 class Announcement(NamedTuple):
@@ -198,6 +201,10 @@ def announcements(
             continue
         if place is not Place.ANYWHERE and at not in borders and _goes_back(text, at):
             continue
+        if place is Place.TAIL and text[at - 1 : at] != "_":
+            continue
+        if family is Family.COMMAND and not text[stop : stop + 1].isspace():
+            continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
@@ -205,7 +212,7 @@ def announcements(
             continue
         if family is Family.COMMAND and before[-1:].isalnum():
             continue
-        needs_sign = word in words.needs_sign and before[-1:] != "_"
+        needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
         if family is Family.VAGUE and words.denies_before.search(before):
             continue
         if (family is Family.VAGUE or needs_sign) and words.certain_before.search(before):
