@@ -22,6 +22,9 @@ _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
+_IN_PLACEHOLDER: Final = "[redacted:"
+"""Kinds are often named after vendors, and a placeholder announces nothing."""
+
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
@@ -209,6 +212,8 @@ def announcements(
         if family is Family.LOGIN and place is Place.WHOLE and (before[-1:] == "_" or text[stop : stop + 1] == "_"):
             continue
         if family is Family.LOGIN and words.denies_after.match(text, stop, end):
+            continue
+        if family is Family.VENDOR and before.endswith(_IN_PLACEHOLDER):
             continue
         yield Announcement(
             at,
