@@ -170,7 +170,7 @@ class _Parts:
             self._settings.tools,
             data_dir=self._settings.data_dir,
             approvals=self._approvals,
-            lender=_lender(self._settings, self._bus, self._clock),
+            lender=_lender(self._settings, self._bus, self._store, self._clock),
             own=[
                 *todo_tools(self._store, self._scrubber),
                 *(memory_tools(self._memory, self._scrubber) if remembers else ()),
@@ -243,9 +243,10 @@ class _Parts:
         )
 
 
-def _lender(settings: Settings, bus: RedisBus, clock: Clock) -> Lender | None:
+def _lender(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> Lender | None:
     seal = seal_of(settings)
-    return Lender(bus.vault, seal, clock, origins=frozenset(settings.scrub.vault.hosts)) if seal else None
+    origins = frozenset(settings.scrub.vault.hosts)
+    return Lender(bus.vault, seal, store.loans, clock, origins=origins) if seal else None
 
 
 def _engine(

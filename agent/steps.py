@@ -23,7 +23,7 @@ from agent.model.client import (
     ToolSpec,
 )
 from agent.prompts.library import PROMPTS
-from agent.tools.arguments import written_out
+from agent.tools.arguments import cleaned
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
@@ -206,7 +206,7 @@ class Steps:
 
 def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
     """The name and the id, too, are what a model wrote."""
-    return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), scrubber.scrub(written_out(call.arguments)))
+    return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), cleaned(call.arguments, scrubber.scrub))
 
 
 def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from agent.engine import StepsTaken
 from agent.model.client import TokenCount, price_usd
+from agent.tools.arguments import cleaned
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Entry, Role, ToolCall, Usage, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelUnavailable
@@ -76,7 +77,7 @@ class Hearing:
 
     def cleaned(self, arguments: object) -> CleanText:
         """The arguments of a call as the transcript and the tool get them."""
-        return self._scrubber.scrub(json.dumps(arguments, ensure_ascii=False))
+        return cleaned(json.dumps(arguments), self._scrubber.scrub)
 
     def _hear_speech(self, message: Any) -> None:
         id_ = message.message_id or message.uuid or ""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import json_repair
 
 from agent.limits import TOOL_ARGUMENTS_CHARS_MAX
 from gateway.contracts.errors import ToolError
+from gateway.contracts.messages import CleanText
+from gateway.scrub.structured import each_text
 
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
@@ -33,6 +35,16 @@ def _loaded(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return json_repair.loads(text)
+
+
+def cleaned(text: str, scrub: Callable[[str], CleanText]) -> CleanText:
+    """The same arguments, clean: each text in them as it is, then all of it as it is written, where the name of a
+    value may say that it is secret."""
+    try:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return scrub(written_out(text))
+    return scrub(written_out(json.dumps(each_text(value, scrub))))
 
 
 def written_out(text: str) -> str:

@@ -8,6 +8,7 @@ expired, a host that nobody named) it is told in the same words: the value is no
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -16,10 +17,12 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from agent.limits import LENT_KNOWN_S, LENT_LANES_MAX
 from agent.tools.placeholders import not_available, placeholders_in
 from agent.tools.tool import Tool, ToolContext
-from gateway.contracts.ports import Clock, VaultBus
-from gateway.contracts.vault import SecretName
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Clock, LoanBook, VaultBus
+from gateway.contracts.vault import Loan, SecretName
 from gateway.scrub.lent import without
 from gateway.scrub.vault import Seal, Unreadable
 
@@ -28,7 +31,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Loan:
+class Lent:
     """The secrets of one call, by their placeholders."""
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -39,7 +42,7 @@ class Loan:
 
     async def out_of(self, text: str) -> str:
         """The text without the secrets, in whatever form. In a thread: a result may be long."""
-        return await asyncio.to_thread(without, text, self.secrets)
+        return await asyncio.to_thread(without, text, self.secrets) if self.secrets else text
 
     def _filled(self, value: Any) -> Any:
         match value:
@@ -55,13 +58,33 @@ class Loan:
 
 
 class Lender:
-    """The way from the vault to a tool. `origins` are where a secret may be sent to."""
+    """The way from the vault to a tool. `origins` are where a secret may be sent to.
 
-    def __init__(self, vault: VaultBus, seal: Seal, clock: Clock, *, origins: frozenset[str]) -> None:
+    What was lent in a lane is known here, in memory, for LENT_KNOWN_S: a tool that has it may leave it in a file that
+    the next one reads.
+    """
+
+    def __init__(self, vault: VaultBus, seal: Seal, loans: LoanBook, clock: Clock, *, origins: frozenset[str]) -> None:
         self._vault = vault
         self._seal = seal
+        self._loans = loans
         self._clock = clock
         self._origins = origins
+        self._lately: OrderedDict[SessionKey, tuple[float, dict[str, str]]] = OrderedDict()
+
+    def lent_lately(self, key: SessionKey) -> Lent:
+        """What tools were given in this lane, for what else they say there."""
+        while self._lately and next(iter(self._lately.values()))[0] <= self._clock.monotonic_s():
+            self._lately.popitem(last=False)
+        _, secrets = self._lately.get(key, (0.0, {}))
+        return Lent(secrets)
+
+    def _note(self, key: SessionKey, lent: Lent) -> None:
+        secrets = {**self.lent_lately(key).secrets, **lent.secrets}
+        self._lately.pop(key, None)
+        self._lately[key] = (self._clock.monotonic_s() + LENT_KNOWN_S, secrets)
+        while len(self._lately) > LENT_LANES_MAX:
+            self._lately.popitem(last=False)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
@@ -78,7 +101,7 @@ class Lender:
             raise not_available(found[0], tool.spec.name, "The operator has not named this host for secrets.")
         return found
 
-    async def lend(self, context: ToolContext, tool: Tool, placeholders: tuple[str, ...]) -> Loan:
+    async def lend(self, context: ToolContext, tool: Tool, placeholders: tuple[str, ...]) -> Lent:
         """Use up one call of each secret, whatever becomes of the call. Raises `NotAvailable` unless all are there."""
         person = context.asked_by or context.owner
         names = [SecretName(context.key, person, placeholder) for placeholder in placeholders]
@@ -86,11 +109,14 @@ class Lender:
         if kept is None or any(secret.expires_at_ms <= self._clock.now_ms() for secret in kept):
             raise not_available(placeholders[0], tool.spec.name)
         try:
-            loan = Loan({secret.name.placeholder: self._seal.opened(secret) for secret in kept})
+            lent = Lent({secret.name.placeholder: self._seal.opened(secret) for secret in kept})
         except Unreadable as error:
             raise not_available(placeholders[0], tool.spec.name) from error
-        _log.info("secret.lent", lane=str(context.key), person=str(person), tool=tool.spec.name, secrets=placeholders)
-        return loan
+        now_ms = self._clock.now_ms()
+        await self._loans.record([Loan(name, tool.spec.name, context.turn_id, now_ms) for name in names])
+        self._note(context.key, lent)
+        _log.info("secret.lent", person=str(person), tool=tool.spec.name, secrets=placeholders)
+        return lent
 
 
 def _is_address(host: str | None) -> TypeGuard[str]:

@@ -142,6 +142,8 @@ class ToolRegistry:
             _log.exception("tool.crashed", tool=call.name)
             raw, is_error = f"{call.name} failed: {type(error).__name__}", True
         duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
+        if self._lender is not None:
+            raw = await self._lender.lent_lately(shared.context.key).out_of(raw)
         envelope = self._envelopes.wrap(shared.context.key, raw, foreign=is_foreign)
         _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
@@ -178,11 +180,11 @@ class ToolRegistry:
         """Run a tool with secrets. Neither its result nor its error has any of them in it, and nothing is logged of
         how it crashed: a traceback would."""
         assert self._lender is not None
-        loan = await self._lender.lend(context, tool, wanted)
+        lent = await self._lender.lend(context, tool, wanted)
         try:
-            return await loan.out_of(await _run_in_time(tool, context, loan.into(arguments, tool.secret_arguments)))
+            return await lent.out_of(await _run_in_time(tool, context, lent.into(arguments, tool.secret_arguments)))
         except ToolError as error:
-            said = await loan.out_of(str(error))
+            said = await lent.out_of(str(error))
         except Exception as error:  # noqa: BLE001 - the tool boundary: its words, and its traceback, may hold a secret
             said = f"{tool.spec.name} failed: {type(error).__name__}"
         raise ToolError(said)

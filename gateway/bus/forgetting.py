@@ -8,6 +8,7 @@ from typing import Final
 from gateway.bus.connection import Refused
 from gateway.bus.line import Line
 
+_UNDER_WAY: Final = "already in progress"
 _TRIES_MAX: Final = 50
 _PAUSE_S: Final = 0.2  # a rewrite takes some milliseconds, and of a full queue less than a second
 
@@ -23,6 +24,6 @@ async def rewrite_log(line: Line) -> None:
             await line.call("BGREWRITEAOF")
             return
         except Refused as refused:
-            if refused.code != "ERR":
+            if _UNDER_WAY not in str(refused):
                 raise
         await asyncio.sleep(_PAUSE_S)

@@ -23,3 +23,13 @@ class SealedSecret:
     name: SecretName
     expires_at_ms: int
     sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """A tool was given a secret: when, whose, which tool, in which turn. What the secret was nobody can tell."""
+
+    name: SecretName
+    tool: str
+    turn_id: str
+    at_ms: int

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
 from gateway.scrub.foretold import Candidate, candidates
 from gateway.scrub.known import KnownValues
-from gateway.scrub.landmarks import Chart, Site
-from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.landmarks import Chart
+from gateway.scrub.rules import RuleBook, Site, Span
 from gateway.scrub.talk import without_talk
 from gateway.scrub.words import Announcement, announcements
 
@@ -169,6 +169,8 @@ class Lookout:
         runs: list[_Run] = []
         run = _Run(start, start, {})
         for place, literal in anchors:
+            if not self._rules.may_begin(text, place, literal, end):
+                continue
             if place >= run.end:
                 before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
                 at, stop = before.end() if before else start, after.end() if after else place + 1
@@ -178,13 +180,6 @@ class Lookout:
             run.sites[place - run.start] = literal
         return runs
 
-    def _sites(self, run: str) -> Iterator[Site]:
-        """Where in a run a token may begin, for want of landmarks."""
-        at = 0
-        while anchor := self._rules.anchor.search(run, at):
-            yield anchor.start(), anchor.group()
-            at = anchor.start() + 1
-
     def _tokens(self, run: str, offset: int, sites: Iterable[Site], depth: int = 0) -> list[Span]:
         """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
         that is what it will be when the token is gone: so a second scrub finds nothing new."""
@@ -193,12 +188,14 @@ class Lookout:
         for site, literal in sites:
             if site < at:
                 continue
-            for rule in self._rules.beginning_with(run, site, literal):
+            # Right behind a token, nothing stands before: so many of them may stand wall to wall.
+            behind, gone = (run[at:], at) if found and site == at else (run, 0)
+            for rule in self._rules.beginning_with(behind, site - gone, literal):
                 self.attempts += 1
-                span = rule.match(run, site, at)
+                span = rule.match(behind, site - gone, at - gone)
                 if span is not None:
-                    found.append(span)
-                    at = span.end
+                    found.append(Span(span.start + gone, span.end + gone, span.rule))
+                    at = found[-1].end
                     break
         if not found:
             return found
@@ -212,5 +209,5 @@ class Lookout:
         for left, right in zip(edges[::2], edges[1::2], strict=True):
             if right - left >= _TOKEN_CHARS_MIN:
                 piece = text[left:right]
-                found += self._tokens(piece, left, self._sites(piece), depth)
+                found += self._tokens(piece, left, self._rules.sites(piece), depth)
         return found

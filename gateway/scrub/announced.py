@@ -8,14 +8,24 @@ The walk goes from left to right over closed units and never looks back, so it c
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Final
 
+from gateway.scrub import signs
 from gateway.scrub.judge import Bond, is_pass_phrase, is_secret
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
 from gateway.scrub.units import is_cjk, unit_end
+from gateway.scrub.values import (
+    KEPT_ELSEWHERE,
+    QUOTED_CHARS_MAX,
+    VALUE_CHARS_MAX,
+    bare_end,
+    closing_of,
+    ends_its_line,
+    overlong_end,
+    without_followers,
+)
 from gateway.scrub.words import Announcement, Family, is_announcing, vocabulary
 
 _FILLERS_MAX: Final = 6
@@ -24,60 +34,14 @@ _CJK_WORDS_CHARS_MAX: Final = 12
 REACH_CHARS: Final = 120
 """How far from the announcing word a value may begin."""
 
-_VALUE_CHARS_MAX: Final = 512
+_BASIC_AUTH: Final = "auth"
+"""`auth=('bob', '…')`: a name, then its password."""
+
 _JUDGED_CHARS: Final = 96
 """A longer value is judged by its beginning."""
 
 _NAMED_KEY_CHARS_MIN: Final = 16
-_QUOTED_CHARS_MAX: Final = 160
-_BARE: Final = r"(?:[^\"'`<>\\%]|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))"
-_BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{_VALUE_CHARS_MAX}}}")
-_BARE_REST: Final = re.compile(f"{_BARE}+")
-_IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
-
-# All of these are matched within one unit, whose end is their \Z.
-_FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}\Z|\\n")
-_BULLET: Final = re.compile(r"[-*•|]\Z|>")
-_BLOCK_SCALAR: Final = re.compile(r"[|>][+-]?\d?\Z")
-_CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}")
-_TAG: Final = re.compile(r"<(?P<is_closing>/?)(?:br/?|[A-Za-z][\w:.-]{0,30}(?P<encloses>))>|&nbsp;", re.ASCII)
-_SECTION: Final = re.compile(r"<!\[CDATA\[")
-_ASSIGNS: Final = re.compile(r"[?+.|&:!~]{0,3}={1,3}>?|->|<-|:(?!//|:\w)|>(?=[^=>]|\Z)")
-_FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")
-_SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|>{2,3}\Z")
-_TRAILS_OFF: Final = re.compile(r"\.{2,3}")
-_MARK: Final = re.compile(
-    r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
-)
-_OPENING: Final = re.compile(
-    r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=[\"'])|<(?=[^<>\s/]{6,64}>)"
-)
-_NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
-_ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)
-_TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z")
-_WORD: Final = re.compile(
-    r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
-)
-_ADDRESS: Final = re.compile(
-    r"[\w.+-]{1,40}@[\w-]{1,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z|[A-Za-z][\w-]{0,30}(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z",
-    re.ASCII,
-)
-_NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
-_GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
-_STOP: Final = re.compile(r"[.;?!,]\Z")
-_SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
-_NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
-
-_DASHES: Final = "—–"
-_OPENING_MARKS: Final = "“”«»„‘’「『《【（）】…"
-
-_TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
-_NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
-_NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
-_ADDRESSES: Final = ("arn:", "op://", "vault:")
-"""Where a secret is kept: may itself speak of secrets."""
-
-_LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\")
+"""Somebody's key (`acme_key`), not any key, may be shorter than the judge asks of a vague word."""
 
 
 class AnnouncedValue:
@@ -91,34 +55,26 @@ class AnnouncedValue:
         "_fillers",
         "_is_argument",
         "_is_below",
-        "_is_constant",
         "_is_fresh",
-        "_is_heading",
         "_is_named",
-        "_is_pair",
         "_is_pair_open",
-        "_may_touch",
         "_must_be_quoted",
         "_needs_end_tag",
         "_needs_sign",
         "_newlines",
         "_quote",
         "_rest_read",
-        "_takes_pair",
+        "_word",
     )
 
     def __init__(self, announcement: Announcement, *, bond: Bond = Bond.ADJACENT) -> None:
         self._family = announcement.family
         self._begun_at = announcement.end
-        self._may_touch = not announcement.is_spaced
+        self._word = announcement
         self._needs_sign = announcement.needs_sign
-        self._is_pair = announcement.is_pair
         self._is_pair_open = False
         self._is_argument = announcement.is_argument
-        self._is_constant = announcement.is_constant
-        self._is_heading = announcement.is_heading
         self._is_named = announcement.is_named
-        self._takes_pair = announcement.word == "auth"
         self._needs_end_tag = False
         self._must_be_quoted = False
         self._bond = bond
@@ -138,8 +94,10 @@ class AnnouncedValue:
         """See `State.step`."""
         if self._is_fresh:
             self._is_fresh = False
-            rest = _IDENTIFIER_REST.match(text, at, end)
-            self._rest_read = rest.group() if rest and not self._may_touch and self._family is not Family.SCHEME else ""
+            rest = signs.IDENTIFIER_REST.match(text, at, end)
+            self._rest_read = (
+                rest.group() if rest and self._word.is_spaced and self._family is not Family.SCHEME else ""
+            )
             if vocabulary().denies_after.match(self._rest_read):
                 return Step(at, is_over=True)
             at += len(self._rest_read)
@@ -164,14 +122,14 @@ class AnnouncedValue:
         char = text[at]
         if char == "\n":
             return self._pass_newline(at)
-        if char.isspace() or char in _OPENING_MARKS:
+        if char.isspace() or char in signs.OPENING_MARKS:
             return at + 1
-        if char in _DASHES:
+        if char in signs.DASHES:
             self._say()
             return at + 1
         if is_cjk(char):
             return self._pass_cjk(text, at, unit_end(text, at, min(end, at + _CJK_WORDS_CHARS_MAX + 1)))
-        unit = unit_end(text, at, min(end, at + _VALUE_CHARS_MAX))
+        unit = unit_end(text, at, min(end, at + VALUE_CHARS_MAX))
         if self._quote:
             return at
         if named := vocabulary().value_name.match(text, at, unit):
@@ -186,31 +144,31 @@ class AnnouncedValue:
         """A value may stand below its name, but then it must have the line for itself."""
         self._newlines += 1
         self._is_below = True
-        if self._bond < Bond.SAID and (not self._is_heading or self._fillers):
+        if self._bond < Bond.SAID and (not self._word.is_heading or self._fillers):
             self._bond = Bond.LOOSE
         return at + 1 if self._newlines <= _NEWLINES_MAX else None
 
     def _pass_sign(self, text: str, at: int, unit: int) -> int | None:
-        if (_STOP.match(text, at, unit) and text[at] != ",") or PLACEHOLDER.match(text, at, unit):
+        if signs.STOP.match(text, at, unit) or PLACEHOLDER.match(text, at, unit):
             return None
-        if self._is_below and text[at - 1].isspace() and (bullet := _BULLET.match(text, at, unit)):
+        if self._is_below and text[at - 1].isspace() and (bullet := signs.BULLET.match(text, at, unit)):
             return bullet.end()
-        if self._bond >= Bond.SAID and (fence := _FENCE.match(text, at, unit)):
+        if self._bond >= Bond.SAID and (fence := signs.FENCE.match(text, at, unit)):
             self._is_below = True
             return fence.end()
-        if self._bond == Bond.ASSIGNED and (block := _BLOCK_SCALAR.match(text, at, unit)):
+        if self._bond == Bond.ASSIGNED and (block := signs.BLOCK_SCALAR.match(text, at, unit)):
             return block.end()
-        if markup := _TAG.match(text, at, unit) or _SECTION.match(text, at, unit):
+        if markup := signs.TAG.match(text, at, unit) or signs.SECTION.match(text, at, unit):
             return self._pass_markup(markup)
         if text[at] == ",":
             return self._pass_comma(at)
-        if assigns := _ASSIGNS.match(text, at, unit):
+        if assigns := signs.ASSIGNS.match(text, at, unit):
             self._bond = Bond.ASSIGNED
             self._needs_end_tag = assigns.group() == ">"
             return assigns.end()
-        if type_sign := _TYPE_SIGN.match(text, at, unit):
+        if type_sign := signs.TYPE_SIGN.match(text, at, unit):
             return type_sign.end()
-        if mark := _MARK.match(text, at, unit):
+        if mark := signs.MARK.match(text, at, unit):
             self._say()
             return mark.end()
         if self._bond < Bond.ASSIGNED and (loose := self._pass_loose_sign(text, at, unit)):
@@ -219,20 +177,20 @@ class AnnouncedValue:
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
         """Past a sign that stands between a word and its value but assigns nothing."""
-        if falls_back := _FALLS_BACK.match(text, at, unit):
+        if falls_back := signs.FALLS_BACK.match(text, at, unit):
             self._bond = Bond.ASSIGNED
             self._must_be_quoted = True
             return falls_back.end()
-        if says := _SAYS.match(text, at, unit):
+        if says := signs.SAYS.match(text, at, unit):
             self._say()
             return says.end()
-        if beside := _NOTE.match(text, at, unit) or _TRAILS_OFF.match(text, at, unit):
+        if beside := signs.NOTE.match(text, at, unit) or signs.TRAILS_OFF.match(text, at, unit):
             return beside.end()
-        closing = _CLOSING.match(text, at, unit)
+        closing = signs.CLOSING.match(text, at, unit)
         return closing.end() if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read) else None
 
     def _pass_markup(self, tag: re.Match[str]) -> int:
-        if tag.re is _TAG and tag["encloses"] is not None and not tag["is_closing"]:
+        if tag.re is signs.TAG and tag["encloses"] is not None and not tag["is_closing"]:
             self._say()
             self._needs_end_tag = True
         return tag.end()
@@ -247,14 +205,14 @@ class AnnouncedValue:
 
     def _open(self, text: str, at: int, unit: int) -> int:
         """Past the quote or bracket a value stands in, if there is one."""
-        opening = _OPENING.match(text, at, unit)
+        opening = signs.OPENING.match(text, at, unit)
         if opening is None:
             return at
         if opening["quote"] and (self._bond == Bond.ASSIGNED or self._must_be_quoted):
             self._quote = opening["quote"]
         elif opening.group() == "<":
             self._bond = Bond.LOOSE
-        elif opening.group() == "(" and self._takes_pair:
+        elif opening.group() == "(" and self._word.word == _BASIC_AUTH:
             self._bond, self._is_pair_open = Bond.ASSIGNED, True
         return opening.end()
 
@@ -270,19 +228,19 @@ class AnnouncedValue:
         return unit if self._fillers <= _FILLERS_MAX else None
 
     def _pass_word(self, text: str, at: int, unit: int) -> int | None:
-        if self._fillers == 0 and self._bond < Bond.ASSIGNED and (attribute := _ATTRIBUTE.match(text, at, unit)):
+        if self._fillers == 0 and self._bond < Bond.ASSIGNED and (attribute := signs.ATTRIBUTE.match(text, at, unit)):
             return None if is_announcing(attribute["name"].lower()) else attribute.end()
-        word = _WORD.match(text, at, unit)
+        word = signs.WORD.match(text, at, unit)
         if word is None:
-            if (glued := _GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
+            if (glued := signs.GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
                 return glued.end()
-            if self._bond_of_complement is not None and (address := _ADDRESS.match(text, at, unit)):
+            if self._bond_of_complement is not None and (address := signs.ADDRESS.match(text, at, unit)):
                 return self._pass_complement(address.end())
             return self._open(text, at, unit)
         if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
             return word.end()
-        if self._is_below or (self._bond == Bond.ASSIGNED and (self._rest_read or self._is_constant)):
+        if self._is_below or (self._bond == Bond.ASSIGNED and (self._rest_read or self._word.is_constant)):
             return at
         return self._pass_filler(word.group(), word.end(), at)
 
@@ -291,6 +249,7 @@ class AnnouncedValue:
         if self._bond_of_complement is not None:
             self._bond = self._bond_of_complement
             self._bond_of_complement = None
+            self._is_named = True
             self._needs_sign = self._needs_sign and self._family is Family.PERSONAL
         return end
 
@@ -330,7 +289,7 @@ class AnnouncedValue:
 
     def _value(self, text: str, at: int, end: int, *, is_last: bool) -> Step | int:
         """The verdict on what stands at `at`; or where to read on, if it was only the name of a pair."""
-        if not self._may_touch and at == self._begun_at + len(self._rest_read):
+        if self._word.is_spaced and at == self._begun_at + len(self._rest_read):
             return Step(at, is_over=True)
         if self._must_be_quoted and not self._quote:
             return Step(at, is_over=True)
@@ -338,71 +297,61 @@ class AnnouncedValue:
             if self._family is not Family.PERSONAL:
                 return Step(at, is_over=True)
             self._bond = Bond.LOOSE
-        if self._may_touch and at == self._begun_at:
+        if not self._word.is_spaced and at == self._begun_at:
             self._say()
         if self._quote:
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
                 return quoted
-        if (name := _NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
+        if (name := signs.NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
             return Step(at, is_over=True)
-        value = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + _VALUE_CHARS_MAX)))
-        if value is None:
-            return Step(at, is_over=True)
-        if placeholder := PLACEHOLDER.search(text, at, value.end()):
+        whole = bare_end(text, at, end)
+        if placeholder := PLACEHOLDER.search(text, at, whole):
             return Step(placeholder.end(), is_over=True)
-        if text.startswith(_ADDRESSES, at):
-            return Step(value.end(), is_over=True)
-        if self._is_below and text[value.end() : value.end() + 1] not in _LINE_ENDS:
+        if text.startswith(KEPT_ELSEWHERE, at):
+            return Step(whole, is_over=True)
+        if self._is_below and not ends_its_line(text, whole):
             self._bond = Bond.LOOSE
-        stop = self._without_followers(text, at, value.end())
-        if self._is_pair and (name := _NAME_AND_VALUE.match(text, at, stop)):
+        return self._bare(text, at, whole, end)
+
+    def _bare(self, text: str, at: int, whole: int, end: int) -> Step:
+        """A value without quotes."""
+        is_assigned = self._bond == Bond.ASSIGNED
+        is_personal = self._family is Family.PERSONAL
+        stop = without_followers(text, at, whole, is_personal=is_personal, is_assigned=is_assigned)
+        if self._word.is_pair and (name := signs.NAME_AND_VALUE.match(text, at, stop)):
             at = name.end()
         if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
             return Step(at, is_over=True)
-        if self._is_named and self._family is Family.VAGUE and stop - at >= _NAMED_KEY_CHARS_MIN:
-            self._family = Family.KEY
-        is_quoted = bool(self._quote) or (self._is_constant and self._bond == Bond.ASSIGNED)
-        if stop <= at or not is_secret(
-            text[at : min(stop, at + _JUDGED_CHARS)], self._family, self._bond, is_quoted=is_quoted
-        ):
+        is_quoted = bool(self._quote) or (self._word.is_constant and is_assigned)
+        if not self._is_secret(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
             return Step(at, is_over=True)
-        if stop == at + _VALUE_CHARS_MAX and (rest := _BARE_REST.match(text, stop, unit_end(text, stop, end))):
-            stop = rest.end()
+        if stop == at + VALUE_CHARS_MAX:
+            stop = overlong_end(text, stop, end)
         return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
 
-    def _without_followers(self, text: str, at: int, stop: int) -> int:
-        """The end of the value without what only follows it: a full stop, a bracket, the next pair."""
-        if cut := (_NEXT_PAIR if self._family is Family.PERSONAL else _NEXT_THING).search(text, at + 1, stop):
-            stop = cut.start()
-        while trailing := _TRAILING.search(text, at, stop):
-            if text[trailing.start()] == ")" and "(" in text[at : trailing.start()]:
-                break
-            stop = trailing.start()
-        if self._family is not Family.PERSONAL and stop > at and text[stop - 1] == "!":
-            stop -= 1
-        return stop
+    def _is_secret(self, value: str, *, is_quoted: bool) -> bool:
+        is_somebodys = self._is_named and self._family is Family.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
+        return is_secret(value, Family.KEY if is_somebodys else self._family, self._bond, is_quoted=is_quoted)
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> Step | int | None:
         """A value in quotes, spaces and all. None: the quote does not close, read the value as it stands."""
-        limit = min(end, at + _QUOTED_CHARS_MAX)
-        closing = _closing(self._quote).search(text, at, limit)
+        limit = min(end, at + QUOTED_CHARS_MAX)
+        closing = closing_of(self._quote).search(text, at, limit)
         newline = text.find("\n", at, closing.start() if closing else limit)
         if closing is None or newline >= 0:
-            is_decided = newline >= 0 or end - at >= _QUOTED_CHARS_MAX or is_last
+            is_decided = newline >= 0 or end - at >= QUOTED_CHARS_MAX or is_last
             return None if is_decided else Step(at, waits=True)
         stop = closing.end() - len(self._quote)
         if placeholder := PLACEHOLDER.search(text, at, stop):
             return Step(placeholder.end(), is_over=True)
-        if self._family is Family.KEY and (scheme := _SCHEME_AND_VALUE.match(text, at, stop)):
+        if self._family is Family.KEY and (scheme := signs.SCHEME_AND_VALUE.match(text, at, stop)):
             at = scheme.end()
-        if self._is_named and self._family is Family.VAGUE and stop - at >= _NAMED_KEY_CHARS_MIN:
-            self._family = Family.KEY
         value = text[at:stop]
         if any(char.isspace() for char in value):
             is_cut = self._family is Family.PERSONAL and is_pass_phrase(value)
         else:
-            is_cut = is_secret(value, self._family, self._bond, is_quoted=True)
+            is_cut = self._is_secret(value, is_quoted=True)
         if is_cut:
             return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
         if not self._is_pair_open:
@@ -410,13 +359,6 @@ class AnnouncedValue:
         self._is_pair_open, self._quote = False, ""
         self._family, self._bond, self._is_argument = Family.PERSONAL, Bond.ADJACENT, True
         return closing.end()
-
-
-@cache
-def _closing(quote: str) -> re.Pattern[str]:
-    """The quote that ends what `quote` began: one with as many backslashes, full pairs of them not counted."""
-    backslashes = len(quote) - len(quote.lstrip("\\"))
-    return re.compile(rf"(?<!\\)(?:\\{{{2 * (backslashes + 1)}}})*{re.escape(quote)}")
 
 
 def _kind(family: Family) -> str:

@@ -20,6 +20,7 @@ _REACH_CHARS: Final = 40
 """How far behind the value its announcing word may begin."""
 
 _RUN_CHARS_MAX: Final = 72
+_PRINTABLE: Final = "".join(map(chr, range(33, 127)))
 _MADE: Final = re.compile(r"[0-9]|-[a-z]{3,12}-[a-z]{3,12}-")
 _CANDIDATE: Final = re.compile(
     r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})(?P<value>[\w!@#$%^&*+/=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
@@ -41,13 +42,19 @@ class Candidate(NamedTuple):
 def candidates(text: str, start: int, end: int, places: Iterable[int], *, is_last: bool) -> Iterator[Candidate]:
     """Values in `text[start:end]` behind which an announcing word may stand, or may still come."""
     done = start
-    for zone_end in (*places, *(() if is_last else (end,))):
+    for zone_end in (*(_run_start(text, place) for place in places), *(() if is_last else (end,))):
         zone = max(done, zone_end - _REACH_CHARS - _RUN_CHARS_MAX)
-        done = zone_end
+        done = max(done, zone_end)
         if _MADE.search(text, zone, zone_end):
             for found in _CANDIDATE.finditer(text, zone, zone_end):
                 if any(char.isalpha() for char in found["value"]):
                     yield Candidate(found.start("value"), found.end("value"), found.end())
+
+
+def _run_start(text: str, place: int) -> int:
+    """Where the run that `place` stands in begins: a value may hold a word by chance (`monkey`)."""
+    before = text[max(0, place - _RUN_CHARS_MAX) : place]
+    return place - len(before) + len(before.rstrip(_PRINTABLE))
 
 
 class Foretold:
@@ -68,7 +75,7 @@ class Foretold:
         """See `State.step`."""
         words = vocabulary()
         bond: Bond | None = None
-        is_certain = False
+        is_certain = is_aside = False
         pos = self._after
         while pos <= self._end + _REACH_CHARS:
             if pos >= end:
@@ -88,7 +95,8 @@ class Foretold:
                 pos = unit
                 continue
             if link := _LINKS.match(text, pos, unit):
-                bond = Bond.SAID if link.group().startswith("<") else bond or Bond.LOOSE
+                bond = Bond.SAID if link.group()[0] in "<(（—–" else bond or Bond.LOOSE
+                is_aside = link.group() in "(（"
                 pos = link.end()
                 continue
             word = _WORD.match(text, pos, unit)
@@ -97,6 +105,8 @@ class Foretold:
             lowered = word.group().lower()
             family = family_of(lowered)
             if family is not None:
+                if is_aside and text[word.end() : word.end() + 1] not in (")", "）"):
+                    break
                 return self._announced(text, at, word, end, family, bond, is_certain=is_certain, is_last=is_last)
             if lowered in words.copulas:
                 bond = Bond.SAID

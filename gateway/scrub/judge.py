@@ -50,7 +50,7 @@ _DATE: Final = re.compile(
 )
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
 _SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
-_SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,4}", re.ASCII)
+_SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,5}", re.ASCII)
 _UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([A-Za-z]{2}|[ms]\[?[\w+-]{0,8}\]?)")
 """What manual pages are written with: no part of a value."""
@@ -75,6 +75,9 @@ _NUMBER_CHARS: Final = range(15, 25)
 """A number of this length behind `token =` is no count, no date and no time."""
 
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
+_UNSPOKEN_CHARS_MIN: Final = 14
+"""Letters in one case that nobody could say, and too many for an abbreviation."""
+
 _MADE_CHARS_MIN: Final = {
     Family.KEY: {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8},
     Family.VAGUE: {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16},
@@ -139,7 +142,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     if len(value) < _CHARS_MIN[bond] or is_announcing(value.lower()):
         return False
     if _COUNT.fullmatch(value):
-        return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 6)
+        return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 5)
     if _DATE.fullmatch(value):
         return False
     if bond < Bond.ASSIGNED and (_MODEL.fullmatch(value) or value.startswith("\\")):
@@ -200,12 +203,16 @@ def _is_made(value: str) -> bool:
     """Does it look made by a machine: letters and digits through each other, or both cases without order?"""
     if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value):
         return False
+    if says_placeholder(value) or _is_counted(value):
+        return False
     if (
-        is_wordy(value)
-        or says_placeholder(value)
-        or _is_counted(value)
-        or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value))
+        len(value) >= _UNSPOKEN_CHARS_MIN
+        and value.isalnum()
+        and (value.islower() or value.isupper())
+        and _UNSPOKEN.search(value)
     ):
+        return True
+    if is_wordy(value) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
         return False
     if any(char.isdigit() for char in value):
         return any(char.isalpha() for char in value)

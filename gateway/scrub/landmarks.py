@@ -7,17 +7,13 @@ nearly all people it finds nothing, and then there is nothing more to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
-from gateway.scrub.finding import ENGINE, Finder
+from gateway.scrub.finding import finder
 from gateway.scrub.keyblock import BEGIN
-from gateway.scrub.rules import rule_book
+from gateway.scrub.rules import Site, rule_book
 from gateway.scrub.words import vocabulary
-
-Site = tuple[int, str]
-"""Where a literal anchor of a rule stands, and the longest of those that stand there."""
 
 
 class Landmarks(NamedTuple):
@@ -33,24 +29,24 @@ class Landmarks(NamedTuple):
 class _Meaning(NamedTuple):
     """What a literal stands for where it is found in lower case."""
 
-    spellings: tuple[str, ...]
-    """The anchors, and the begin of a block, that look like this in lower case."""
+    literal: str
+    is_anchor: bool
+    is_begin: bool
     is_word: bool
 
 
 class Chart:
-    """Finds landmarks, on one engine or the other."""
+    """Finds landmarks."""
 
-    __slots__ = ("_finder", "_meanings")
+    __slots__ = ("_finder", "_meanings", "_rules")
 
-    def __init__(self, engine: Callable[[Iterable[str]], Finder] = ENGINE) -> None:
-        spellings: dict[str, list[str]] = {}
-        for literal in (*rule_book().by_anchor, BEGIN):
-            spellings.setdefault(literal.lower(), []).append(literal)
-        words = vocabulary().announcing
-        self._finder = engine({*spellings, *words})
+    def __init__(self) -> None:
+        self._rules = rule_book()
+        anchors, words, begin = self._rules.spellings, vocabulary().announcing, BEGIN.lower()
+        self._finder = finder({*anchors, *words, begin})
         self._meanings = tuple(
-            _Meaning(tuple(spellings.get(literal, ())), literal in words) for literal in self._finder.literals
+            _Meaning(literal, literal in anchors, literal == begin, literal in words)
+            for literal in self._finder.literals
         )
 
     def landmarks(self, text: str, lowered: str, start: int, end: int) -> Landmarks:
@@ -59,16 +55,14 @@ class Chart:
         words: list[tuple[int, int]] = []
         blocks: list[int] = []
         for which, at, stop in self._finder.find(lowered, start, end):
-            spellings, is_word = self._meanings[which]
-            for literal in spellings:
-                if not text.startswith(literal, at):
-                    continue
-                if literal is BEGIN:
-                    blocks.append(at)
-                elif anchors and anchors[-1][0] == at:
-                    anchors[-1] = (at, literal)
+            literal, is_anchor, is_begin, is_word = self._meanings[which]
+            if is_begin and text.startswith(BEGIN, at):
+                blocks.append(at)
+            if is_anchor and (anchor := self._rules.anchor_at(text, at, stop, literal)):
+                if anchors and anchors[-1][0] == at:
+                    anchors[-1] = (at, anchor)
                 else:
-                    anchors.append((at, literal))
+                    anchors.append((at, anchor))
             if is_word:
                 if words and words[-1][0] == at:
                     words[-1] = (at, stop)

@@ -33,13 +33,12 @@ LINE_SIGN: Final = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029\\\\<]")
 """What every line end begins with: to be searched for, which is many times faster."""
 
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
-_AROUND_RUN: Final = " \t\\\"'`+&="
-
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
 _GAP_BEGUN: Final = re.compile(rf"{_BEFORE}\Z")
 _PIECE: Final = re.compile(f"[{_RUN}]{{1,{_PIECE_CHARS_MAX + 1}}}")
-_HEAD: Final = re.compile(rf"(?<![{_RUN}])(?P<run>[{_RUN}]+){_BEFORE}\Z")
-_LONG_HEAD: Final = re.compile(rf"[{_RUN}]+{_BEFORE}\Z")
+_HEAD: Final = re.compile(rf"(?P<run>[{_RUN}]+){_BEFORE}\Z")
+_BACKWARDS: Final = re.compile(rf"(?:[ \t]{{0,4}}[=+&\\]{{1,2}})?[ \t]{{0,4}}[\"'`]?\\{{0,3}}[{_RUN}]+")
+"""A head read from its end, where nearly every line says at once that it has none."""
 
 _TEXT_END: Final = re.compile(rf"(?<![{_RUN}])[{_RUN}]{{2,{_PIECE_CHARS_MAX}}}\Z")
 
@@ -76,12 +75,7 @@ class Chain(NamedTuple):
 
 def head_before(text: str, start: int, at: int) -> Head | None:
     """The piece that ends at `at`, up to quotes and signs of continuation, if it may go on behind it."""
-    near = max(start, at - _NEAR_CHARS)
-    if not _RUN_CHAR.match(text[near:at].rstrip(_AROUND_RUN)[-1:]):
-        return None
-    if _LONG_HEAD.match(text, near, at):
-        near = max(start, at - _PIECE_CHARS_MAX)
-    found = _HEAD.search(text, near, at)
+    found = _head(text, start, at)
     if found is None:
         return None
     begin, end = found.span("run")
@@ -100,6 +94,19 @@ def head_before(text: str, start: int, at: int) -> Head | None:
         return Head(begin + opened, end, is_marked=True)
     if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
         return Head(begin, end, is_marked=False)
+    return None
+
+
+def _head(text: str, start: int, at: int) -> re.Match[str] | None:
+    """The whole run that ends at `at`, with what stands behind it."""
+    for chars in (_NEAR_CHARS, _PIECE_CHARS_MAX):
+        near = max(start, at - chars)
+        backwards = _BACKWARDS.match(text[near:at][::-1])
+        if backwards is None:
+            return None
+        begin = at - backwards.end()
+        if begin > near or near == start:
+            return None if begin and _RUN_CHAR.match(text, begin - 1) else _HEAD.match(text, begin, at)
     return None
 
 

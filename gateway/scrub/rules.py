@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62
-from gateway.scrub.finding import trie_pattern
+from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62, has_digit
+from gateway.scrub.finding import Finder, finder, trie_pattern
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "base62": "A-Za-z0-9",
@@ -37,6 +37,10 @@ ALPHABETS: Final[Mapping[str, str]] = {
     "signs": "A-Za-z0-9_.~=+/-",
     "digits": "0-9",
 }
+_LOOSE_CHARS_MIN: Final = 4
+_LOOSE_WORD_CHARS_MIN: Final = 6
+"""Shorter anchors are told from words and from names of constants by their case alone."""
+
 _COMPLETE_SHARE: Final = 0.75
 """A key that lost a quarter of its characters is still worth hiding."""
 
@@ -56,6 +60,13 @@ _SLOT: Final = re.compile(r"<\w+:(\d+)>")
 _ESCAPED: Final = re.compile(r"[nrtbf0]")
 _DRAWN_AS: Final[Mapping[str, str]] = {"dotted": "base64url", "anybase64": "base64url", "anyhex": "hex"}
 """In an example, an alphabet that some tokens end with is drawn without the signs that end a sentence as well."""
+
+
+_NAMED: Final = re.compile(r"\(\?P<\w+>")
+_ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbBsSW]|\$|\[\^|\(\?P=")
+
+Site = tuple[int, str]
+"""Where an anchor stands, and the longest of those that stand there."""
 
 
 class Span(NamedTuple):
@@ -131,6 +142,15 @@ class Rule:
         """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
         return 0 < self.nominal <= len(token) - self._anchor_chars(token)
 
+    def in_any_case(self) -> Rule | None:
+        """The rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would be
+        mistaken for words then."""
+        chars_min = _LOOSE_CHARS_MIN if self.is_glued else _LOOSE_WORD_CHARS_MIN
+        anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
+        if self.left is not None or not anchors:
+            return None
+        return replace(self, anchors=anchors, body=f"(?i:{self.body})", more="", checks=(*self.checks, has_digit))
+
     def _anchor_chars(self, token: str) -> int:
         return max((len(anchor) for anchor in self.anchors if token.startswith(anchor)), default=0)
 
@@ -140,17 +160,61 @@ class RuleBook:
     """All rules, and where each may begin."""
 
     rules: tuple[Rule, ...]
-    anchor: re.Pattern[str]
-    """Any anchor of any rule."""
+    finder: Finder
+    """Finds every anchor of every rule in lower-case text."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
     """By anchor the rules that begin with it or with its own beginning, the most particular first."""
+    in_any_case: Mapping[str, tuple[Rule, ...]]
+    """By the lower case of an anchor, the rules for tokens whose letters have lost their case."""
+    spellings: Mapping[str, tuple[str, ...]]
+    """By their lower case, all anchors."""
+    bodies: Mapping[str, tuple[str, ...]]
+    """By anchor what must match there for any of these rules."""
+
+    def sites(self, run: str) -> list[Site]:
+        """Where in a run an anchor stands, and the longest of those that stand there."""
+        found: list[Site] = []
+        for which, at, stop in self.finder.find(run.lower()):
+            literal = self.anchor_at(run, at, stop, self.finder.literals[which])
+            if literal and found and found[-1][0] == at:
+                found[-1] = (at, literal)
+            elif literal:
+                found.append((at, literal))
+        return found
+
+    def anchor_at(self, text: str, at: int, stop: int, lowered: str) -> str:
+        """The anchor at `text[at:stop]`, which is `lowered` in lower case: as its rule spells it, or as it stands
+        there if it counts in any case; empty if it is none."""
+        for spelling in self.spellings.get(lowered, ()):
+            if text.startswith(spelling, at):
+                return spelling
+        return text[at:stop] if lowered in self.in_any_case else ""
+
+    def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
+        """Does the body of a rule stand at an anchor of `text[:end]`? One match, before anything is asked closely."""
+        gate = _gate(self.bodies[literal]) if literal in self.bodies else None
+        return gate is None or gate.match(text, at, end) is not None
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
         """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
         is_inside = _IN_A_WORD.match(text, at) and not _ESCAPE_BEFORE.match(text, at)
-        for rule in self.by_anchor.get(literal, ()):
+        for rule in self.by_anchor.get(literal) or self._loosely(literal):
             if rule.is_glued or not is_inside:
                 yield rule
+
+    def _loosely(self, literal: str) -> Iterator[Rule]:
+        """The rules for an anchor that stands there in the wrong case, and those for what of it is right."""
+        yield from self.in_any_case.get(literal.lower(), ())
+        shorter = (self.by_anchor.get(literal[:chars]) for chars in range(len(literal) - 1, 0, -1))
+        yield from next(filter(None, shorter), ())
+
+
+@cache
+def _gate(bodies: tuple[str, ...]) -> re.Pattern[str] | None:
+    """What one of these bodies must match; None if one of them asks where the run ends."""
+    if any(_ASKS_FOR_THE_END.search(body) for body in bodies):
+        return None
+    return _compiled("|".join(f"(?:{_NAMED.sub('(?:', body)})" for body in bodies))
 
 
 @cache
@@ -163,13 +227,24 @@ def rule_book() -> RuleBook:
     for rule in rules:
         for anchor in rule.anchors:
             by_anchor.setdefault(anchor, []).append(rule)
+    in_any_case: dict[str, list[Rule]] = {}
+    for twin in filter(None, (rule.in_any_case() for rule in rules)):
+        for anchor in twin.anchors:
+            in_any_case.setdefault(anchor, []).append(twin)
+    beginning = {
+        anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
+        for anchor in by_anchor
+    }
+    spellings: dict[str, list[str]] = {}
+    for anchor in by_anchor:
+        spellings.setdefault(anchor.lower(), []).append(anchor)
     return RuleBook(
         rules=rules,
-        anchor=re.compile(trie_pattern(by_anchor)),
-        by_anchor={
-            anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
-            for anchor in by_anchor
-        },
+        finder=finder(spellings),
+        by_anchor=beginning,
+        in_any_case={anchor: tuple(twins) for anchor, twins in in_any_case.items()},
+        spellings={lowered: tuple(anchors) for lowered, anchors in spellings.items()},
+        bodies={anchor: tuple(dict.fromkeys(rule.body for rule in found)) for anchor, found in beginning.items()},
     )
 
 

@@ -203,6 +203,8 @@ def announcements(
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
+        if family is Family.COMMAND and before[-1:].isalnum():
+            continue
         needs_sign = word in words.needs_sign and before[-1:] != "_"
         if family is Family.VAGUE and words.denies_before.search(before):
             continue

@@ -64,6 +64,10 @@ class WrappedTokens:
                 return head.start
         return border
 
+    def reaches_over(self, border: int) -> int:
+        """Where a token begins that ends behind `border`; else `border`."""
+        return min((span.start for span in self.spans if span.start < border < span.end), default=border)
+
     def _encoded(self, chain: Chain) -> list[Span]:
         """All of the lines, if there is a secret in what they encode together."""
         encoded = decoded_end("".join(chain.pieces)) if len(chain.pieces) > 1 else None
@@ -81,15 +85,16 @@ class WrappedTokens:
         joined = "".join(pieces)
         breaks = list(accumulate(map(len, pieces)))[:-1]
         found: list[Span] = []
-        at = floor = 0
-        while anchor := self._rules.anchor.search(joined, at):
-            at = anchor.start() + 1
-            for rule in self._rules.beginning_with(joined, anchor.start(), anchor.group()):
-                span = rule.match(joined, anchor.start(), floor)
+        at = 0
+        for site, literal in self._rules.sites(joined):
+            if site < at or not self._rules.may_begin(joined, site, literal, len(joined)):
+                continue
+            for rule in self._rules.beginning_with(joined, site, literal):
+                span = rule.match(joined, site, at)
                 if span is None:
                     continue
-                at = floor = span.end
-                end = _accepted_end(rule, joined, anchor.start(), span, breaks)
+                at = span.end
+                end = _accepted_end(rule, joined, site, span, breaks)
                 if any(span.start < position < end for position in breaks):
                     start = chain.end_in_text(span.start + 1) - 1
                     found.append(Span(start, chain.end_in_text(end), span.rule))

@@ -1,7 +1,8 @@
 """Everything that belongs to one owner: handed out, or erased.
 
 What a table has to do with a person is said once, below, for both; a test refuses a table that is not there. An
-owner's keys are found through `lanes`; a fact about somebody else (who granted a role) loses the name only.
+owner's keys are found through `lanes`; a fact about somebody else (who granted a role, whose secret a
+shared place used) loses the name only.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
 from gateway.store.engine import Database
 from gateway.store.search_sqlite import TIDY
-from gateway.store.tables import consumed, entries, grants, lanes, metadata, sessions, turns
+from gateway.store.tables import consumed, entries, grants, lanes, loans, metadata, sessions, turns
 
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
@@ -84,7 +85,10 @@ _HANDED_OUT: Final[dict[str, Select[Any]]] = {
     if table.name not in _DERIVED
 }
 _ERASE: Final = {table.name: delete(table).where(condition) for table, condition in _CONDITIONS.items()}
-_UNNAME: Final = update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED)
+_UNNAME: Final = (
+    update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
+    update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
+)
 
 
 def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
@@ -101,10 +105,11 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     if is_sqlite:
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
     erased = {name: connection.execute(statement, {"whose": str(owner)}).rowcount for name, statement in _ERASE.items()}
-    connection.execute(_UNNAME, {"whose": str(owner)})
+    for statement in _UNNAME:
+        connection.execute(statement, {"whose": str(owner)})
     if is_sqlite:
-        for statement in TIDY:
-            connection.exec_driver_sql(statement)
+        for tidy in TIDY:
+            connection.exec_driver_sql(tidy)
     return {name: count for name, count in sorted(erased.items()) if count}
 
 

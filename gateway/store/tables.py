@@ -7,6 +7,7 @@
                                                   answers: the answer cache
                          1 ── n boundaries, passages: what memory makes of sessions
                                                   reply_files: bytes on their way out
+                                                  loans: which tool was given which secret, without it
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
@@ -418,3 +419,17 @@ Index(
     sqlite_where=text("state = 'active'"),
     postgresql_where=text("state = 'active'"),
 )
+
+loans: Final = Table(
+    "loans",
+    metadata,
+    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    _column("at_ms", BigInteger, doc="when a tool was given a secret"),
+    _column("owner", Text, doc="whose lane it was", index=True),
+    _column("key", Text, doc="that lane"),
+    _column("person", Text, doc="who had sent the secret and asked for the call"),
+    _column("placeholder", Text, doc="what stands for the secret in this lane; the secret itself is nowhere"),
+    _column("tool", Text, doc="the tool"),
+    _column("turn_id", Text, doc="the turn"),
+)
+"""One row for each use of a secret that was kept for tools."""

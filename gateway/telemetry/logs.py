@@ -2,19 +2,21 @@
 
 Scrubbing is done by the formatter, on the finished line: whatever a message, its arguments, its extra
 fields, a bound context variable or a traceback brought along, and whichever library logged it, has to pass
-there. Bind what belongs to one turn with `structlog.contextvars.bound_contextvars(turn_id=…)`.
+there. Before that each text is scrubbed as it is, for a line has only its escapes. Bind what belongs to one turn
+with `structlog.contextvars.bound_contextvars(turn_id=…)`.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 from gateway.contracts.ports import Scrubber
+from gateway.scrub.structured import each_text
 from gateway.telemetry import crashes
 
 QUIET: Final = ("httpx", "httpcore", "aiohttp.access", "hpack", "slack_sdk.web.async_client", "uvicorn.access")
@@ -80,7 +82,11 @@ def configure_logs(
     )
     inner = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _renderer(as_json=as_json)],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            _cleaner(scrubber),
+            _renderer(as_json=as_json),
+        ],
     )
     handler = logging.StreamHandler(output or sys.stderr)
     handler.setFormatter(ScrubbingFormatter(scrubber, inner))
@@ -99,6 +105,13 @@ def configure_logs(
     logging.captureWarnings(capture=True)
     logging.raiseExceptions = False  # or a line that cannot be written is printed raw, with its arguments
     return handler
+
+
+def _cleaner(scrubber: Scrubber) -> Processor:
+    def clean(_logger: Any, _method: str, event: EventDict) -> EventDict:
+        return {name: each_text(value, scrubber.scrub) for name, value in event.items()}
+
+    return clean
 
 
 def _renderer(*, as_json: bool) -> Processor:

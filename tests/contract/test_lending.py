@@ -8,7 +8,7 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import RemovedSecrets
+from gateway.contracts.ports import LoanBook
+from gateway.contracts.vault import Loan, SecretName
 from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.vault import Seal
@@ -90,8 +92,18 @@ async def sent(bus: RedisBus, text: str, key: str = ANNA, *, ttl_s: int = 60, us
     return found[0]
 
 
-def lender(bus: RedisBus, *origins: str, key: str = KEY) -> Lender:
-    return Lender(bus.vault, Seal(key), SystemClock(), origins=frozenset(origins))
+class Book:
+    """`LoanBook` in a list."""
+
+    def __init__(self) -> None:
+        self.loans: list[Loan] = []
+
+    async def record(self, loans: Sequence[Loan]) -> None:
+        self.loans += loans
+
+
+def lender(bus: RedisBus, *origins: str, key: str = KEY, book: LoanBook | None = None) -> Lender:
+    return Lender(bus.vault, Seal(key), book or Book(), SystemClock(), origins=frozenset(origins))
 
 
 def registry(*tools: Tool, lender: Lender | None, people: People | None = None) -> ToolRegistry:
@@ -123,6 +135,14 @@ class TestWhoGetsWhat:
         tools = registry(echo(lambda arguments: f"x{arguments['secret']}y"), lender=lender(bus))
         assert (await run(tools, "echo", secret=handle)).text == f"x{handle}y"
 
+    async def test_what_one_tool_leaves_behind_another_does_not_show(self, bus: RedisBus) -> None:
+        handle = await sent(bus, f"password: {PASSWORD}")
+        file: dict[str, str] = {}
+        reading = tool("read", lambda _: f"it says {file['it']}")
+        tools = registry(echo(lambda given: file.setdefault("it", given["secret"])), reading, lender=lender(bus))
+        await run(tools, "echo", secret=handle)
+        assert (await run(tools, "read")).text == f"it says {handle}"
+
     async def test_a_person_is_asked_even_where_the_policy_allows_everything(self, bus: RedisBus) -> None:
         handle = await sent(bus, f"token {SECRET}", uses=1)
         people = People((Verdict.DENIED, Verdict.APPROVED))
@@ -131,6 +151,16 @@ class TestWhoGetsWhat:
         assert handle in people.asked[0].text
         assert (await run(tools, "echo", secret=handle)).text == handle
         assert len(people.asked) == 2
+
+    async def test_it_is_written_down_who_gave_what_to_which_tool_before_it_runs(self, bus: RedisBus) -> None:
+        handle, book = await sent(bus, f"token {SECRET}"), Book()
+        seen: dict[str, list[Loan]] = {}
+        tools = registry(echo(lambda _: str(seen.setdefault("then", [*book.loans]))), lender=lender(bus, book=book))
+        await run(tools, "echo", secret=handle)
+        (loan,) = seen["then"]
+        anna = SessionKey.parse(ANNA)
+        assert (loan.name, loan.tool, loan.turn_id) == (SecretName(anna, anna, handle), "echo", "turn-1")
+        assert SECRET not in repr(loan)
 
     async def test_an_argument_that_is_not_secret_is_refused_with_the_vault_too(self, bus: RedisBus) -> None:
         handle = await sent(bus, f"token {SECRET}", uses=1)

@@ -14,6 +14,7 @@ from gateway.contracts.entries import Grant, GrantRole, OpenSession, Todo, TodoS
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, DeliveryState
+from gateway.contracts.vault import Loan, SecretName
 from gateway.contracts.vectors import Embedding
 from gateway.scrub import scrub
 from gateway.store import SqlStore
@@ -45,6 +46,8 @@ async def live(store: SqlStore, key: SessionKey, sign: str) -> None:
     start = await begin(store, f"turn-{key}-paid", [message], fence=9)
     await store.commit_turn(outcome(start, f"turn-{key}-paid", [message], fence=9, usage=(call(key, 10, 1, 0.5),)))
     await store.record_receipts([ended(f"turn-{key}-paid:0", DeliveryState.SENT, key=key)])
+    secret = SecretName(key, key.owner, f"[redacted:named#{len(sign):06x}]")
+    await store.loans.record([Loan(secret, "shell", f"turn-{key}-paid", at_ms=8_000)])
     left = says(key, f"{sign} is not answered", id_=f"{key}#left", author=sign)
     await begin(store, f"turn-{key}-left", [left], fence=10)
 
@@ -80,6 +83,7 @@ async def test_what_is_kept_of_a_person_is_handed_out(store: SqlStore) -> None:
     assert [row["text"] for row in found["facts"]] == [f"{CANARY} likes tea"] * 2
     assert [row["cost_usd"] for row in found["usage"]] == [0.5, 0.5]
     assert {row["key"] for row in found["todos"]} == {str(ANN), str(ANN_IN_GROUP)}
+    assert [row["tool"] for row in found["loans"]] == ["shell", "shell"]
     assert "ben" not in written
     assert not {"passages", "boundaries"} & set(found)
     assert not {"terms", "vector"} & set(found["facts"][0])

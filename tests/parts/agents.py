@@ -24,6 +24,7 @@ from gateway.config.limits import Limits
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
+from gateway.config.scrub import Scrub
 from gateway.config.settings import Access, Agent, Queue
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
@@ -178,6 +179,7 @@ async def running_agent(
     tool_rounds_max: int = 25,
     routing: Routing | None = None,
     schedules: Schedules | None = None,
+    scrub: Scrub | None = None,
     engine: Literal["litellm", "claude_sdk"] = "litellm",
     api_base: str = "",
     tweak: Callable[[AgentProcess], None] | None = None,
@@ -206,6 +208,7 @@ async def running_agent(
         cache=cache or Cache(),
         memory=memory or Memory(),
         schedules=schedules or Schedules(),
+        scrub=scrub or Scrub(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(

@@ -17,10 +17,9 @@ FOUND = sorted((Path(__file__).parent.parent / "fuzz" / "found").glob("*.txt"))
 
 OPEN = {
     "a-second-scrub-changes-nothing-26265956": "nine tokens wall to wall",
+    "a-second-scrub-changes-nothing-c4627240": "an announced value of more than 512 characters, and a token at its end",
     "a-second-scrub-changes-nothing-e9907a78": "nine tokens wall to wall",
-    "a-second-scrub-changes-nothing-e9b5999b": "nine tokens wall to wall",
-    "a-second-scrub-changes-nothing-f4898743": "an address with a user and no password",
-    "a-stream-equals-the-whole-3be187bb": "a known value with spaces, four times wall to wall",
+    "a-second-scrub-changes-nothing-f7f43a2f": "announced values wall to wall",
 }
 """Not mended yet; who mends one takes it off this list."""
 

@@ -1,4 +1,4 @@
-"""Our own corpus for the scrubber: secrets of some 320 kinds in the texts they travel in, what only looks like one,
+"""Our own corpus for the scrubber: secrets of 360 kinds in the texts they travel in, what only looks like one,
 disguises, halves, streams.
 
 Written from vendors' formats and from how people write, by another hand than the rules, so that the two check each

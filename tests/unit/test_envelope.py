@@ -34,6 +34,7 @@ from gateway.contracts.messages import (
     DeliveryRecord,
     DeliveryState,
     InboundMessage,
+    Mend,
     Receipt,
     RemovedSecrets,
     Reply,
@@ -77,8 +78,10 @@ QUESTION: Final = replace(
     ),
 )
 FILE: Final = ReplyFile(own_words("größe.png"), "image/png", 2_048, own_words("today's"))
+MEND: Final = Mend("telegram:4242:-100456:8", 20, "a1b2", own_words("[redacted:github#a1b2c3]"))
 VALUES: Final[dict[str, Wire]] = {
     "inbound": INBOUND,
+    "mending": replace(INBOUND, removed=(RemovedSecrets("github", 1, is_joined=True),), mends=(MEND,)),
     "reply": REPLY,
     "reply_with_files": replace(REPLY, files=(FILE,)),
     "question": QUESTION,

@@ -293,3 +293,25 @@ def test_a_named_value_goes_and_its_surroundings_stay(form: str) -> None:
             clean = told(f"{lead}{text}{end}")
             assert secret not in clean, text
             assert clean == f"{lead}{text}{end}".replace(secret, "…"), text
+
+
+@pytest.mark.parametrize("form", rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS))
+def test_a_stream_of_single_characters_says_what_the_whole_says(form: str) -> None:
+    text = form.replace("{p}", PASSWORDS[0]).replace("{k}", KEYS[0])
+    stream = SCRUBBER.stream()
+    assert "".join(map(stream.feed, text)) + stream.flush() == SCRUBBER.scrub(text)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["login bob / ", "sshpass -p ", "pass word ", "a1b2c3 is the ", 'password","', "пароль от ", "password\n- "],
+)
+def test_the_work_grows_with_the_text(piece: str) -> None:
+    def attempts(chars: int) -> int:
+        machine = SCRUBBER.machine()
+        machine.feed((piece * (chars // len(piece) + 1))[:chars], is_last=True)
+        return machine.attempts
+
+    small, large = attempts(20_000), attempts(40_000)
+    assert large <= 40_000
+    assert large <= 2.5 * small + 50

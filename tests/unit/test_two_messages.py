@@ -18,6 +18,7 @@ from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import InboundMessage, Mend, RemovedSecrets, mark_of, own_words
 from gateway.contracts.ports import Verdict
 from gateway.scrub import Scrubber
+from gateway.scrub.continued import continued
 from gateway.scrub.placeholder import PLACEHOLDER
 from tests.doubles import ManualClock, MemoryBus, PlainScrubber
 from tests.parts.incoming import private_message
@@ -316,3 +317,35 @@ def test_a_mend_is_done_once_and_only_where_the_half_still_stands() -> None:
     assert mend.mended(once) == once
     assert mend.mended(own_words("something else that is long enough")) == "something else that is long enough"
     assert mend.mended(own_words("short")) == "short"
+
+
+# --- edits of what was answered long since
+
+
+@pytest.mark.parametrize("edit", [f"take {TOKEN} please", LONG_REST])
+async def test_an_edit_that_shows_what_an_answered_message_ended_in_mends_it(edit: str) -> None:
+    door = Door()
+    await door.say(SHORT_HEAD, 1)
+    door.bus.queued.clear()
+    assert await door.say(edit, 1, edited_at_ms=5) is Outcome.IGNORED
+    (mending,) = door.bus.queued
+    assert mending.only_mends
+    assert PLACEHOLDER.search(mending.mends[0].mended(PlainScrubber().scrub(SHORT_HEAD)))
+    assert door.left == []
+
+
+async def test_another_edit_of_an_answered_message_brings_nothing() -> None:
+    door = Door()
+    await door.say(SHORT_HEAD, 1)
+    door.bus.queued.clear()
+    await door.say("never mind", 1, edited_at_ms=5)
+    assert door.texts == []
+
+
+def test_a_message_that_begins_with_a_secret_of_its_own_shows_no_end_of_it() -> None:
+    """Read as one with the key before it, only the beginning of the second would be taken for the first's end."""
+    scrubber = Scrubber()
+    for seed in range(20):
+        first, second = draw("glpat-<base64url:14>", seed=seed), draw("xoxd-<base62:60>+<base62:40>", seed=seed)
+        read = continued(scrubber, [f"the first is {first}"], f"{second} is the second")
+        assert not any(second[at : at + 12] in read.text for at in range(5, len(second) - 11)), read.text

@@ -26,6 +26,7 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import clipped
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.scrub.structured import each_text
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -101,7 +102,8 @@ class McpTools:
         if len(written) > MCP_SCHEMA_CHARS_MAX:
             return {}
         try:
-            cleaned: Any = json.loads(self._scrubber.scrub(written))
+            texts = each_text(json.loads(written), self._scrubber.scrub)
+            cleaned: Any = json.loads(self._scrubber.scrub(json.dumps(texts, ensure_ascii=False)))
         except ValueError:
             return {}
         return cleaned if isinstance(cleaned, dict) else {}

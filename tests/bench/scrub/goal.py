@@ -26,12 +26,12 @@ class Measured:
 
 
 def percent(share: float, digits: int = 2) -> str:
-    """`0.9951` is `99.51 %`; a share that only rounds to a whole number is shown as less, or as more."""
+    """`0.9951` is `99.51 %`."""
     return f"{100 * share:.{digits}f} %"
 
 
 def by_seed(shares: Sequence[float]) -> str:
-    """The figures of all seeds, worst seen first by the reader: they stand side by side."""
+    """The figures of all seeds, side by side."""
     return " / ".join(percent(share) for share in shares)
 
 

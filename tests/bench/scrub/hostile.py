@@ -11,23 +11,27 @@ from tests.scrubbing import fill
 _RNG_SEED: Final = 8
 
 
-def _repeated(piece: str) -> Callable[[int], str]:
-    return lambda chars: (piece * (chars // len(piece) + 1))[:chars]
+Text = Callable[[int], str]
+"""A text of so many bytes."""
 
 
-def _drawn(template: str) -> Callable[[int], str]:
-    def made(chars: int) -> str:
+def _repeated(piece: str) -> Text:
+    return lambda size: piece * (size // len(piece.encode()) + 1)
+
+
+def _drawn(template: str) -> Text:
+    def made(size: int) -> str:
         rng = random.Random(_RNG_SEED)
         pieces, length = [], 0
-        while length < chars:
+        while length < size:
             pieces.append(fill(template, rng))
             length += len(pieces[-1])
-        return "".join(pieces)[:chars]
+        return "".join(pieces)
 
     return made
 
 
-HOSTILE: Final[Mapping[str, Callable[[int], str]]] = {
+HOSTILE: Final[Mapping[str, Text]] = {
     "one letter": _repeated("a"),
     "prose": _repeated("So yesterday we went to the market and bought some apples, pears and a very old lamp. "),
     "random base64, one line": _drawn("<base64:900>"),
@@ -64,4 +68,4 @@ HOSTILE: Final[Mapping[str, Callable[[int], str]]] = {
     "brackets": _repeated("[redacted:"),
     "quotes": _repeated("\"'`"),
 }
-"""By name: the text of a given number of characters."""
+"""By name, texts of any size."""

@@ -22,6 +22,7 @@ def upgrade() -> None:
     _keep_answers()
     _extend_memory()
     _reply_files()
+    _book_of_loans()
 
 
 def _extend_conversations() -> None:
@@ -229,3 +230,19 @@ def _reply_files() -> None:
         sa.Column("content", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("reply_id", "position", name="pk_reply_files"),
     )
+
+
+def _book_of_loans() -> None:
+    op.create_table(
+        "loans",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("person", sa.Text, nullable=False),
+        sa.Column("placeholder", sa.Text, nullable=False),
+        sa.Column("tool", sa.Text, nullable=False),
+        sa.Column("turn_id", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_loans"),
+    )
+    op.create_index("ix_loans_owner", "loans", ["owner"])

@@ -1,0 +1,164 @@
+"""The doors: every pack said by a person, recited by the model, put into its tools; and those that take less."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import connect
+from typing import Any, Final
+
+from agent.tools.files.workspace import Workspaces
+from gateway.contracts.ids import SessionKey
+from tests.canary.flock import Canary, beginning_of, text_of
+from tests.parts.model_server import Failure, ModelServer
+from tests.parts.product import PLATFORMS, Chat, Product
+from tests.parts.waiting import until
+
+IN_THE_AIR: Final = 16  # conversations at once
+NAMES: Final = 8  # people and groups who are called by a secret
+NAME_CHARS_MAX: Final = 60  # what every platform takes for a name
+PRINTED: Final = ("read", "send", "run", "query", "complain", "name", "break", "list", "write")
+RAW_FILE: Final = "raw.txt"
+
+Flight = Callable[[], Awaitable[object]]
+Packs = Sequence[Sequence[Canary]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sky:
+    """One running product and the flock that flies through it."""
+
+    product: Product
+    model: ModelServer
+    packs: Packs
+    rng: random.Random
+
+    async def fly(self) -> None:
+        """Every flight once, many at a time; return when everything has landed."""
+        places = asyncio.Semaphore(IN_THE_AIR)
+
+        async def fly(flight: Flight) -> None:
+            async with places:
+                await flight()
+
+        await asyncio.gather(*map(fly, self._flights()))
+        await self._complain()
+        await self.product.until_settled()
+
+    def _flights(self) -> Iterator[Flight]:
+        platforms = itertools.cycle(PLATFORMS)
+        for number, pack in enumerate(self.packs):
+            yield self._saying(next(platforms), f"pack {number}: {text_of(pack)}", f"pack {number}")
+            yield self._asking(next(platforms), f"recite pack {number}", f"pack {number}")
+            yield self._asking(next(platforms), f"keep pack {number}", "")
+        for number, what in enumerate(PRINTED):
+            for platform in PLATFORMS if what in ("send", "run") else (next(platforms),):
+                yield self._using(platform, f"{what} pack {number % len(self.packs)}")
+        for canary in self._short_ones():
+            yield self._being_called(next(platforms), canary)
+            yield self._meeting_in(next(platforms), canary)
+        yield from (self._with_a_caption, self._commanding, self._changing_one_s_mind, self._talking_for_long)
+
+    def _saying(self, platform: str, text: str, expecting: str) -> Flight:
+        return lambda: self.product.chat(platform, "Ann").ask(text, expecting)
+
+    def _asking(self, platform: str, text: str, expecting: str) -> Flight:
+        return lambda: self.product.chat(platform, "Ben").ask(text, expecting)
+
+    def _using(self, platform: str, text: str) -> Flight:
+        """A tool; the file of the workspace that it may read has raw secrets in it, as a command may leave them."""
+
+        async def use() -> None:
+            chat = self.product.chat(platform, "Cleo")
+            await chat.ask("hello", "hello")
+            for folder in _folders(self.product.data_dir):
+                (folder / RAW_FILE).write_text(text_of(self.packs[0]), "utf-8")
+            await chat.ask(text)
+
+        return use
+
+    def _short_ones(self) -> list[Canary]:
+        fitting = [
+            canary
+            for pack in self.packs
+            for canary in pack
+            if len(canary.text) <= NAME_CHARS_MAX and "\n" not in canary.text
+        ]
+        return self.rng.sample(fitting, NAMES)
+
+    def _being_called(self, platform: str, canary: Canary) -> Flight:
+        return lambda: self.product.chat(platform, canary.text).ask("hello", "hello")
+
+    def _meeting_in(self, platform: str, canary: Canary) -> Flight:
+        """A group whose title is a secret."""
+
+        async def meet() -> None:
+            stage = self.product.stages[platform]
+            chat = Chat(platform, stage, stage.add_person("Dora"), self.product.group(platform, canary.text))
+            await chat.ask("hello", "hello")
+
+        return meet
+
+    async def _with_a_caption(self) -> None:
+        """A file: what it is called, what it is said to be, what is written below it."""
+        chat, stage = self.product.chat("telegram", "Emil"), self.product.stages["telegram"]
+        for canary in self._short_ones()[:6]:
+            said: Any = stage
+            await said.say_with_file(
+                chat.person.id,
+                chat.place.id,
+                kind="document",
+                name=f"{canary.text}.txt",
+                mime_type=canary.text,
+                content=b"a",
+                caption=beginning_of(self.packs[1], 1_000),
+            )
+        await chat.ask("is it all there?", "all there")
+
+    async def _commanding(self) -> None:
+        """Titles, reminders, memory, a search, a question that is asked twice, an export."""
+        chat, pack = self.product.chat("telegram", "Finn"), self.packs[2]
+        await chat.ask("recite pack 2", "pack 2")
+        await chat.ask(f"/title {beginning_of(pack, 150)}")
+        await chat.ask(f"/remind in 1 second {beginning_of(pack, 1_000)}")
+        await chat.ask(f"/memory {beginning_of(pack, 1_000)}")
+        for _ in range(2):
+            await chat.ask(f"what is the meaning of {beginning_of(pack, 300)}?", "meaning")
+        await chat.ask("/export", "keep of you")
+
+    async def _changing_one_s_mind(self) -> None:
+        """Edits, of what waits and of what was answered."""
+        for platform in PLATFORMS:
+            chat = self.product.chat(platform, "Gil")
+            said = await chat.stage.say(chat.person.id, chat.place.id, "one moment")
+            await chat.stage.edit(said.id, chat.place.id, text_of(self.packs[3]))
+            await until(lambda chat=chat: bool(chat.answers), lambda: self.product.log[-2_000:])  # type: ignore[misc]
+            await chat.stage.edit(said.id, chat.place.id, text_of(self.packs[4]))
+
+    async def _talking_for_long(self) -> None:
+        """Until the history has to be summarised, and is left for a new conversation."""
+        chat = self.product.chat("slack", "Hedy")
+        for number in range(min(4, len(self.packs))):
+            await chat.ask(f"pack {number}: {text_of(self.packs[number])}", f"pack {number}")
+        await chat.ask("/compact")
+        await chat.ask("/new")
+        await chat.ask("hello again", "hello again")
+
+    async def _complain(self) -> None:
+        """The provider's refusals quote what it was never given."""
+        for pack in self.packs[:3]:
+            self.model.failures.append(Failure(400, message=f"cannot make sense of {text_of(pack)}"))
+            await self.product.chat("telegram", "Ida").ask("hello")
+
+
+def _folders(data_dir: Path) -> list[Path]:
+    """The folders of all conversations that have one, this one's made."""
+    workspaces = Workspaces(data_dir / "workspaces")
+    with closing(connect(f"file:{data_dir / 'trivet.db'}?mode=ro", uri=True)) as database:
+        keys = [SessionKey.parse(key) for (key,) in database.execute("SELECT DISTINCT key FROM sessions")]
+    return [workspaces.of(key).files for key in keys]

@@ -1,0 +1,296 @@
+"""What only sounds like a named value: talk about passwords, references, stand-ins, other kinds of key."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.scrub import Scrubber
+from tests.scrubbing import draw
+
+SCRUBBER = Scrubber(placeholder_key=b"talk")
+
+TALK = r"""
+the password is too short
+the password is wrong, try again
+password is required
+password must be at least 12 characters long
+Your password has expired.
+enter your password twice
+my password is not working any more
+I forgot my password again
+the password policy asks for 12 characters and 1 digit
+password strength: 85%
+password length: 16
+password changed 2024-05-01
+password expires 2024-05-01T10:00:00Z
+password reset link: https://example.org/reset
+reset the password for user42 please
+the password manager KeePass2Android is fine
+password field id: pw-input-2
+password: string
+password: str = ""
+password: Optional[str] = None
+password: <your password>
+password: <password>
+password: {{ vault_password }}
+password: !vault |
+password: ${DB_PASSWORD}
+password: $(cat /run/secrets/db)
+password: %DB_PASSWORD%
+password: $DB_PASSWORD
+password: "{{ .Values.db.password }}"
+password: vault:secret/data/db#password
+password: op://vault/item/password
+password: arn:aws:secretsmanager:eu-west-1:123456789012:secret:db-AbC123
+password: os.environ["DB_PASSWORD"]
+password: process.env.DB_PASSWORD
+password: config.get("db.password")
+password = getpass.getpass("Password: ")
+password = input("Enter password: ")
+password = secrets.token_urlsafe(16)
+password = request.form["password"]
+password: xxxxxxxx
+password: ********
+password: •••••••
+password: changeme
+password: changeme123
+password: your_password_here
+password: YOUR_PASSWORD
+password: my-secret-password
+password: example
+password: <redacted>
+password: [hidden]
+password: (not set)
+password: none
+password: password
+password: "password"
+password=password&username=bob
+password: tu-contraseña
+contraseña: tu_contraseña
+пароль: ваш_пароль
+пароль: <ваш пароль>
+Пароль: введите пароль
+密码：你的密码
+密码：请输入密码
+密码不能为空
+密码不能少于8个字符
+密码错误，请重试
+密码长度必须为8-16位
+忘记密码了怎么办
+修改密码成功
+密码已过期，请在2024-05-01前修改
+パスワードを忘れた場合
+パスワードは8文字以上
+пароль должен быть не короче 8 символов
+пароль неверный, попробуйте ещё раз
+забыл пароль от почты, что делать?
+пароль истёк 01.05.2024
+смените пароль до 31.12.2024
+пароль не подошёл
+ввести пароль 3 раза
+токен истёк, нужно обновить
+токенов потрачено 4096
+лимит токенов: 128000
+ключ к успеху: терпение
+ключ от квартиры у соседки
+ключ сортировки: created_at
+первичный ключ: user_id
+секрет успеха прост
+token count is 4096
+max_tokens: 4096
+tokens: 128000
+token_type: bearer
+token limit 200k
+tokens per second: 85.3
+prompt_tokens=1523, completion_tokens=420
+the tokenizer is cl100k_base
+token ring network 802.5
+token = await get_token()
+token: ${{ secrets.GITHUB_TOKEN }}
+token: ${TOKEN:-default}
+const token = req.headers["x-access-token"];
+if (token === undefined) return;
+invalid token at position 42
+Unexpected token '<' at line 1
+SyntaxError: Unexpected token u in JSON at position 0
+the csrf token is missing
+secret santa: 24.12.
+secret: kubernetes.io/tls
+secretName: my-tls-secret
+secretKeyRef:\n  name: db-secret\n  key: password
+secretKeyRef: {name: db-credentials, key: password}
+the secret of good soup is time
+secret agent 007
+a secret ingredient: paprika
+key insight: users want speed
+the keys are on the table
+key: value
+key: user:1234:profile
+cache key: sess:42:profile
+session key telegram:123
+redis key agent:lane:telegram:123
+primary key: user_id
+primary key (id, created_at)
+foreign key user_id
+sort key createdAt2024
+partition key tenant_2024_05
+the arrow key moves 3 rows
+press any key to continue
+key = lambda row: row[1]
+keyboard layout: us-intl
+keyword: python3.11
+monkey: bananas123
+turkey: istanbul34
+api key: <your api key>
+api_key: YOUR_API_KEY
+api_key = os.getenv("API_KEY")
+api_key=None
+API_KEY=
+API_KEY=your-api-key-here
+apiKey: process.env.API_KEY,
+apiKey: this.config.apiKey
+api_key_id: 12345
+API key rotated on 2024-05-01
+auth: required
+auth.method = oauth2
+authorization: required
+Authorization: Bearer <token>
+Authorization: Bearer ${TOKEN}
+Authorization: Bearer YOUR_TOKEN
+Authorization: Basic <base64>
+the bearer of this letter is my friend
+basic auth is not enough
+basic understanding of OAuth2
+pass the salt
+pass the value2 to func1
+pass 2 of 3 completed
+passed 12 of 15 tests
+test_login: pass
+status: pass
+passport AB1234567
+a passenger named Bob42
+compass heading 240
+bypass lane 3
+the pin is on pin 13
+pin GPIO17 to ground
+pin the version to 3.11.4
+pinned sha256
+login: bob
+login page /login?next=/home
+login attempts: 5
+login as admin2 works
+login failed for user bob from 10.0.0.1
+credentials: include
+credentials expired at 10:30
+credentials file ~/.aws/credentials
+доступ: с 9:00 до 18:00
+доступ в комнату 214/3
+логин занят
+учётная запись создана 12.05.2024
+cookie: chocolate chip
+cookies are disabled
+order 2024-05-4711 is the key
+SHA256 is the password hash we use
+iPhone15 is the key product
+Windows10 is the secret
+user42 is the password reset guy
+v1.2.3 - password fixes
+item4 - password
+room 214b (password protected)
+hunter2021 was the password manager name
+def check_password(password: str, hashed: str) -> bool:
+if password == other_password: return token
+input type="password" name="password"
+<input type="password" placeholder="Password" required>
+<label for="password">Password</label>
+SELECT token, secret FROM users WHERE id = 5
+SELECT password FROM users WHERE name = 'bob42'
+GRANT SELECT ON t TO bob42
+ALTER USER bob42 PASSWORD EXPIRE
+password_min_length=12
+passwordConfirm: form.passwordConfirm
+"password": {"type": "string", "minLength": 8}
+"token": {"$ref": "#/definitions/token"}
+{"name": "password", "type": "string"}
+{"key": "size", "value": "42"}
+curl -u user:pass https://x.org
+curl -u $USER:$PASS https://x.org
+curl -u "<user>:<password>" https://x.org
+mysql -u root -p app
+sshpass -p "$PASS" ssh bob@x
+docker login -u bob --password-stdin
+docker run -p 8080:80 nginx
+ssh -p 2222 bob@example.org
+mkdir -p /var/lib/app2
+export API_KEY
+unset DB_PASSWORD
+echo $API_TOKEN
+vault login -method=github
+salt: 12 rounds
+add salt and 2 eggs
+seed: 42
+random seed 20240501
+pat on the back
+the pat2 release
+clave de sol
+la clave del éxito es 100% trabajo
+chave do carro: gaveta2
+der Schlüssel zum Erfolg
+parola d'ordine: coraggio
+la clé de voûte
+mot de passe oublié ?
+Passwort vergessen?
+Passwort muss 8 Zeichen lang sein
+la contraseña debe tener 8 caracteres
+a senha deve ter 8 caracteres
+hasło musi mieć 8 znaków
+şifre en az 8 karakter olmalı
+비밀번호는 8자 이상
+model: gpt-4o-mini-2024-07-18, token limit 128k
+the secret is out since v2.0
+secret sauce v2
+access code for room B12
+security code is on the back
+backup code path: src/backup2.py
+recovery codes were printed
+sign in with Google2 account
+log in to https://example.org/login
+log in as root@10.0.0.1
+"password": null
+"password": ""
+"password": "********"
+Passwords: 3, Users: 12
+"""
+IDENTIFIERS = """
+the key fingerprint is SHA256:<base62:43>
+sha256:<hex:64>
+commit <hex:40> is the key fix
+md5 key <hex:32>
+password_hash = <hex:32>
+public_key = "<base62:43>"
+public key: <base62:43>
+ssh public key <base62:43>
+idempotency key <uuid>
+idempotency_key: <uuid>
+request_id=<uuid>
+key: <uuid>
+token [redacted:github#a1b2c3] revoked
+password: [redacted:named#a1b2c3]
+"""
+
+
+def rows(table: str) -> list[str]:
+    return [row.replace("\\n", "\n") for row in table.strip().splitlines()]
+
+
+@pytest.mark.parametrize("row", rows(TALK))
+def test_talk_about_secrets_stays_as_it_is(row: str) -> None:
+    for text in (row, f"so:\n{row}\nand more.", f"well, {row} ok"):
+        assert SCRUBBER.scrub(text) == text
+
+
+@pytest.mark.parametrize("template", rows(IDENTIFIERS))
+def test_what_names_a_thing_is_no_secret(template: str) -> None:
+    for seed in range(8):
+        text = draw(template, seed=seed)
+        assert SCRUBBER.scrub(text) == text
