@@ -50,8 +50,8 @@ _SURPLUS_CHARS: Final = 8
 _JUDGED_CHARS_MAX: Final = 120
 """A longer secret is judged by its beginning: a rule that fails often must fail cheaply."""
 
-_IN_A_WORD: Final = re.compile(r"(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9]_)")
-"""Behind a letter, or in the middle of an identifier such as `task_test_…`."""
+_IN_A_WORD: Final = re.compile(r"(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9][_-])")
+"""Behind a letter, or in the middle of an identifier such as `task_test_…` or `x-sk-…`."""
 
 _ESCAPE_BEFORE: Final = re.compile(r"(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4})")
 """An escaped newline or an encoded sign before a token ends in a letter, and is no word for all that."""

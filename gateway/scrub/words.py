@@ -24,7 +24,6 @@ _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
-_IN_PLACEHOLDER: Final = re.compile(r"\[redacted:[a-z0-9-]{0,20}\Z")
 _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
