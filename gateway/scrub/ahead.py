@@ -188,12 +188,14 @@ class Lookout:
         for site, literal in sites:
             if site < at:
                 continue
-            for rule in self._rules.beginning_with(run, site, literal):
+            # Right behind a token, nothing stands before: so many of them may stand wall to wall.
+            behind, gone = (run[at:], at) if found and site == at else (run, 0)
+            for rule in self._rules.beginning_with(behind, site - gone, literal):
                 self.attempts += 1
-                span = rule.match(run, site, at)
+                span = rule.match(behind, site - gone, at - gone)
                 if span is not None:
-                    found.append(span)
-                    at = span.end
+                    found.append(Span(span.start + gone, span.end + gone, span.rule))
+                    at = found[-1].end
                     break
         if not found:
             return found

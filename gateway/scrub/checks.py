@@ -21,8 +21,9 @@ Check = Callable[[str], bool]
 _PERIOD_MAX: Final = 16
 _PLACEHOLDER: Final = re.compile(
     r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
-    r"|123456789|abcdefgh|ABCDEFGH|\.\.\.|\*\*\*|####"
+    r"|\.\.\.|\*\*\*|####"
 )
+_COUNTED: Final = re.compile("123456789|abcdefgh|ABCDEFGH")
 _WORDLIKE: Final = re.compile(
     r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|",
     re.ASCII,
@@ -40,7 +41,17 @@ _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 def is_placeholder(text: str) -> bool:
     """Text that documentation writes in place of a secret: EXAMPLE, xxxx, abcdefgh, one pattern repeated."""
-    if _PLACEHOLDER.search(text):
+    return says_placeholder(text) or is_counted(text)
+
+
+def says_placeholder(text: str) -> bool:
+    """It says of itself that it stands for something else."""
+    return _PLACEHOLDER.search(text) is not None
+
+
+def is_counted(text: str) -> bool:
+    """Typed by running a finger over the keys: neighbours in the alphabet, or one pattern repeated."""
+    if _COUNTED.search(text):
         return True
     neighbours = sum(1 for left, right in itertools.pairwise(text) if 0 <= ord(right) - ord(left) <= 1)
     if neighbours * 2 > len(text):

@@ -11,7 +11,7 @@ import re
 from enum import IntEnum
 from typing import Final
 
-from gateway.scrub.checks import is_placeholder, is_wordy
+from gateway.scrub.checks import is_counted, is_wordy, says_placeholder
 from gateway.scrub.words import Family, is_announcing, vocabulary
 
 
@@ -68,6 +68,12 @@ _SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
 
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
+_FULL_SIZE_CHARS: Final = 32
+_FULL_SIZE_DISTINCT: Final = 10
+_ALPHABET: Final = re.compile("abcdefghijklm|opqrstuvwxyz", re.IGNORECASE)
+_NUMBER_CHARS: Final = range(15, 25)
+"""A number of this length behind `token =` is no count, no date and no time."""
+
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
 _UNSPOKEN_CHARS_MIN: Final = 14
 """Letters in one case that nobody could say, and too many for an abbreviation."""
@@ -87,6 +93,8 @@ def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> boo
         return False
     if family is Family.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)
+    if family is Family.KEY and bond is Bond.ASSIGNED and _COUNT.fullmatch(value):
+        return len(value) in _NUMBER_CHARS and not is_counted(value)
     if family is Family.VAGUE and (_UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))):
         return False
     return len(value) >= _MADE_CHARS_MIN[family][bond] and _is_made(value)
@@ -185,11 +193,17 @@ def _classes(value: str) -> int:
     )
 
 
+def _is_counted(value: str) -> bool:
+    """Typed along the alphabet, and not as long as a key: a full-sized one may be what somebody really uses."""
+    is_full_size = len(value) >= _FULL_SIZE_CHARS and len(set(value)) >= _FULL_SIZE_DISTINCT
+    return is_counted(value) and not (is_full_size and not _ALPHABET.search(value))
+
+
 def _is_made(value: str) -> bool:
     """Does it look made by a machine: letters and digits through each other, or both cases without order?"""
     if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value):
         return False
-    if is_placeholder(value):
+    if says_placeholder(value) or _is_counted(value):
         return False
     if (
         len(value) >= _UNSPOKEN_CHARS_MIN

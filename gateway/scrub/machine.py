@@ -127,16 +127,20 @@ class Machine:
 
     def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
         """A token or a known value may go on behind `border`: stop at the unit it begins in."""
-        begun = self._known.reaches_over(text, self._closed, border)
-        begun = min(begun, self._wrapped.settle(text, self._closed, border, is_last=False))
-        if begun >= border:
-            return border
-        before = closed_until(text, self._closed, begun + 1)
-        if before == self._closed and is_full:
+        end = border
+        begun = min(
+            self._known.reaches_over(text, self._closed, end),
+            self._wrapped.settle(text, self._closed, end, is_last=False),
+        )
+        while begun < end:
+            end = min(begun, closed_until(text, self._closed, begun + 1))
+            begun = min(self._known.reaches_over(text, self._closed, end), self._wrapped.reaches_over(end))
+        if end == self._closed and is_full:
             self._wrapped.settle(text, self._closed, border, is_last=True)
             return border
-        self._seen = self._closed
-        return min(begun, before)
+        if end < border:
+            self._seen = self._closed
+        return end
 
     def _forced_border(self, text: str, window: int) -> int:
         border = self._lookout.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)

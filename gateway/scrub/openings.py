@@ -15,6 +15,7 @@ from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import State, Step
 from gateway.scrub.units import unit_end
+from gateway.scrub.vendors import NearVendor
 from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
 
 _RULE: Final = "named/personal"
@@ -29,6 +30,8 @@ def opened_by(word: Announcement) -> State:
         return CookieLine()
     if word.family is Family.LOGIN:
         return LoginPair(word.end)
+    if word.family is Family.VENDOR:
+        return NearVendor(word.end)
     if word.family is Family.COMMAND:
         return CommandLine(word)
     return Phrase(word) if word.word in vocabulary().together else AnnouncedValue(word)

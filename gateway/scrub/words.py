@@ -43,12 +43,14 @@ class Family(Enum):
     """A name and a password follow."""
     COMMAND = "command"
     """A program: one of its options is followed by a password."""
+    VENDOR = "vendor"
+    """The name of a vendor, beside which a random value is a secret."""
     PHRASE = "phrase"
     """Announces only together with the word behind it."""
 
 
 _OF_VALUES: Final = frozenset([Family.PERSONAL, Family.KEY, Family.VAGUE])
-_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
+_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN, Family.VENDOR])
 """Only what follows makes them announce anything."""
 
 
@@ -120,7 +122,9 @@ def vocabulary() -> Vocabulary:
     tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
     together = _together(tables["together"])
     options = _options(tables["commands"])
-    announcing = dict.fromkeys(together, (Family.PHRASE, Place.WHOLE))
+    vendors = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8"))["names"].split()
+    announcing = dict.fromkeys(vendors, (Family.VENDOR, Place.WHOLE))
+    announcing |= dict.fromkeys(together, (Family.PHRASE, Place.WHOLE))
     announcing |= dict.fromkeys(options, (Family.COMMAND, Place.WHOLE))
     announcing |= {
         word: (Family(family), Place(place))
@@ -205,6 +209,8 @@ def announcements(
             family = Family.KEY if family is Family.VAGUE else family
             needs_sign = False
         if family is Family.LOGIN and place is Place.WHOLE and (before[-1:] == "_" or text[stop : stop + 1] == "_"):
+            continue
+        if family is Family.LOGIN and words.denies_after.match(text, stop, end):
             continue
         yield Announcement(
             at,

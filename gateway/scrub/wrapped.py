@@ -64,6 +64,10 @@ class WrappedTokens:
                 return head.start
         return border
 
+    def reaches_over(self, border: int) -> int:
+        """Where a token begins that ends behind `border`; else `border`."""
+        return min((span.start for span in self.spans if span.start < border < span.end), default=border)
+
     def _encoded(self, chain: Chain) -> list[Span]:
         """All of the lines, if there is a secret in what they encode together."""
         encoded = decoded_end("".join(chain.pieces)) if len(chain.pieces) > 1 else None

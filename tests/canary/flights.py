@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from agent.tools.files.workspace import Workspaces
 from gateway.contracts.ids import SessionKey
-from tests.canary.flock import Canary, text_of
+from tests.canary.flock import Canary, beginning_of, text_of
 from tests.parts.model_server import Failure, ModelServer
 from tests.parts.product import PLATFORMS, Chat, Product
 from tests.parts.waiting import until
@@ -116,19 +116,19 @@ class Sky:
                 name=f"{canary.text}.txt",
                 mime_type=canary.text,
                 content=b"a",
-                caption=text_of(self.packs[1])[:1_000],
+                caption=beginning_of(self.packs[1], 1_000),
             )
         await chat.ask("is it all there?", "all there")
 
     async def _commanding(self) -> None:
         """Titles, reminders, memory, a search, a question that is asked twice, an export."""
-        chat, text = self.product.chat("telegram", "Finn"), text_of(self.packs[2])
+        chat, pack = self.product.chat("telegram", "Finn"), self.packs[2]
         await chat.ask("recite pack 2", "pack 2")
-        await chat.ask(f"/title {text[:150]}")
-        await chat.ask(f"/remind in 1 second {text[:1_000]}")
-        await chat.ask(f"/memory {text[:1_000]}")
+        await chat.ask(f"/title {beginning_of(pack, 150)}")
+        await chat.ask(f"/remind in 1 second {beginning_of(pack, 1_000)}")
+        await chat.ask(f"/memory {beginning_of(pack, 1_000)}")
         for _ in range(2):
-            await chat.ask(f"what is the meaning of {text[:300]}?", "meaning")
+            await chat.ask(f"what is the meaning of {beginning_of(pack, 300)}?", "meaning")
         await chat.ask("/export", "keep of you")
 
     async def _changing_one_s_mind(self) -> None:
