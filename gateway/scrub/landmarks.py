@@ -29,8 +29,10 @@ class Landmarks(NamedTuple):
 class _Meaning(NamedTuple):
     """What a literal stands for where it is found in lower case."""
 
-    literal: str
-    is_anchor: bool
+    spellings: tuple[str, ...]
+    """The anchors that look like this in lower case, as their rules spell them."""
+    is_loose: bool
+    """Is it an anchor in any case?"""
     is_begin: bool
     is_word: bool
 
@@ -38,14 +40,13 @@ class _Meaning(NamedTuple):
 class Chart:
     """Finds landmarks."""
 
-    __slots__ = ("_finder", "_meanings", "_rules")
+    __slots__ = ("_finder", "_meanings")
 
     def __init__(self) -> None:
-        self._rules = rule_book()
-        anchors, words, begin = self._rules.spellings, vocabulary().announcing, BEGIN.lower()
-        self._finder = finder({*anchors, *words, begin})
+        rules, words, begin = rule_book(), vocabulary().announcing, BEGIN.lower()
+        self._finder = finder({*rules.spellings, *words, begin})
         self._meanings = tuple(
-            _Meaning(literal, literal in anchors, literal == begin, literal in words)
+            _Meaning(rules.spellings.get(literal, ()), literal in rules.in_any_case, literal == begin, literal in words)
             for literal in self._finder.literals
         )
 
@@ -54,11 +55,17 @@ class Chart:
         anchors: list[Site] = []
         words: list[tuple[int, int]] = []
         blocks: list[int] = []
+        meanings = self._meanings
         for which, at, stop in self._finder.find(lowered, start, end):
-            literal, is_anchor, is_begin, is_word = self._meanings[which]
+            spellings, is_loose, is_begin, is_word = meanings[which]
             if is_begin and text.startswith(BEGIN, at):
                 blocks.append(at)
-            if is_anchor and (anchor := self._rules.anchor_at(text, at, stop, literal)):
+            anchor = text[at:stop] if is_loose else ""
+            for spelling in spellings:
+                if text.startswith(spelling, at):
+                    anchor = spelling
+                    break
+            if anchor:
                 if anchors and anchors[-1][0] == at:
                     anchors[-1] = (at, anchor)
                 else:
