@@ -76,4 +76,4 @@ fuzz: $(READY) ## fuzz the scrubber, coverage-guided; MINUTES=60 for an hour
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock
 	$(COMPILE) --no-deps tests/claude.in --output-file tests/claude.lock
-	for pins in $(CONTEST)/*.in tests/llm/*.in tests/fuzz/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
+	for pins in $(CONTEST)/*.in tests/llm/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done

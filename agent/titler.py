@@ -64,7 +64,7 @@ class Titler:
             _log.warning("title.failed", session_id=session.id, reason=f"{type(error).__name__}: {error}")
             return
         if title:
-            await self._store.set_title_if_untitled(session.id, title)
+            await self._store.set_title_if_untitled(session.id, title, made_of=first_text)
         else:
             _log.warning("title.failed", session_id=session.id, reason="nothing was left of the model's answer")
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
 from gateway.scrub.foretold import Candidate, candidates
 from gateway.scrub.known import KnownValues
-from gateway.scrub.landmarks import Chart, Site
-from gateway.scrub.rules import RuleBook, Span
+from gateway.scrub.landmarks import Chart
+from gateway.scrub.rules import RuleBook, Site, Span
 from gateway.scrub.talk import without_talk
 from gateway.scrub.words import Announcement, announcements
 
@@ -169,6 +169,8 @@ class Lookout:
         runs: list[_Run] = []
         run = _Run(start, start, {})
         for place, literal in anchors:
+            if not self._rules.may_begin(text, place, literal, end):
+                continue
             if place >= run.end:
                 before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
                 at, stop = before.end() if before else start, after.end() if after else place + 1
@@ -177,13 +179,6 @@ class Lookout:
                     runs.append(run)
             run.sites[place - run.start] = literal
         return runs
-
-    def _sites(self, run: str) -> Iterator[Site]:
-        """Where in a run a token may begin, for want of landmarks."""
-        at = 0
-        while anchor := self._rules.anchor_in_any_case.search(run, at):
-            yield anchor.start(), anchor.group()
-            at = anchor.start() + 1
 
     def _tokens(self, run: str, offset: int, sites: Iterable[Site], depth: int = 0) -> list[Span]:
         """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
@@ -214,5 +209,5 @@ class Lookout:
         for left, right in zip(edges[::2], edges[1::2], strict=True):
             if right - left >= _TOKEN_CHARS_MIN:
                 piece = text[left:right]
-                found += self._tokens(piece, left, self._sites(piece), depth)
+                found += self._tokens(piece, left, self._rules.sites(piece), depth)
         return found

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from gateway.scrub import signs
-from gateway.scrub.judge import Bond, is_pass_phrase, is_secret
+from gateway.scrub.judge import Bond, is_pass_phrase, is_secret, is_unspoken
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
@@ -98,7 +98,7 @@ class AnnouncedValue:
             self._rest_read = (
                 rest.group() if rest and self._word.is_spaced and self._family is not Family.SCHEME else ""
             )
-            if vocabulary().denies_after.match(self._rest_read):
+            if vocabulary().denies_after.match(self._rest_read) or self._is_said_better():
                 return Step(at, is_over=True)
             at += len(self._rest_read)
         while at < end:
@@ -114,6 +114,11 @@ class AnnouncedValue:
                 moved = outcome
             at = moved
         return Step(at)
+
+    def _is_said_better(self) -> bool:
+        """Does another announcing word end the identifier (`key_passphrase`)? Then that one counts."""
+        tail = self._rest_read.rpartition("_")[2]
+        return self._family is not Family.PERSONAL and self._rest_read[:1] == "_" and is_announcing(tail.lower())
 
     # --- from the word to the value
 
@@ -135,6 +140,8 @@ class AnnouncedValue:
         if named := vocabulary().value_name.match(text, at, unit):
             self._must_be_quoted = False
             return named.end()
+        if self._bond_of_complement is not None and (thing := signs.THING.match(text, at, unit)):
+            return self._pass_complement(thing.end())
         return self._pass_word(text, at, unit) if char.isalpha() else self._pass_sign(text, at, unit)
 
     def _say(self) -> None:
@@ -220,6 +227,8 @@ class AnnouncedValue:
         words = text[at:unit]
         if len(words) > _CJK_WORDS_CHARS_MAX or vocabulary().denies_after_cjk.match(words):
             return None
+        if vocabulary().announcing_cjk.search(words):
+            return None
         self._fillers += 2
         if vocabulary().says_cjk.search(words):
             self._say()
@@ -240,7 +249,8 @@ class AnnouncedValue:
         if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
             return word.end()
-        if self._is_below or (self._bond == Bond.ASSIGNED and (self._rest_read or self._word.is_constant)):
+        is_phrase = signs.PHRASE.match(text, at, unit) is not None
+        if self._is_below or (self._bond == Bond.ASSIGNED and (is_phrase or self._rest_read or self._word.is_constant)):
             return at
         return self._pass_filler(word.group(), word.end(), at)
 
@@ -270,6 +280,8 @@ class AnnouncedValue:
         ):
             return None
         is_plain = word.islower() or word.istitle() or word.isupper()
+        if is_plain and self._bond >= Bond.SAID:
+            is_plain = not is_unspoken(word)
         if not is_plain and is_secret(word, self._family, self._bond, is_quoted=False):
             return at
         self._fillers += 1

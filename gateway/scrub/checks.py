@@ -21,8 +21,9 @@ Check = Callable[[str], bool]
 _PERIOD_MAX: Final = 16
 _PLACEHOLDER: Final = re.compile(
     r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
-    r"|123456789|abcdefgh|ABCDEFGH|\.\.\.|\*\*\*|####"
+    r"|\.\.\.|\*\*\*|####"
 )
+_COUNTED: Final = re.compile("123456789|abcdefgh|ABCDEFGH")
 _WORDLIKE: Final = re.compile(
     r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|",
     re.ASCII,
@@ -34,13 +35,28 @@ _HUMP_CHARS_MEAN: Final = 4
 """Words have some five letters; runs of one kind of character in a random token have two."""
 
 _WORD_CHARS_MAX: Final = 16
+_UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
+_RARE_LETTERS: Final = frozenset("jqxzvkw")
+_RARE_EVERY_CHARS: Final = 7
+"""In names, one letter of twenty is one of those; in a random token, one of four."""
+
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def is_placeholder(text: str) -> bool:
     """Text that documentation writes in place of a secret: EXAMPLE, xxxx, abcdefgh, one pattern repeated."""
-    if _PLACEHOLDER.search(text):
+    return says_placeholder(text) or is_counted(text)
+
+
+def says_placeholder(text: str) -> bool:
+    """It says of itself that it stands for something else."""
+    return _PLACEHOLDER.search(text) is not None
+
+
+def is_counted(text: str) -> bool:
+    """Typed by running a finger over the keys: neighbours in the alphabet, or one pattern repeated."""
+    if _COUNTED.search(text):
         return True
     neighbours = sum(1 for left, right in itertools.pairwise(text) if 0 <= ord(right) - ord(left) <= 1)
     if neighbours * 2 > len(text):
@@ -62,9 +78,16 @@ def _is_name(piece: str) -> bool:
     return len(humps) * _HUMP_CHARS_MEAN <= len(piece) + _HUMP_CHARS_MEAN and max(map(len, humps)) <= _WORD_CHARS_MAX
 
 
+def _is_spoken(text: str) -> bool:
+    """Could one say it: seldom four consonants in a row, and few of the letters that words seldom have?"""
+    rare = sum(1 for char in text.lower() if char in _RARE_LETTERS)
+    return _UNSPOKEN.search(text) is None and rare * _RARE_EVERY_CHARS <= len(text) + _RARE_EVERY_CHARS
+
+
 def varied(secret: str) -> bool:
-    """Enough different characters, not wordy, not a placeholder."""
-    return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_wordy(secret) and not is_placeholder(secret)
+    """Enough different characters, no words that can be said, not a placeholder."""
+    is_talk = is_wordy(secret) and _is_spoken(secret)
+    return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_talk and not is_placeholder(secret)
 
 
 def made(secret: str) -> bool:

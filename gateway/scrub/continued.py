@@ -92,7 +92,11 @@ def continued(scrubber: Scrubber, before: Sequence[str], text: str) -> Continued
     is_announced = _begins_with(_news(apart, known), apart) and announces(apart.raw[: apart.before])
     crossing, is_aside = together.crossing, False
     if crossing is not None:
-        is_aside = _is_aside(scrubber, together, crossing) or _is_glue(together, crossing)
+        is_aside = (
+            _is_aside(scrubber, together, crossing)
+            or _is_glue(together, crossing)
+            or _is_another(together, crossing, known)
+        )
         is_word = _WORD.fullmatch(together.raw[crossing.start : together.before])
         if not is_aside and not (is_word and is_announced):
             return _in_this_light(scrubber, together)
@@ -181,8 +185,14 @@ def _is_aside(scrubber: Scrubber, reading: _Reading, crossing: Finding) -> bool:
     return is_known_to_be_whole and not _is_random(reached)
 
 
+def _is_another(reading: _Reading, crossing: Finding, known: Sequence[Finding]) -> bool:
+    """Does the message begin with a secret of its own, whose end would stay if its beginning were taken for the end
+    of the one before?"""
+    return any(each.start < crossing.end - reading.border < each.end for each in known)
+
+
 def _is_random(run: str) -> bool:
-    return len(run) >= _RANDOM_CHARS_MIN and not run.isdigit() and (not run.isalpha() or _is_mixed(run))
+    return len(run) >= _RANDOM_CHARS_MIN and (not run.isalpha() or _is_mixed(run))
 
 
 def _is_mixed(word: str) -> bool:

@@ -82,10 +82,13 @@ class AutomatonFinder:
 
 _BY_PLACE: Final = itemgetter(1, 2)
 
-ENGINE: Final[type[TrieFinder] | type[AutomatonFinder]] = (
-    AutomatonFinder if "ahocorasick_rs" in sys.modules else TrieFinder
-)
+ENGINE: type[TrieFinder] | type[AutomatonFinder] = AutomatonFinder if "ahocorasick_rs" in sys.modules else TrieFinder
 """The one at work here."""
+
+
+def finder(literals: Iterable[str]) -> Finder:
+    """The search for these, on the engine that is at work."""
+    return ENGINE(literals)
 
 
 def engine_name() -> str:

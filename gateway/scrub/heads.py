@@ -19,10 +19,10 @@ def open_head(run: str) -> int | None:
     """Where in `run`, which ends where the text does, a token begins that may go on. None: nowhere."""
     rules = rule_book()
     at = 0
-    while anchor := rules.anchor.search(run, at):
-        start = anchor.start()
-        at = start + 1
-        for rule in rules.beginning_with(run, start, anchor.group()):
+    for start, literal in rules.sites(run):
+        if start < at:
+            continue
+        for rule in rules.beginning_with(run, start, literal):
             if rule.left or not (rule.is_glued or _AT_PLACE.match(run, start)):
                 continue
             span = rule.match(run, start, 0)
@@ -36,11 +36,12 @@ def open_head(run: str) -> int | None:
 def token_at(run: str, at: int) -> Span | None:
     """The token whose anchor stands at `at`, by itself."""
     rules = rule_book()
-    anchor = rules.anchor.match(run, at)
-    if anchor is None:
-        return None
-    found = (rule.match(run, at, 0) for rule in rules.beginning_with(run, at, anchor.group()))
-    return next(filter(None, found), None)
+    for site, literal in rules.sites(run[at : at + _anchor_chars_max()]):
+        if site:
+            break
+        found = (rule.match(run, at, 0) for rule in rules.beginning_with(run, at, literal))
+        return next(filter(None, found), None)
+    return None
 
 
 def is_beginning(piece: str) -> bool:
@@ -52,7 +53,7 @@ def cut_anchor(run: str) -> int | None:
     """Where an anchor begins that the end of the run cuts in two."""
     if run[-_PARTIAL_ANCHOR_CHARS_MIN:] not in _endings():
         return None
-    for start in range(max(0, len(run) - _beginnings_chars_max()), len(run) - _PARTIAL_ANCHOR_CHARS_MIN + 1):
+    for start in range(max(0, len(run) - _anchor_chars_max()), len(run) - _PARTIAL_ANCHOR_CHARS_MIN + 1):
         piece = run[start:]
         if piece in _beginnings() and _AT_PLACE.match(run, start) and not _SPOKEN.fullmatch(piece):
             return start
@@ -72,5 +73,5 @@ def _endings() -> frozenset[str]:
 
 
 @cache
-def _beginnings_chars_max() -> int:
-    return max(map(len, _beginnings()))
+def _anchor_chars_max() -> int:
+    return max(map(len, rule_book().by_anchor))

@@ -11,7 +11,7 @@ import re
 from enum import IntEnum
 from typing import Final
 
-from gateway.scrub.checks import is_placeholder, is_wordy
+from gateway.scrub.checks import is_counted, is_wordy, says_placeholder
 from gateway.scrub.words import Family, is_announcing, vocabulary
 
 
@@ -52,13 +52,13 @@ _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
 _SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
 _SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,5}", re.ASCII)
 _UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
-_TYPESETTING: Final = re.compile(r"\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|\*\([A-Za-z]{2}|[ms]\[?[\w+-]{0,8}\]?)")
+_TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)")
 """What manual pages are written with: no part of a value."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]+")
 _MAIL: Final = re.compile(r"[\w.+-]+@(?:[\w-]+(?:\.[A-Za-z]{2,})+|\d{1,3}(?:\.\d{1,3}){3})")
-_MODEL: Final = re.compile(r"[A-Z]{2,}[a-z]?[-#_.v]?\d[\d.v-]{0,5}[a-z]?(?:[-/][^\W\d_]+)?|[A-Z]\d{1,4}")
+_MODEL: Final = re.compile(r"[A-Z]{2,5}[a-z]?[-#_.v]?\d[\d.v-]{0,3}[a-z]?(?:[-/][A-Z][a-z]+)?|[A-Z]\d{1,4}")
 """`SHA256`, `SOCKSv5`, `PKCS#12`, `E464`: what a technical text calls things."""
 
 _CODE_SIGNS: Final = re.compile(r"[()\[\]{}|,;]")
@@ -68,6 +68,12 @@ _SPELLED: Final = re.compile(r"\w+(?:[:=|/_.]+\w*)+|[:=|/_.]+\w+")
 
 _WORD_AND_NUMBER: Final = re.compile(r"[^\W\d_]+[-_.]?\d{1,4}")
 _PHRASE: Final = re.compile(r"[A-Za-z]{2,12}(?:[-_.][A-Za-z0-9]{1,12}){2,9}", re.ASCII)
+_FULL_SIZE_CHARS: Final = 32
+_FULL_SIZE_DISTINCT: Final = 10
+_ALPHABET: Final = re.compile("abcdefghijklm|opqrstuvwxyz", re.IGNORECASE)
+_NUMBER_CHARS: Final = range(15, 25)
+"""A number of this length behind `token =` is no count, no date and no time."""
+
 _CHARS_MIN: Final = {Bond.LOOSE: 8, Bond.ADJACENT: 6, Bond.SAID: 5, Bond.ASSIGNED: 4}
 _UNSPOKEN_CHARS_MIN: Final = 14
 """Letters in one case that nobody could say, and too many for an abbreviation."""
@@ -81,15 +87,22 @@ _MADE_CHARS_MIN: Final = {
 
 def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> bool:
     """The verdict on one value without spaces."""
-    if "\\" in value:
+    if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
     if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
         return False
     if family is Family.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)
+    if family is Family.KEY and bond is Bond.ASSIGNED and _COUNT.fullmatch(value):
+        return len(value) in _NUMBER_CHARS and not is_counted(value)
     if family is Family.VAGUE and (_UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))):
         return False
     return len(value) >= _MADE_CHARS_MIN[family][bond] and _is_made(value)
+
+
+def is_unspoken(word: str) -> bool:
+    """Letters of one case that nobody could say: an application password, and no word."""
+    return len(word) >= _UNSPOKEN_CHARS_MIN and word.isascii() and _UNSPOKEN.search(word) is not None
 
 
 def is_pass_phrase(value: str) -> bool:
@@ -137,7 +150,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
         return bond >= Bond.SAID or (bond == Bond.ADJACENT and len(value) >= 5)
     if _DATE.fullmatch(value):
         return False
-    if bond < Bond.ASSIGNED and (_MODEL.fullmatch(value) or value.startswith("\\")):
+    if (bond < Bond.SAID and _MODEL.fullmatch(value)) or (bond < Bond.ASSIGNED and value.startswith("\\")):
         return False
     if value.isalpha():
         return _is_plain_word_secret(value, bond, is_quoted=is_quoted)
@@ -185,11 +198,17 @@ def _classes(value: str) -> int:
     )
 
 
+def _is_counted(value: str) -> bool:
+    """Typed along the alphabet, and not as long as a key: a full-sized one may be what somebody really uses."""
+    is_full_size = len(value) >= _FULL_SIZE_CHARS and len(set(value)) >= _FULL_SIZE_DISTINCT
+    return is_counted(value) and not (is_full_size and not _ALPHABET.search(value))
+
+
 def _is_made(value: str) -> bool:
     """Does it look made by a machine: letters and digits through each other, or both cases without order?"""
     if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value):
         return False
-    if is_placeholder(value):
+    if says_placeholder(value) or _is_counted(value):
         return False
     if (
         len(value) >= _UNSPOKEN_CHARS_MIN

@@ -7,17 +7,13 @@ nearly all people it finds nothing, and then there is nothing more to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from functools import cache
 from typing import NamedTuple
 
-from gateway.scrub.finding import ENGINE, Finder
+from gateway.scrub.finding import finder
 from gateway.scrub.keyblock import BEGIN
-from gateway.scrub.rules import rule_book
+from gateway.scrub.rules import Site, rule_book
 from gateway.scrub.words import vocabulary
-
-Site = tuple[int, str]
-"""Where a literal anchor of a rule stands, and the longest of those that stand there."""
 
 
 class Landmarks(NamedTuple):
@@ -34,25 +30,23 @@ class _Meaning(NamedTuple):
     """What a literal stands for where it is found in lower case."""
 
     spellings: tuple[str, ...]
-    """The anchors, and the begin of a block, that look like this in lower case."""
+    """The anchors that look like this in lower case, as their rules spell them."""
     is_loose: bool
-    """Is it an anchor whatever case it stands in?"""
+    """Is it an anchor in any case?"""
+    is_begin: bool
     is_word: bool
 
 
 class Chart:
-    """Finds landmarks, on one engine or the other."""
+    """Finds landmarks."""
 
     __slots__ = ("_finder", "_meanings")
 
-    def __init__(self, engine: Callable[[Iterable[str]], Finder] = ENGINE) -> None:
-        spellings: dict[str, list[str]] = {}
-        for literal in (*rule_book().by_anchor, BEGIN):
-            spellings.setdefault(literal.lower(), []).append(literal)
-        words = vocabulary().announcing
-        self._finder = engine({*spellings, *words})
+    def __init__(self) -> None:
+        rules, words, begin = rule_book(), vocabulary().announcing, BEGIN.lower()
+        self._finder = finder({*rules.spellings, *words, begin})
         self._meanings = tuple(
-            _Meaning(tuple(spellings.get(literal, ())), literal in rule_book().in_any_case, literal in words)
+            _Meaning(rules.spellings.get(literal, ()), literal in rules.in_any_case, literal == begin, literal in words)
             for literal in self._finder.literals
         )
 
@@ -61,23 +55,21 @@ class Chart:
         anchors: list[Site] = []
         words: list[tuple[int, int]] = []
         blocks: list[int] = []
+        meanings = self._meanings
         for which, at, stop in self._finder.find(lowered, start, end):
-            spellings, is_loose, is_word = self._meanings[which]
-            for literal in spellings:
-                if not text.startswith(literal, at):
-                    continue
-                if literal is BEGIN:
-                    blocks.append(at)
-                elif anchors and anchors[-1][0] == at:
-                    anchors[-1] = (at, literal)
-                else:
-                    anchors.append((at, literal))
-            if is_loose and not text.startswith(spellings, at):
-                literal = text[at:stop]
+            spellings, is_loose, is_begin, is_word = meanings[which]
+            if is_begin and text.startswith(BEGIN, at):
+                blocks.append(at)
+            anchor = text[at:stop] if is_loose else ""
+            for spelling in spellings:
+                if text.startswith(spelling, at):
+                    anchor = spelling
+                    break
+            if anchor:
                 if anchors and anchors[-1][0] == at:
-                    anchors[-1] = (at, literal)
+                    anchors[-1] = (at, anchor)
                 else:
-                    anchors.append((at, literal))
+                    anchors.append((at, anchor))
             if is_word:
                 if words and words[-1][0] == at:
                     words[-1] = (at, stop)

@@ -15,6 +15,7 @@ from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import State, Step
 from gateway.scrub.units import unit_end
+from gateway.scrub.vendors import NearVendor
 from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
 
 _RULE: Final = "named/personal"
@@ -29,6 +30,8 @@ def opened_by(word: Announcement) -> State:
         return CookieLine()
     if word.family is Family.LOGIN:
         return LoginPair(word.end)
+    if word.family is Family.VENDOR:
+        return NearVendor(word.end)
     if word.family is Family.COMMAND:
         return CommandLine(word)
     return Phrase(word) if word.word in vocabulary().together else AnnouncedValue(word)
@@ -174,7 +177,7 @@ class CommandLine:
             if at - self._begun_at > _REACH_CHARS or text[at] in self._ENDS:
                 return Step(at, is_over=True)
             option = self._option(text, at, unit)
-            if option is None and announces_more(text[at:unit]) and re.search("[-:=]", text[at:unit]):
+            if option is None and announces_more(text[at:unit]) and not text.startswith("__", at):
                 return Step(at, is_over=True)
             at = option or unit
             if option is not None:

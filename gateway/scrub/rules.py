@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62, has_digit
-from gateway.scrub.finding import trie_pattern
+from gateway.scrub.finding import Finder, finder, trie_pattern
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "base62": "A-Za-z0-9",
@@ -50,8 +50,8 @@ _SURPLUS_CHARS: Final = 8
 _JUDGED_CHARS_MAX: Final = 120
 """A longer secret is judged by its beginning: a rule that fails often must fail cheaply."""
 
-_IN_A_WORD: Final = re.compile(r"(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9]_)")
-"""Behind a letter, or in the middle of an identifier such as `task_test_…`."""
+_IN_A_WORD: Final = re.compile(r"(?<=[A-Za-z0-9])|(?<=[A-Za-z0-9][_-])")
+"""Behind a letter, or in the middle of an identifier such as `task_test_…` or `x-sk-…`."""
 
 _ESCAPE_BEFORE: Final = re.compile(r"(?<=\\[nrtbf0])|(?<=%[0-9A-Fa-f][0-9A-Fa-f])|(?<=\\u[0-9a-fA-F]{4})")
 """An escaped newline or an encoded sign before a token ends in a letter, and is no word for all that."""
@@ -60,6 +60,13 @@ _SLOT: Final = re.compile(r"<\w+:(\d+)>")
 _ESCAPED: Final = re.compile(r"[nrtbf0]")
 _DRAWN_AS: Final[Mapping[str, str]] = {"dotted": "base64url", "anybase64": "base64url", "anyhex": "hex"}
 """In an example, an alphabet that some tokens end with is drawn without the signs that end a sentence as well."""
+
+
+_NAMED: Final = re.compile(r"\(\?P<\w+>")
+_ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbBsSW]|\$|\[\^|\(\?P=")
+
+Site = tuple[int, str]
+"""Where an anchor stands, and the longest of those that stand there."""
 
 
 class Span(NamedTuple):
@@ -140,7 +147,7 @@ class Rule:
         mistaken for words then."""
         chars_min = _LOOSE_CHARS_MIN if self.is_glued else _LOOSE_WORD_CHARS_MIN
         anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
-        if self.left is not None or not anchors:
+        if self.left is not None or not anchors or "(?P<secret>" in self.body:
             return None
         return replace(self, anchors=anchors, body=f"(?i:{self.body})", more="", checks=(*self.checks, has_digit))
 
@@ -153,13 +160,40 @@ class RuleBook:
     """All rules, and where each may begin."""
 
     rules: tuple[Rule, ...]
-    anchor: re.Pattern[str]
-    """Any anchor of any rule."""
+    finder: Finder
+    """Finds every anchor of every rule in lower-case text."""
     by_anchor: Mapping[str, tuple[Rule, ...]]
     """By anchor the rules that begin with it or with its own beginning, the most particular first."""
     in_any_case: Mapping[str, tuple[Rule, ...]]
     """By the lower case of an anchor, the rules for tokens whose letters have lost their case."""
-    anchor_in_any_case: re.Pattern[str]
+    spellings: Mapping[str, tuple[str, ...]]
+    """By their lower case, all anchors."""
+    bodies: Mapping[str, tuple[str, ...]]
+    """By anchor what must match there for any of these rules."""
+
+    def sites(self, run: str) -> list[Site]:
+        """Where in a run an anchor stands, and the longest of those that stand there."""
+        found: list[Site] = []
+        for which, at, stop in self.finder.find(run.lower()):
+            literal = self.anchor_at(run, at, stop, self.finder.literals[which])
+            if literal and found and found[-1][0] == at:
+                found[-1] = (at, literal)
+            elif literal:
+                found.append((at, literal))
+        return found
+
+    def anchor_at(self, text: str, at: int, stop: int, lowered: str) -> str:
+        """The anchor at `text[at:stop]`, which is `lowered` in lower case: as its rule spells it, or as it stands
+        there if it counts in any case; empty if it is none."""
+        for spelling in self.spellings.get(lowered, ()):
+            if text.startswith(spelling, at):
+                return spelling
+        return text[at:stop] if lowered in self.in_any_case else ""
+
+    def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
+        """Does the body of a rule stand at an anchor of `text[:end]`? One match, before anything is asked closely."""
+        gate = _gate(self.bodies[literal]) if literal in self.bodies else None
+        return gate is None or gate.match(text, at, end) is not None
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
         """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
@@ -176,6 +210,14 @@ class RuleBook:
 
 
 @cache
+def _gate(bodies: tuple[str, ...]) -> re.Pattern[str] | None:
+    """What one of these bodies must match; None if one of them asks where the run ends."""
+    if any(_ASKS_FOR_THE_END.search(body) for body in bodies):
+        return None
+    return _compiled("|".join(f"(?:{_NAMED.sub('(?:', body)})" for body in bodies))
+
+
+@cache
 def rule_book() -> RuleBook:
     """The rules as shipped. Read once, at the first text; each pattern is compiled when it is first needed."""
     tables = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
@@ -189,15 +231,20 @@ def rule_book() -> RuleBook:
     for twin in filter(None, (rule.in_any_case() for rule in rules)):
         for anchor in twin.anchors:
             in_any_case.setdefault(anchor, []).append(twin)
+    beginning = {
+        anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
+        for anchor in by_anchor
+    }
+    spellings: dict[str, list[str]] = {}
+    for anchor in by_anchor:
+        spellings.setdefault(anchor.lower(), []).append(anchor)
     return RuleBook(
         rules=rules,
-        anchor=re.compile(trie_pattern(by_anchor)),
-        by_anchor={
-            anchor: tuple(rule for length in range(len(anchor), 0, -1) for rule in by_anchor.get(anchor[:length], ()))
-            for anchor in by_anchor
-        },
+        finder=finder(spellings),
+        by_anchor=beginning,
         in_any_case={anchor: tuple(twins) for anchor, twins in in_any_case.items()},
-        anchor_in_any_case=re.compile(f"{trie_pattern(by_anchor)}|(?i:{trie_pattern(in_any_case)})"),
+        spellings={lowered: tuple(anchors) for lowered, anchors in spellings.items()},
+        bodies={anchor: tuple(dict.fromkeys(rule.body for rule in found)) for anchor, found in beginning.items()},
     )
 
 

@@ -40,6 +40,10 @@ TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z")
 WORD: Final = re.compile(
     r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
 )
+PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
+THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")
+"""`2FA`, which no word is."""
+
 GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
 ADDRESS: Final = re.compile(
     r"(?:[\w.+-]{1,40}@[\w-]{1,30}|[A-Za-z][\w-]{0,30})(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z", re.ASCII

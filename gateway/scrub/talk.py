@@ -21,7 +21,7 @@ Place = tuple[int, int]
 _VALUED: Final = frozenset({Family.PERSONAL, Family.KEY, Family.VAGUE, Family.SCHEME})
 """These announce one value, by announced.py; the others open something of their own (openings.py)."""
 
-_PLAIN_WORD: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,19}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})(?=[,.;?!]?(?:\s|\Z))"
+_PLAIN_WORD: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})(?=[,.;?!]?(?:\s|\Z))"
 _WORD: Final = re.compile(_PLAIN_WORD)
 _TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:,? {_PLAIN_WORD}){{0,24}}+")
 """Words as in any sentence, in the case that sentences have: none of them is a value, whatever announces it."""

@@ -43,7 +43,7 @@ def ends_its_line(text: str, stop: int) -> bool:
 def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_assigned: bool) -> int:
     """The end of the value without what only follows it: a full stop, a bracket, the next pair."""
     following = _NEXT_PAIR if is_personal else _NEXT_THING
-    if is_assigned and (cut := following.search(text, at + 1, stop)):
+    if (is_assigned or not is_personal) and (cut := following.search(text, at + 1, stop)):
         stop = cut.start()
     while trailing := _TRAILING.search(text, at, stop):
         if text[trailing.start()] == ")" and "(" in text[at : trailing.start()]:

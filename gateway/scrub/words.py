@@ -17,8 +17,10 @@ _LOOK_BACK_CHARS: Final = 48
 ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
+_IN_PLACEHOLDER: Final = re.compile(r"\[redacted:(?:[a-z0-9]{1,16}-)?\Z")
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
+_LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
 _ARGUMENT: Final = re.compile(r"[\w)\]]\(\s?\\*[\"'][\w.-]*\Z")
 _HEADING: Final = re.compile(r"(?:\A|\n)[^\w\n]{0,4}\Z")
 _NAMED: Final = re.compile(r"[a-z0-9][_.-]\Z")
@@ -43,12 +45,14 @@ class Family(Enum):
     """A name and a password follow."""
     COMMAND = "command"
     """A program: one of its options is followed by a password."""
+    VENDOR = "vendor"
+    """The name of a vendor, beside which a random value is a secret."""
     PHRASE = "phrase"
     """Announces only together with the word behind it."""
 
 
 _OF_VALUES: Final = frozenset([Family.PERSONAL, Family.KEY, Family.VAGUE])
-_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN])
+_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN, Family.VENDOR])
 """Only what follows makes them announce anything."""
 
 
@@ -58,6 +62,7 @@ class Place(Enum):
     ANYWHERE = "anywhere"
     WHOLE = "whole"
     INFLECTED = "inflected"
+    TAIL = "tail"
 
 
 class Announcement(NamedTuple):
@@ -120,7 +125,9 @@ def vocabulary() -> Vocabulary:
     tables = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
     together = _together(tables["together"])
     options = _options(tables["commands"])
-    announcing = dict.fromkeys(together, (Family.PHRASE, Place.WHOLE))
+    vendors = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8"))["names"].split()
+    announcing = dict.fromkeys(vendors, (Family.VENDOR, Place.WHOLE))
+    announcing |= dict.fromkeys(together, (Family.PHRASE, Place.WHOLE))
     announcing |= dict.fromkeys(options, (Family.COMMAND, Place.WHOLE))
     announcing |= {
         word: (Family(family), Place(place))
@@ -193,16 +200,26 @@ def announcements(
             continue
         if place is not Place.ANYWHERE and at not in borders and _goes_back(text, at):
             continue
+        if place is Place.TAIL and text[at - 1 : at] != "_":
+            continue
+        if family is Family.COMMAND and not text[stop : stop + 1].isspace():
+            continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
-        needs_sign = word in words.needs_sign and before[-1:] != "_"
+        if _IN_PLACEHOLDER.search(before):
+            continue
+        if family is Family.COMMAND and before[-1:].isalnum():
+            continue
+        needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
         if family is Family.VAGUE and words.denies_before.search(before):
             continue
         if (family is Family.VAGUE or needs_sign) and words.certain_before.search(before):
             family = Family.KEY if family is Family.VAGUE else family
             needs_sign = False
         if family is Family.LOGIN and place is Place.WHOLE and (before[-1:] == "_" or text[stop : stop + 1] == "_"):
+            continue
+        if family is Family.LOGIN and words.denies_after.match(text, stop, end):
             continue
         yield Announcement(
             at,

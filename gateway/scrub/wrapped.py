@@ -78,8 +78,6 @@ class WrappedTokens:
 
     def _across(self, chain: Chain) -> list[Span]:
         """The tokens that reach from one piece into another. The last pieces may be words that only follow."""
-        if not self._rules.anchor.search("".join(chain.pieces)):
-            return []
         for count in sorted({len(chain.pieces), len(chain.pieces) - 1, 2}, reverse=True):
             if 1 < count <= len(chain.pieces) and (found := self._tokens(chain, chain.pieces[:count])):
                 return found
@@ -89,16 +87,17 @@ class WrappedTokens:
         joined = "".join(pieces)
         breaks = list(accumulate(map(len, pieces)))[:-1]
         found: list[Span] = []
-        at = floor = 0
-        while anchor := self._rules.anchor.search(joined, at):
-            at = anchor.start() + 1
-            for rule in self._rules.beginning_with(joined, anchor.start(), anchor.group()):
+        at = 0
+        for site, literal in self._rules.sites(joined):
+            if site < at or not self._rules.may_begin(joined, site, literal, len(joined)):
+                continue
+            for rule in self._rules.beginning_with(joined, site, literal):
                 self.attempts += 1
-                span = rule.match(joined, anchor.start(), floor)
+                span = rule.match(joined, site, at)
                 if span is None:
                     continue
-                at = floor = span.end
-                end = _accepted_end(rule, joined, anchor.start(), span, breaks)
+                at = span.end
+                end = _accepted_end(rule, joined, site, span, breaks)
                 if any(span.start < position < end for position in breaks):
                     start = chain.end_in_text(span.start + 1) - 1
                     found.append(Span(start, chain.end_in_text(end), span.rule))

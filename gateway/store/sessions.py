@@ -326,6 +326,6 @@ def release_title(connection: Connection, session_id: str) -> None:
     connection.execute(_RELEASE_TITLE, {"s": session_id})
 
 
-def title_if_untitled(connection: Connection, session_id: str, title: CleanText) -> bool:
+def retitle_untitled(connection: Connection, session_id: str, title: CleanText) -> bool:
     """Set the title unless somebody was faster."""
     return connection.execute(_RETITLE_UNTITLED, {"s": session_id, "new_title": title}).rowcount == 1

@@ -199,9 +199,11 @@ class SqlStore:
         """The try is over."""
         await self._database.write(partial(sessions.release_title, session_id=session_id))
 
-    async def set_title_if_untitled(self, session_id: str, title: CleanText) -> bool:
-        """Set the title unless the user was faster."""
-        return await self._database.write(partial(sessions.title_if_untitled, session_id=session_id, title=title))
+    async def set_title_if_untitled(self, session_id: str, title: CleanText, *, made_of: CleanText) -> bool:
+        """Set the title unless the user was faster, or what it was made of does not stand any more."""
+        return await self._database.write(
+            partial(transcript.title_if_untitled, session_id=session_id, title=title, made_of=made_of)
+        )
 
     async def apply(self, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session:
         """Apply effects outside of a turn; the current session afterwards, opened if there was none."""

@@ -15,7 +15,7 @@ from gateway.contracts.messages import CleanText
 from gateway.limits import VIEW_PAGE_ENTRIES
 from gateway.store import boundaries
 from gateway.store.rows import from_entry, to_entry
-from gateway.store.sessions import Growth, grow
+from gateway.store.sessions import Growth, grow, retitle_untitled
 from gateway.store.tables import entries, lanes
 
 _IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
@@ -93,6 +93,11 @@ def first_said(connection: Connection, session_id: str) -> CleanText | None:
     """The first words of a person that still stand; a message may be nothing but a picture."""
     text: str | None = connection.execute(_FIRST_SAID, {"s": session_id}).scalar_one_or_none()
     return None if text is None else CleanText(text)
+
+
+def title_if_untitled(connection: Connection, session_id: str, title: CleanText, made_of: CleanText) -> bool:
+    """Set the title unless somebody was faster. What it was made of may have been changed or taken out meanwhile."""
+    return first_said(connection, session_id) == made_of and retitle_untitled(connection, session_id, title)
 
 
 def append(connection: Connection, session_id: str, new: Sequence[Entry]) -> None:

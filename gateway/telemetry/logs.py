@@ -2,7 +2,8 @@
 
 Scrubbing is done by the formatter, on the finished line: whatever a message, its arguments, its extra
 fields, a bound context variable or a traceback brought along, and whichever library logged it, has to pass
-there. Before that each text is scrubbed as it is, for a line has only its escapes. Bind what belongs to one turn with `structlog.contextvars.bound_contextvars(turn_id=…)`.
+there. Before that each text is scrubbed as it is, for a line has only its escapes. Bind what belongs to one turn
+with `structlog.contextvars.bound_contextvars(turn_id=…)`.
 """
 
 from __future__ import annotations

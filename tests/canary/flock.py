@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.scrub import findings, scrub
-from gateway.scrub.rules import Rule, rule_book, trie_pattern
+from gateway.scrub.finding import trie_pattern
+from gateway.scrub.rules import Rule, rule_book
 from tests.scrubbing import TOKENS, fill, is_left, positives
 
 PACK_CHARS_MAX: Final = 1_800
@@ -70,9 +71,12 @@ def text_of(pack: Sequence[Canary]) -> str:
     return "\n\n".join(canary.text for canary in pack)
 
 
-def seen_in(canaries: Iterable[Canary], text: str) -> list[str]:
-    """The kinds of those that can be seen in `text`."""
-    return [canary.kind for canary in canaries if is_seen(canary, text)]
+def beginning_of(pack: Sequence[Canary], chars_max: int) -> str:
+    """As many of them, whole, as so many characters hold: the first of them at least."""
+    count = 1
+    while count < len(pack) and len(text_of(pack[: count + 1])) <= chars_max:
+        count += 1
+    return text_of(pack[:count])
 
 
 class Watch:
@@ -97,6 +101,7 @@ def _seen_of(pack: tuple[Canary, ...]) -> list[Canary]:
 
 
 def _of_rule(rule: Rule, rng: random.Random) -> Canary:
+    text = ""
     for _ in range(_DRAWS_MAX):
         text = fill(rng.choice(rule.examples), rng)
         spans = [text[found.start : found.end] for found in findings(text)]

@@ -58,7 +58,7 @@ async def test_it_goes_from_facts_titles_and_cached_answers_and_is_found_by_no_s
     await answered(store, ANN, "m1", turn_id="t1")
     session = await store.current_session(ANN)
     assert session is not None
-    await store.set_title_if_untitled(session.id, CleanText(f"About {HALF[:14]}"))
+    assert await store.set_title_if_untitled(session.id, CleanText(f"About {HALF[:14]}"), made_of=CleanText(TORN))
     question = Question(ANN, "circumstances", "asked", "guard", "words")
     await store.answers.put(
         question, CleanText(f"it is {HALF}"), recalled="r", now_ms=9_000, ttl_s=9, owner_max=9, all_max=9
@@ -68,6 +68,13 @@ async def test_it_goes_from_facts_titles_and_cached_answers_and_is_found_by_no_s
     kept = await store.answers.find(question, now_ms=9_001)
     assert kept is not None
     assert kept.text == f"it is {STAND_IN}"
+
+
+async def test_a_title_that_was_being_made_of_the_half_comes_too_late(store: SqlStore) -> None:
+    await answered(store, ANN, "m1", turn_id="t1")
+    start = await begin(store, "t2", [mending(ANN, of="m1")], fence=2)
+    assert not await store.set_title_if_untitled(start.session.id, CleanText(f"About {HALF}"), made_of=CleanText(TORN))
+    assert HALF[:PIECE_CHARS_MIN] not in await texts(store, ANN)
 
 
 async def test_nobody_elses_words_are_touched(store: SqlStore) -> None:

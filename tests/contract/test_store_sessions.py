@@ -52,8 +52,9 @@ async def test_many_new_at_once_count_without_gaps(store: SqlStore) -> None:
 
 async def test_the_titler_names_an_untitled_session_once(store: SqlStore) -> None:
     session = await talk(store, ANN, "hello", number=1)
-    assert await store.set_title_if_untitled(session.id, CleanText("Greetings"))
-    assert not await store.set_title_if_untitled(session.id, CleanText("Other"))
+    said = CleanText("hello")
+    assert await store.set_title_if_untitled(session.id, CleanText("Greetings"), made_of=said)
+    assert not await store.set_title_if_untitled(session.id, CleanText("Other"), made_of=said)
     named = await store.current_session(ANN)
     assert named is not None
     assert named.title == "Greetings"
@@ -67,7 +68,7 @@ async def test_the_users_title_always_wins(store: SqlStore) -> None:
     session = await talk(store, ANN, "hello", number=1)
     assert await claimed(store, session)
     await store.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
-    assert not await store.set_title_if_untitled(session.id, CleanText("Model's"))
+    assert not await store.set_title_if_untitled(session.id, CleanText("Model's"), made_of=CleanText("hello"))
     await store.release_title(session.id)
     assert not await claimed(store, session)
     await store.apply(ANN, [SetTitle(CleanText("Mine, too"))], now_ms=5_001)

@@ -48,9 +48,9 @@ class Pair:
 def pairs(seed: int, count: int) -> Iterator[Pair]:
     """Secrets of as many kinds as the scrubber knows, each cut so that both halves are long enough to count."""
     rng = random.Random(seed)
-    kinds = [template for template in TOKENS.values() if is_known(fill(template, rng))]
-    for number, template in enumerate(itertools.islice(itertools.cycle(rng.sample(kinds, len(kinds))), count)):
-        secret = fill(template, rng)
+    templates = itertools.cycle(rng.sample(list(TOKENS.values()), len(TOKENS)))
+    known = filter(is_known, (fill(template, rng) for template in templates))
+    for number, secret in enumerate(itertools.islice(known, count)):
         yield Pair(number, secret, rng.randrange(PIECE_CHARS, len(secret) - PIECE_CHARS + 1))
 
 

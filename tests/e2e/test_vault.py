@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from channels.emulators.stage import Said
-from tests.e2e.test_canary import files, written
+from tests.canary.nests import held, left
 from tests.parts.model_server import Body, ModelServer, call, echo, last_user_text, serve_model
 from tests.parts.product import Chat, Product, running_product
 from tests.parts.waiting import until
@@ -118,11 +118,11 @@ async def test_a_key_is_used_by_a_tool_and_is_nowhere_else(tmp_path: Path) -> No
             await ben.until_answered("not available")
             assert len(api.heard) == 1
             await product.until_settled()
-            places = written(product, model)
+            places = await held(product, model)
             assert "vault:telegram:" in places["redis"]
-        places["logs"] = product.log
-        places |= {f"file {path.name}": text for path, text in files(product.data_dir)}
+        places |= left(product)
     assert "secret.lent" in places["logs"]
+    assert "web_fetch" in places["database"].partition('INSERT INTO "loans"')[2]
     assert [place for place, text in places.items() if KEY[-16:] in text or KEY[4:20] in text] == []
     assert (product.data_dir / "vault-key").stat().st_mode & 0o777 == 0o600
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scrub import Scrubber, ahead, machine, openings
+from gateway.scrub import Scrubber, ahead, finding, heads, machine, scrubber
 from gateway.scrub.finding import TrieFinder
-from gateway.scrub.landmarks import Chart
+from gateway.scrub.landmarks import chart
+from gateway.scrub.rules import rule_book
 from gateway.scrub.words import vocabulary
 from tests.bench.scrub.mix import messages
 from tests.scrubbing import ATTACKS, look_alikes, natural, positives
@@ -86,12 +87,15 @@ def thorough(monkeypatch: pytest.MonkeyPatch) -> Scrub:
 @pytest.fixture
 def on_the_trie(monkeypatch: pytest.MonkeyPatch) -> Scrub:
     """The scrubber without the accelerator."""
-    chart = Chart(TrieFinder)
+    with monkeypatch.context() as patch:
+        patch.setattr(finding, "ENGINE", TrieFinder)
+        rules, places = rule_book.__wrapped__(), chart.__wrapped__()
 
     def scrub(text: str) -> str:
         with monkeypatch.context() as patch:
-            for module in (machine, openings):
-                patch.setattr(module, "chart", lambda: chart)
+            patch.setattr(scrubber, "rule_book", lambda: rules)
+            patch.setattr(heads, "rule_book", lambda: rules)
+            patch.setattr(machine, "chart", lambda: places)
             return Scrubber(placeholder_key=b"speed").scrub(text)
 
     return scrub

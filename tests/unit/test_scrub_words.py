@@ -50,6 +50,8 @@ Your temporary password is: {p}
 password (temporary): {p}
 pass phrase: {p}
 the passcode is {p}
+the mysql password is {p}
+user alice pass {p}
 the api key is {k}
 here's my api key: {k}
 API key {k}
@@ -195,6 +197,9 @@ requirepass {p}
 spring.datasource.password={p}
 secret_key = \"\"\"{k}\"\"\"
 acme_api_key := "{k}"
+key_passphrase="{p}"
+MYSQL_PWD = "{p}"
+ACME_SK="{k}"
 acmeApiSecret => '{k}'
 acme_token -> {k}
 acme_secret, "{k}"

@@ -18,6 +18,7 @@ from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import InboundMessage, Mend, RemovedSecrets, mark_of, own_words
 from gateway.contracts.ports import Verdict
 from gateway.scrub import Scrubber
+from gateway.scrub.continued import continued
 from gateway.scrub.placeholder import PLACEHOLDER
 from tests.doubles import ManualClock, MemoryBus, PlainScrubber
 from tests.parts.incoming import private_message
@@ -339,3 +340,12 @@ async def test_another_edit_of_an_answered_message_brings_nothing() -> None:
     door.bus.queued.clear()
     await door.say("never mind", 1, edited_at_ms=5)
     assert door.texts == []
+
+
+def test_a_message_that_begins_with_a_secret_of_its_own_shows_no_end_of_it() -> None:
+    """Read as one with the key before it, only the beginning of the second would be taken for the first's end."""
+    scrubber = Scrubber()
+    for seed in range(20):
+        first, second = draw("glpat-<base64url:14>", seed=seed), draw("xoxd-<base62:60>+<base62:40>", seed=seed)
+        read = continued(scrubber, [f"the first is {first}"], f"{second} is the second")
+        assert not any(second[at : at + 12] in read.text for at in range(5, len(second) - 11)), read.text

@@ -157,8 +157,9 @@ class Store(Protocol):
         """The try is over, with a title or without."""
         ...
 
-    async def set_title_if_untitled(self, session_id: str, title: CleanText) -> bool:
-        """One conditional UPDATE, so that a user's /title always wins."""
+    async def set_title_if_untitled(self, session_id: str, title: CleanText, *, made_of: CleanText) -> bool:
+        """One conditional UPDATE, so that a user's /title always wins. Nothing happens either if the first words of
+        the session are not `made_of` any more: a secret may have been taken out of them."""
         ...
 
     async def apply(self, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session: ...

@@ -20,6 +20,7 @@ from gateway.scrub import Scrubber
 from tests.bench.report import machine
 from tests.bench.scrub import detection, disguises, halves, own, speed, streaming
 from tests.bench.scrub.goal import Goal, Measured
+from tests.bench.scrub.peers import contest
 
 TABLE_WIDTH_MIN: Final = 140
 SEEDS: Final = 3
@@ -67,6 +68,7 @@ def _parts(seed: int, *, is_quick: bool) -> Mapping[str, Callable[[], Measured]]
         "streams": lambda: streaming.in_pieces(scrubber, seeds, max(1, rows // 12)),
         "speed": lambda: speed.fast(seed, is_quick=is_quick),
         "hostile texts": lambda: speed.hostile(is_quick=is_quick),
+        "others": lambda: contest.beside_others(seed, rows // 4, is_quick=is_quick),
         "two messages": lambda: halves.joined(scrubber, seeds),
         "own secrets": lambda: own.kept(seeds),
         "canary": lambda: CANARY,

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from gateway.scrub import Scrubber, machine
+from gateway.scrub import Scrubber, finding
 from gateway.scrub.finding import AutomatonFinder, TrieFinder, engine_name
-from gateway.scrub.landmarks import Chart
+from gateway.scrub.landmarks import chart
+from gateway.scrub.rules import rule_book
 from tests.bench.figures import percentile
 from tests.bench.scrub.goal import Goal, Measured
 from tests.bench.scrub.hostile import HOSTILE
@@ -137,10 +138,13 @@ def _filtered(seed: int, megabytes: int) -> Goal:
 
 @contextlib.contextmanager
 def _engine(engine: type[AutomatonFinder] | type[TrieFinder]) -> Iterator[None]:
-    """The machine with the landmarks found by one engine."""
-    chart = Chart(engine)
-    with mock.patch.object(machine, "chart", return_value=chart):
+    """Everything searched for with one engine."""
+    with mock.patch.object(finding, "ENGINE", engine):
+        rule_book.cache_clear()
+        chart.cache_clear()
         yield
+    rule_book.cache_clear()
+    chart.cache_clear()
 
 
 @contextlib.contextmanager

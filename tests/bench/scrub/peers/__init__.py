@@ -1,0 +1,1 @@
+"""Scanners of others, in an environment of their own: the same rows through each of them."""
