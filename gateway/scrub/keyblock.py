@@ -51,23 +51,24 @@ class KeyBlock:
 
     def __init__(self, begin: int) -> None:
         self._begin = begin
-        self._read_until = 0
+        self._read_until: int | None = None
 
     def moved(self, by: int) -> None:
         """The text lost `by` characters at its front."""
         self._begin -= by
-        self._read_until -= by
+        if self._read_until is not None:
+            self._read_until -= by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
         """See `State.step`. `at` stays at the beginning of the block until there is a verdict."""
-        if not self._read_until:
+        if self._read_until is None:
             body = self._body_from(text, at, end, is_last=is_last)
             if body is None:
                 return Step(at, waits=True)
             if body < 0:
                 return Step(at + len(BEGIN), is_over=True)
             self._read_until = body
-        return self._swallow(text, at, end, is_last=is_last)
+        return self._swallow(text, at, end, self._read_until, is_last=is_last)
 
     def _body_from(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
         """Where the key material begins; negative if this is no key; None if that cannot be told yet."""
@@ -87,16 +88,16 @@ class KeyBlock:
         marked = _LINE_MARK.match(text, header.end(), min(end, window))
         return marked.end() if marked else -1
 
-    def _swallow(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+    def _swallow(self, text: str, at: int, end: int, read_until: int, *, is_last: bool) -> Step:
         limit = self._begin + BLOCK_CHARS_MAX
-        ending = _ENDS.search(text, self._read_until, min(end, limit + _MARK_CHARS_MAX))
+        ending = _ENDS.search(text, read_until, min(end, limit + _MARK_CHARS_MAX))
         if ending is not None and (is_last or ending.start() + _MARK_CHARS_MAX <= end) and ending.start() < limit:
             stop = ending.end() if ending["mark"] else self._without_spaces(text, ending.start())
             return Step(stop, is_over=True, cut=Span(self._begin, stop, self.RULE))
         if is_last or end >= limit + _MARK_CHARS_MAX:
             stop = min(end, limit)
             return Step(stop, is_over=True, cut=Span(self._begin, stop, self.RULE))
-        self._read_until = max(self._read_until, (ending.start() if ending else end) - _MARK_CHARS_MAX)
+        self._read_until = max(read_until, (ending.start() if ending else end) - _MARK_CHARS_MAX)
         return Step(at, waits=True)
 
     def _without_spaces(self, text: str, at: int) -> int:

@@ -51,10 +51,11 @@ class KnownValues:
                 yield Span(at, stop, RULE)
             at = stop or at + 1
 
-    def reaches_over(self, text: str, start: int, border: int) -> int:
+    def reaches_over(self, text: str, start: int, border: int, read_until: int) -> int:
         """Where in `text[start:border]` a value begins, or may begin, that ends behind `border`; else `border`.
 
-        Only a value with spaces in it can do that, or one that is broken over lines.
+        Only a value with spaces in it can do that, or one that is broken over lines. What stands in the text up to
+        `read_until` says whether it goes on.
         """
         if self._finder is None:
             return border
@@ -62,8 +63,9 @@ class KnownValues:
         for form in self._open_at(text, start, border):
             since = max(start, border - form.reach_chars)
             for first in form.symbols[0].finditer(text, since, earliest):
-                if form.is_begun(text, first.start(), border):
-                    earliest = first.start()
+                at = first.start()
+                if form.is_begun(text, at, read_until) or (form.end_in(text, at, read_until) or 0) > border:
+                    earliest = at
                     break
         return earliest
 

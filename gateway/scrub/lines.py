@@ -18,6 +18,9 @@ _JOINED_CHARS_MAX: Final = 6144
 """A longer token than this is not put together; it was found in part already."""
 
 _PIECES_MAX: Final = 64
+_PIECES_DECODED: Final = 3
+"""So many lines show whether what they encode ends in the middle of a secret."""
+
 _NEAR_CHARS: Final = 96
 _RANDOM_CHARS_MIN: Final = 4
 """A piece without any mark of its own may be the left part of a token whose mark comes later."""
@@ -144,7 +147,7 @@ def _is_end(pieces: list[str], head: Head) -> bool:
     """Does nothing go on behind these pieces?"""
     if not head.is_encoded:
         return is_wordy(pieces[-1])
-    encoded = decoded_end("".join(pieces))
+    encoded = decoded_end("".join(pieces[-_PIECES_DECODED:]))
     return encoded is None or not _is_open(encoded.text)
 
 

@@ -101,6 +101,11 @@ class Machine:
         """How often anything was tried, each time on a bounded piece of text: the measure of the work."""
         return self._steps + self._lookout.attempts + self._wrapped.attempts
 
+    @property
+    def held_chars(self) -> int:
+        """How much of the text is in memory: what waits, and what rules may look back at."""
+        return len(self._view.text) + self._view.raw_held_chars
+
     def taken_findings(self) -> list[Finding]:
         """What was found since this was asked last: a text without end would have findings without end."""
         taken, self.findings = self.findings, []
@@ -129,12 +134,12 @@ class Machine:
         """A token or a known value may go on behind `border`: stop at the unit it begins in."""
         end = border
         begun = min(
-            self._known.reaches_over(text, self._closed, end),
+            self._known.reaches_over(text, self._closed, end, border),
             self._wrapped.settle(text, self._closed, end, is_last=False),
         )
         while begun < end:
             end = min(begun, closed_until(text, self._closed, begun + 1))
-            begun = min(self._known.reaches_over(text, self._closed, end), self._wrapped.reaches_over(end))
+            begun = min(self._known.reaches_over(text, self._closed, end, border), self._wrapped.reaches_over(end))
         if end == self._closed and is_full:
             self._wrapped.settle(text, self._closed, border, is_last=True)
             return border
@@ -173,6 +178,8 @@ class Machine:
         """Read the closed text up to `end` and give away all of it that is decided."""
         text = self._view.text
         self._drop_rest_of_cut_secret(text, end)
+        if isinstance(self._state, KeyBlock) and self._state.step(text, self._at, end, is_last=is_last).waits:
+            return  # nothing else is looked for inside a key file
         ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
         while True:
             ahead.pass_by(self._at)

@@ -75,6 +75,11 @@ class View:
         """How much of the original was read."""
         return self._raw_base + len(self._raw)
 
+    @property
+    def raw_held_chars(self) -> int:
+        """How much of the original is in memory."""
+        return len(self._raw) + len(self._unfinished)
+
     def raw(self, start: int, end: int) -> str:
         """A slice of the original, by its own positions."""
         return self._raw[start - self._raw_base : end - self._raw_base]

@@ -14,6 +14,8 @@ from gateway.scrub import Scrubber
 from tests.scrubbing import ATTACKS, SPLITS, TOKENS, draw, look_alikes, positives, streamed
 
 CUTS_MAX = 120
+HELD_CHARS_MAX = 120_000
+"""A unit of 16 K characters, each spelled with up to six, and what rules look back at."""
 SCRUBBER = Scrubber(["correct horse", "xK9-known-value"], placeholder_key=b"property")
 
 FRAGMENTS = st.sampled_from(
@@ -204,6 +206,28 @@ HOSTILE = {
     "mixed": "ghp_aB1cD2",
     "cookies": "cookie: a=b; ",
     "mail keys": "0123456789abcdef-us1",
+    "markdown escapes": "\\_",
+    "backslashes": "\\",
+    "escaped code points": "\\u0041",
+    "percent signs": "%41",
+    "percent signs in an address": "://a%40",
+    "encoded quotes": "%22:",
+    "entities": "&#95;",
+    "unfinished entities": "&#",
+    "terminal codes": "\x1b[31m",
+    "unfinished terminal codes": "\x1b[",
+    "newlines": "\n",
+    "letters in lines": "a\n",
+    "numbers in lines": "12345\n",
+    "random pieces in lines": "aB3dE5\n",
+    "anchors in lines": "ghp_\n",
+    "halves in lines": "ghp_aB1cD2eF3gH4\n",
+    "columns": "sk-proj-aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX2yZ3aB4\n",
+    "columns of base64": "IyBzZXR0aW5ncyBvZiB0aGUgYXBwIGdocF9hQjFjRDJlRjNnSDRp\n",
+    "columns of hex": "2320736f6d652074657874206768705f614231634432654633\n",
+    "broken strings": 'ghp_aB" +\n"',
+    "open values that are known": "correct ",
+    "known values": "xK9-known-value ",
 }
 
 
@@ -219,6 +243,20 @@ def test_the_work_grows_with_the_text_and_with_nothing_else(name: str) -> None:
     small, large = attempts(50_000), attempts(100_000)
     assert large <= 100_000
     assert large <= 2.5 * small + 50
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_stream_of_nothing_but_traps_equals_the_whole_and_keeps_little_in_memory(name: str) -> None:
+    """Long enough for the machine to forget its beginning more than once, and to cut what has no border."""
+    text = HOSTILE[name] * (48_000 // len(HOSTILE[name]))
+    machine = SCRUBBER.machine()
+    clean = ""
+    held = 0
+    for at in range(0, len(text), 61):
+        clean += machine.feed(text[at : at + 61])
+        held = max(held, machine.held_chars)
+    assert clean + machine.feed("", is_last=True) == SCRUBBER.scrub(text)
+    assert held <= HELD_CHARS_MAX
 
 
 def test_a_hundred_kilobytes_of_base64() -> None:

@@ -132,6 +132,29 @@ class TestFailingClosed:
         stream = StreamScrubber()
         assert stream.feed("a b ") + stream.feed(f"{TOKEN} ") + stream.flush() == WHOLE_TEXT
 
+    @pytest.mark.parametrize("part", ["View.append", "WrappedTokens.settle", "Lookout.over", "AnnouncedValue.step"])
+    def test_after_a_failure_in_a_stream_nothing_raw_comes_until_flush(
+        self, part: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        room, method = part.split(".")
+        scrubber = Scrubber()
+        stream = scrubber.stream()
+        assert stream.feed("a b ") == "a b "
+        modules = {"View": "view", "WrappedTokens": "wrapped", "Lookout": "ahead", "AnnouncedValue": "announced"}
+        with monkeypatch.context() as broken:
+            broken.setattr(f"gateway.scrub.{modules[room]}.{room}.{method}", _fail)
+            assert stream.feed("my password is hunter2x, is it not ") == WHOLE_TEXT
+        assert stream.feed("and hunter2x again ") == ""
+        assert stream.flush() == ""
+        assert stream.feed("good morning ") == "good morning "
+
+    def test_the_time_budget_of_a_stream_hides_what_follows(self) -> None:
+        ticks = itertools.chain([0.0] * 6, itertools.count(3.0, 3.0))
+        stream = Scrubber(budget_s=2.0, spent_s=lambda: next(ticks)).stream()
+        clean = stream.feed("one two ") + stream.feed("three ") + stream.feed("four ") + stream.flush()
+        assert clean.endswith(WHOLE_TEXT)
+        assert "four" not in clean
+
     def test_the_time_budget_hides_the_whole_text(self) -> None:
         ticks = itertools.count()
         slow = Scrubber(budget_s=2.0, spent_s=lambda: next(ticks) * 3.0)
@@ -161,3 +184,7 @@ class TestReports:
 
     def test_nothing_found(self) -> None:
         assert report("good morning") == {}
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise RuntimeError(TOKEN)
