@@ -21,7 +21,7 @@ _REACH_CHARS: Final = 40
 
 _RUN_CHARS_MAX: Final = 72
 _PRINTABLE: Final = "".join(map(chr, range(33, 127)))
-_MADE: Final = re.compile(r"[0-9]|-[a-z]{3,12}-[a-z]{3,12}-")
+_MADE: Final = re.compile(r"[-0-9](?:(?<=[0-9])|[a-z]{3,12}-[a-z]{3,12}-)")
 _CANDIDATE: Final = re.compile(
     r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})(?P<value>[\w!@#$%^&*+/=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
     re.ASCII,

@@ -7,6 +7,7 @@ what it matched is stepped over; so the work grows with the length of the text a
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,8 @@ _LOOSE_CHARS_MIN: Final = 4
 _LOOSE_WORD_CHARS_MIN: Final = 6
 """Shorter anchors are told from words and from names of constants by their case alone."""
 
+_BRACES: Final = re.compile(r"\{([^}]*)\}")
+_PRINTABLE: Final = "".join(map(chr, range(33, 127)))
 _COMPLETE_SHARE: Final = 0.75
 """A key that lost a quarter of its characters is still worth hiding."""
 
@@ -279,14 +282,20 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
 
 def _literals(anchor: str) -> list[str]:
     """All that an anchor with braces stands for: `SK{0-9a-f}` is `SK0`, `SK1` and so on."""
-    head, brace, rest = anchor.partition("{")
-    if not brace:
-        return [anchor]
-    chars, _, tail = rest.partition("}")
-    inside = re.compile(f"[{chars}]")
-    return [
-        head + char + behind for char in map(chr, range(33, 127)) if inside.match(char) for behind in _literals(tail)
-    ]
+    parts = _BRACES.split(anchor)
+    choices = ([part] if place % 2 == 0 else _characters(part) for place, part in enumerate(parts))
+    return ["".join(chosen) for chosen in itertools.product(*choices)]
+
+
+def _head(anchor: str) -> str:
+    """The pattern of all that an anchor with braces stands for."""
+    parts = _BRACES.split(anchor)
+    return "".join(re.escape(part) if place % 2 == 0 else f"[{part}]" for place, part in enumerate(parts))
+
+
+@cache
+def _characters(chars: str) -> list[str]:
+    return re.findall(f"[{chars}]", _PRINTABLE)
 
 
 def _left(text: str) -> Left:

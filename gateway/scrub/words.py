@@ -17,7 +17,9 @@ _LOOK_BACK_CHARS: Final = 48
 ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
-_IN_PLACEHOLDER: Final = re.compile(r"\[redacted:(?:[a-z0-9]{1,16}-)?\Z")
+_MENTIONED: Final = re.compile(r"(?:\[redacted:(?:[a-z0-9]{1,16}-)?|\$\{[a-z0-9_.:]{0,40})\Z")
+"""A placeholder's kind and a reference (`${DB_PASSWORD}`) announce nothing."""
+
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")
 _LOGIN: Final = re.compile(r"(?:user|username|login|usuario|benutzer|логин|юзер)[:= ]{1,2}\S{1,24}[,;/| ]{1,3}\Z")
@@ -207,7 +209,7 @@ def announcements(
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
-        if _IN_PLACEHOLDER.search(before):
+        if _MENTIONED.search(before):
             continue
         if family is Family.COMMAND and before[-1:].isalnum():
             continue
