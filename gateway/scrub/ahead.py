@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
 from gateway.scrub.foretold import Candidate, candidates
+from gateway.scrub.keyblock import BEGIN
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart
 from gateway.scrub.rules import RuleBook, Site, Span
@@ -194,7 +195,9 @@ class Lookout:
                 self.attempts += 1
                 span = rule.match(behind, site - gone, at - gone)
                 if span is not None:
-                    found.append(Span(span.start + gone, span.end + gone, span.rule))
+                    armour = behind.find(BEGIN, span.start + 1, span.end)  # a key file is no part of a token
+                    end = armour if armour >= 0 else span.end
+                    found.append(Span(span.start + gone, end + gone, span.rule))
                     at = found[-1].end
                     break
         if not found:

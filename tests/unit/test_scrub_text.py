@@ -82,6 +82,10 @@ class TestKeyFiles:
         key = draw("-----BEGIN RSA PRIVATE KEY-----\n<base64:64>\n<base64:40>\n-----END RSA PRIVATE KEY-----", seed=1)
         assert told(f"see\n{key}\nbye") == "see\n…\nbye"
 
+    def test_a_token_right_before_it_does_not_swallow_its_first_line(self) -> None:
+        key = draw("-----BEGIN RSA PRIVATE KEY-----\n<base64:64>\n<base64:40>\n-----END RSA PRIVATE KEY-----", seed=1)
+        assert told(f"{draw('github_pat_<base62:22>_<base62:59>', seed=1)}{key} bye") == "…… bye"
+
     def test_escaped_newlines(self) -> None:
         key = draw(
             r'{"key":"-----BEGIN PRIVATE KEY-----\n<base64:64>\n<base64:20>\n-----END PRIVATE KEY-----\n","a":1}',
