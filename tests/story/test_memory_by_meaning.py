@@ -94,8 +94,10 @@ async def test_a_model_that_fails_leaves_the_words(agent: AgentProcess, meanings
 async def test_secrets_never_reach_the_embedding_model(agent: AgentProcess, meanings: Meanings) -> None:
     """Nor what a model puts into its tools; what people write was scrubbed at intake."""
     secret = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
+    await agent.ask('tool remember {"fact": "the key opens the shed"}', ANNA)
     await agent.ask(f'tool remember {{"fact": "the key is {secret}"}}', ANNA)
     await agent.ask(f'tool recall {{"query": "{secret}"}}', ANNA)
     by_tools = [text for request in meanings.asked for text in request.texts if not text.startswith("tool ")]
+    assert by_tools[0] == "the key opens the shed"
+    assert by_tools[1].startswith("[redacted:openai#")
     assert len(by_tools) == 2
-    assert all(secret not in text for text in by_tools)
