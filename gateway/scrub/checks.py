@@ -35,7 +35,7 @@ _HUMP_CHARS_MEAN: Final = 4
 """Words have some five letters; runs of one kind of character in a random token have two."""
 
 _WORD_CHARS_MAX: Final = 16
-_UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
+UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _RARE_LETTERS: Final = frozenset("jqxzvkw")
 _RARE_EVERY_CHARS: Final = 7
 """In names, one letter of twenty is one of those; in a random token, one of four."""
@@ -81,7 +81,7 @@ def _is_name(piece: str) -> bool:
 def _is_spoken(text: str) -> bool:
     """Could one say it: seldom four consonants in a row, and few of the letters that words seldom have?"""
     rare = sum(1 for char in text.lower() if char in _RARE_LETTERS)
-    return _UNSPOKEN.search(text) is None and rare * _RARE_EVERY_CHARS <= len(text) + _RARE_EVERY_CHARS
+    return UNSPOKEN.search(text) is None and rare * _RARE_EVERY_CHARS <= len(text) + _RARE_EVERY_CHARS
 
 
 def varied(secret: str) -> bool:

@@ -11,7 +11,7 @@ import re
 from enum import IntEnum
 from typing import Final
 
-from gateway.scrub.checks import is_counted, is_wordy, says_placeholder
+from gateway.scrub.checks import UNSPOKEN, is_counted, is_wordy, says_placeholder
 from gateway.scrub.words import Family, is_announcing, vocabulary
 
 
@@ -51,7 +51,6 @@ _DATE: Final = re.compile(
 _HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", re.ASCII)
 _SHOUTED_MIX: Final = re.compile(r"[A-Z]+\d+[A-Z]+|\d+[A-Z]+\d*", re.ASCII)
 _SPOKEN: Final = re.compile(r"[A-Z]{1,5}|[a-z]|[A-Z]?[a-z]*[aeiouyAEIOUY][a-z]*|[A-Z]*[AEIOUY][A-Z]*|\d{1,5}", re.ASCII)
-_UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
 _TYPESETTING: Final = re.compile(r"\\?\*\([A-Z][a-z]|\\(?:f[A-Z0-9]|[&e\\-]|\([\w:*^`']{1,2}|[ms]\[?[\w+-]{0,8}\]?)")
 """What manual pages are written with: no part of a value."""
 
@@ -102,7 +101,7 @@ def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> boo
 
 def is_unspoken(word: str) -> bool:
     """Letters of one case that nobody could say: an application password, and no word."""
-    return len(word) >= _UNSPOKEN_CHARS_MIN and word.isascii() and _UNSPOKEN.search(word) is not None
+    return len(word) >= _UNSPOKEN_CHARS_MIN and word.isascii() and UNSPOKEN.search(word) is not None
 
 
 def is_pass_phrase(value: str) -> bool:
@@ -170,7 +169,7 @@ def _has_mark(value: str) -> bool:
 
 def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
     """A word without digits: only its case, or quotes and an assignment, can make it a secret."""
-    if value.isascii() and len(value) >= 8 and (not _is_regular(value) or _UNSPOKEN.search(value)):
+    if value.isascii() and len(value) >= 8 and (not _is_regular(value) or UNSPOKEN.search(value)):
         return bond >= Bond.ADJACENT
     if is_quoted:
         return bond >= Bond.SAID and len(value) >= 6 and value.islower()
@@ -214,7 +213,7 @@ def _is_made(value: str) -> bool:
         len(value) >= _UNSPOKEN_CHARS_MIN
         and value.isalnum()
         and (value.islower() or value.isupper())
-        and _UNSPOKEN.search(value)
+        and UNSPOKEN.search(value)
     ):
         return True
     if is_wordy(value) or all(_is_name(piece) for piece in re.split(r"[-_./:=@?]", value)):
@@ -232,4 +231,4 @@ def _is_name(piece: str) -> bool:
         return False
     if sum(hump.isdigit() for hump in humps) > 1 or (len(piece) >= 14 and _SHOUTED_MIX.fullmatch(piece)):
         return False
-    return all(_SPOKEN.fullmatch(hump) and (hump.isupper() or not _UNSPOKEN.search(hump)) for hump in humps)
+    return all(_SPOKEN.fullmatch(hump) and (hump.isupper() or not UNSPOKEN.search(hump)) for hump in humps)
