@@ -8,7 +8,8 @@ way of cutting a text, by construction and not by luck.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gateway.contracts.messages import Finding
@@ -222,8 +223,9 @@ class Machine:
         if ahead.spans and not isinstance(state, KeyBlock):
             reached = step.cut.end if step.cut else step.at
             if reached > ahead.spans[-1].start:
-                self._state = None
-                self._cut(text, ahead.spans[-1])
+                if step.is_over or step.cut is None:
+                    self._state = None
+                self._cut(text, _with_tokens(step.cut, ahead.spans))
                 return True
         if step.cut is not None:
             self._cut(text, step.cut)
@@ -274,3 +276,18 @@ class Machine:
                 if rest is not None:
                     self._at = rest.end()
                     self._given_raw = self._view.raw_end(self._at)
+                    if self.findings:
+                        self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
+
+
+def _with_tokens(value: Span | None, tokens: Sequence[Span]) -> Span:
+    """What is cut where a token, the last of `tokens`, lies in a value or in what leads to one: all of the value if it
+    begins before the token, else the token, which says of itself what it is."""
+    nearest = tokens[-1]
+    if value is None or nearest.start <= value.start:
+        return nearest
+    for token in reversed(tokens):
+        if token.start >= value.end:
+            break
+        value = value._replace(end=max(value.end, token.end))
+    return value

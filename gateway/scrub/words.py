@@ -211,7 +211,7 @@ def announcements(
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
         if _MENTIONED.search(before):
             continue
-        if family is Family.COMMAND and before[-1:].isalnum():
+        if family is Family.COMMAND and before[-1:].isalnum() and at not in borders:
             continue
         needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
         if family is Family.VAGUE and words.denies_before.search(before):

@@ -16,10 +16,7 @@ FOUND = sorted((Path(__file__).parent.parent / "fuzz" / "found").glob("*.txt"))
 
 
 OPEN = {
-    "a-second-scrub-changes-nothing-26265956": "nine tokens wall to wall",
-    "a-second-scrub-changes-nothing-c4627240": "an announced value of more than 512 characters, and a token at its end",
-    "a-second-scrub-changes-nothing-e9907a78": "nine tokens wall to wall",
-    "a-second-scrub-changes-nothing-f7f43a2f": "announced values wall to wall",
+    "a-second-scrub-changes-nothing-37dfe89e": "a token in place of the first line of a key file",
 }
 """Not mended yet; who mends one takes it off this list."""
 
