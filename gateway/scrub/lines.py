@@ -35,6 +35,9 @@ LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
 LINE_SIGN: Final = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029\\\\<]")
 """What every line end begins with: to be searched for, which is many times faster."""
 
+_GOES_ON: Final = re.compile(rf"[{_RUN} \t>|#*\"'`\\]")
+"""What the next line must begin with, or a gap before it."""
+
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
 _GAP_BEGUN: Final = re.compile(rf"{_BEFORE}\Z")
@@ -98,6 +101,11 @@ def head_before(text: str, start: int, at: int) -> Head | None:
     if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
         return Head(begin, end, is_marked=False)
     return None
+
+
+def goes_on(text: str, at: int, border: int) -> bool:
+    """May a piece stand behind the line end that ends at `at`? A blank line and most signs say no at once."""
+    return at >= border or _GOES_ON.match(text, at) is not None
 
 
 def _head(text: str, start: int, at: int) -> re.Match[str] | None:
