@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
 from gateway.scrub.units import is_cjk, unit_end
-from gateway.scrub.words import Family, family_of, vocabulary
+from gateway.scrub.words import Family, family_of, is_announcing, vocabulary
 
 _REACH_CHARS: Final = 40
 """How far behind the value its announcing word may begin."""
@@ -42,10 +43,14 @@ class Candidate(NamedTuple):
     after: int
 
 
-def candidates(text: str, start: int, end: int, places: Iterable[int], *, is_last: bool) -> Iterator[Candidate]:
-    """Values in `text[start:end]` behind which an announcing word may stand, or may still come."""
+def candidates(
+    text: str, lowered: str, start: int, end: int, places: Iterable[tuple[int, int]], *, is_last: bool
+) -> Iterator[Candidate]:
+    """Values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may still
+    come; `lowered` is the text in lower case, as long as the text."""
     done = start
-    for zone_end in (*(_run_start(text, place) for place in places), *(() if is_last else (end,))):
+    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]))
+    for zone_end in (*(_run_start(text, place) for place in speaking), *(() if is_last else (end,))):
         zone = max(done, zone_end - _REACH_CHARS - _RUN_CHARS_MAX)
         done = max(done, zone_end)
         while made := _MADE.search(text, zone, zone_end):
@@ -56,6 +61,16 @@ def candidates(text: str, start: int, end: int, places: Iterable[int], *, is_las
                 if found and any(map(str.isalpha, found["value"])):
                     yield Candidate(found.start("value"), found.end("value"), found.end())
             zone = over.end()
+
+
+@cache
+def _is_silent(word: str) -> bool:
+    """Does this word announce nothing by itself, whatever stands before it, and hold none that does?"""
+    return (
+        word.isascii()
+        and word.isalpha()
+        and not any(each in word for each in vocabulary().announcing if is_announcing(each))
+    )
 
 
 def _run_start(text: str, place: int) -> int:

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 
 from gateway.scrub.checks import is_wordy
 from gateway.scrub.encoded import decoded_end
-from gateway.scrub.lines import LINE_END, LINE_SIGN, Chain, chain_from, goes_on, head_before
+from gateway.scrub.lines import LINE_END, LINE_SIGN, Chain, chain_from, goes_on, head_before, may_have_line_ends
 from gateway.scrub.rules import Rule, RuleBook, Span
 
 
@@ -44,6 +44,8 @@ class WrappedTokens:
     def settle(self, text: str, start: int, border: int, *, is_last: bool) -> int:
         """Decide on all line ends in `text[start:border]`; returns up to where that was possible."""
         at = max(start, self._read_until)
+        if not may_have_line_ends(text[at:border]):
+            at = max(at, border)
         while sign := LINE_SIGN.search(text, at, border):
             at = sign.end()
             line_end = LINE_END.match(text, sign.start(), border)
