@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from gateway.scrub.encoded import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
@@ -38,8 +37,7 @@ def _apart(known: Sequence[Span], others: Iterable[Span]) -> Iterator[Span]:
             yield span
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Ahead(NamedTuple):
     """What the closed text holds from here on, the next of each last."""
 
     spans: list[Span]
@@ -97,7 +95,7 @@ class Lookout:
         spans.reverse()
         words.reverse()
         blocks.reverse()
-        foretold = list(candidates(text, start, end, (at for at, _ in places), is_last=is_last))
+        foretold = list(candidates(text, lowered, start, end, places, is_last=is_last))
         foretold.reverse()
         return Ahead(spans, words, blocks, foretold)
 

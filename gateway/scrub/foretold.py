@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final, NamedTuple
 
 from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.rules import Span
 from gateway.scrub.states import Step
 from gateway.scrub.units import is_cjk, unit_end
-from gateway.scrub.words import Family, family_of, vocabulary
+from gateway.scrub.words import Family, family_of, is_announcing, vocabulary
 
 _REACH_CHARS: Final = 40
 """How far behind the value its announcing word may begin."""
 
 _RUN_CHARS_MAX: Final = 72
+_VALUE_CHARS_MIN: Final = 6
 _PRINTABLE: Final = "".join(map(chr, range(33, 127)))
 _MADE: Final = re.compile(r"[-0-9](?:(?<=[0-9])|[a-z]{3,12}-[a-z]{3,12}-)")
 _CANDIDATE: Final = re.compile(
-    r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})(?P<value>[\w!@#$%^&*+/=~?.-]{6,64}?)[\"'`)\]*|>,.;:]{0,3}(?![!-~])",
+    r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})"
+    rf"(?P<value>[\w!@#$%^&*+/=~?.-]{{{_VALUE_CHARS_MIN},64}}?)[\"'`)\]*|>,.;:]{{0,3}}(?![!-~])",
     re.ASCII,
 )
+_RUN: Final = re.compile(r"[!-~]+")
 _LINKS: Final = re.compile(r"[—–=-]|<-{1,2}|->|[(（]")
 _BESIDE: Final = re.compile(r"[\"'`*|,:)»”」』，]")
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
@@ -39,16 +43,34 @@ class Candidate(NamedTuple):
     after: int
 
 
-def candidates(text: str, start: int, end: int, places: Iterable[int], *, is_last: bool) -> Iterator[Candidate]:
-    """Values in `text[start:end]` behind which an announcing word may stand, or may still come."""
+def candidates(
+    text: str, lowered: str, start: int, end: int, places: Iterable[tuple[int, int]], *, is_last: bool
+) -> Iterator[Candidate]:
+    """Values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may still
+    come; `lowered` is the text in lower case, as long as the text."""
     done = start
-    for zone_end in (*(_run_start(text, place) for place in places), *(() if is_last else (end,))):
+    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]))
+    for zone_end in (*(_run_start(text, place) for place in speaking), *(() if is_last else (end,))):
         zone = max(done, zone_end - _REACH_CHARS - _RUN_CHARS_MAX)
         done = max(done, zone_end)
-        if _MADE.search(text, zone, zone_end):
-            for found in _CANDIDATE.finditer(text, zone, zone_end):
-                if any(char.isalpha() for char in found["value"]):
+        while made := _MADE.search(text, zone, zone_end):
+            begin, over = _run_start(text, made.start()), _RUN.match(text, made.start(), zone_end)
+            assert over is not None, "what was found is a part of it"
+            if begin >= zone and over.end() - begin >= _VALUE_CHARS_MIN:
+                found = _CANDIDATE.match(text, begin, zone_end)
+                if found and any(map(str.isalpha, found["value"])):
                     yield Candidate(found.start("value"), found.end("value"), found.end())
+            zone = over.end()
+
+
+@cache
+def _is_silent(word: str) -> bool:
+    """Does this word announce nothing by itself, whatever stands before it, and hold none that does?"""
+    return (
+        word.isascii()
+        and word.isalpha()
+        and not any(each in word for each in vocabulary().announcing if is_announcing(each))
+    )
 
 
 def _run_start(text: str, place: int) -> int:

@@ -13,6 +13,8 @@ _SPOKEN: Final = re.compile(r"[a-z]*[aeiouy][a-z]*|[A-Z]?[a-z]")
 """A word, not the beginning of an anchor such as `ghp_`."""
 
 _PARTIAL_ANCHOR_CHARS_MIN: Final = 3
+_FIRST_CHARS: Final = 2
+"""No anchor is shorter, and most pieces begin otherwise."""
 
 
 def open_head(run: str) -> int | None:
@@ -35,6 +37,8 @@ def open_head(run: str) -> int | None:
 
 def token_at(run: str, at: int) -> Span | None:
     """The token whose anchor stands at `at`, by itself."""
+    if run[at : at + _FIRST_CHARS].lower() not in _first_chars():
+        return None
     rules = rule_book()
     for site, literal in rules.sites(run[at : at + _anchor_chars_max()]):
         if site:
@@ -70,6 +74,12 @@ def _beginnings() -> frozenset[str]:
 def _endings() -> frozenset[str]:
     """What the beginnings end in: most runs end otherwise."""
     return frozenset(beginning[-_PARTIAL_ANCHOR_CHARS_MIN:] for beginning in _beginnings())
+
+
+@cache
+def _first_chars() -> frozenset[str]:
+    """What the anchors begin with, in lower case."""
+    return frozenset(anchor[:_FIRST_CHARS].lower() for anchor in rule_book().by_anchor)
 
 
 @cache

@@ -32,8 +32,12 @@ _RUN: Final = r"A-Za-z0-9_+/=.:~\-"
 _BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
 _LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
 LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
-LINE_SIGN: Final = re.compile("[\n\r\x0b\x0c\x85\u2028\u2029\\\\<]")
+_LINE_SIGNS: Final = ("\n", "\\", "<", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
+LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
 """What every line end begins with: to be searched for, which is many times faster."""
+
+_GOES_ON: Final = re.compile(rf"[{_RUN} \t>|#*\"'`\\]")
+"""What the next line must begin with, or a gap before it."""
 
 _RUN_CHAR: Final = re.compile(f"[{_RUN}]")
 _GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
@@ -98,6 +102,16 @@ def head_before(text: str, start: int, at: int) -> Head | None:
     if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
         return Head(begin, end, is_marked=False)
     return None
+
+
+def may_have_line_ends(text: str) -> bool:
+    """Is there a sign of one? Nine looks for one character each are faster than one for nine."""
+    return any(map(text.__contains__, _LINE_SIGNS))
+
+
+def goes_on(text: str, at: int, border: int) -> bool:
+    """May a piece stand behind the line end that ends at `at`? A blank line and most signs say no at once."""
+    return at >= border or _GOES_ON.match(text, at) is not None
 
 
 def _head(text: str, start: int, at: int) -> re.Match[str] | None:

@@ -66,7 +66,8 @@ _DRAWN_AS: Final[Mapping[str, str]] = {"dotted": "base64url", "anybase64": "base
 
 
 _NAMED: Final = re.compile(r"\(\?P<\w+>")
-_ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbBsSW]|\$|\[\^|\(\?P=")
+_ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbB]|\$(?=[)|]|\Z)|\(\?P=|\(\?<?![^)]*(?:\[\^|\\[sSW])")
+"""What may hold where a run ends and not where the text goes on behind it; all else holds there as well."""
 
 Site = tuple[int, str]
 """Where an anchor stands, and the longest of those that stand there."""

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 
 from gateway.scrub.checks import is_wordy
 from gateway.scrub.encoded import decoded_end
-from gateway.scrub.lines import LINE_END, LINE_SIGN, Chain, chain_from, head_before
+from gateway.scrub.lines import LINE_END, LINE_SIGN, Chain, chain_from, goes_on, head_before, may_have_line_ends
 from gateway.scrub.rules import Rule, RuleBook, Span
 
 
@@ -44,12 +44,16 @@ class WrappedTokens:
     def settle(self, text: str, start: int, border: int, *, is_last: bool) -> int:
         """Decide on all line ends in `text[start:border]`; returns up to where that was possible."""
         at = max(start, self._read_until)
+        if not may_have_line_ends(text[at:border]):
+            at = max(at, border)
         while sign := LINE_SIGN.search(text, at, border):
             at = sign.end()
             line_end = LINE_END.match(text, sign.start(), border)
             if line_end is None:
                 continue
             at = line_end.end()
+            if not goes_on(text, at, border):
+                continue
             head = head_before(text, start, line_end.start())
             if head is None:
                 continue
@@ -78,6 +82,8 @@ class WrappedTokens:
 
     def _across(self, chain: Chain) -> list[Span]:
         """The tokens that reach from one piece into another. The last pieces may be words that only follow."""
+        if len(chain.pieces) == 1 or not self._rules.sites("".join(chain.pieces)):
+            return []
         for count in sorted({len(chain.pieces), len(chain.pieces) - 1, 2}, reverse=True):
             if 1 < count <= len(chain.pieces) and (found := self._tokens(chain, chain.pieces[:count])):
                 return found
