@@ -204,14 +204,12 @@ def announcements(
             continue
         if place is Place.TAIL and text[at - 1 : at] != "_":
             continue
-        if family is Family.COMMAND and not text[stop : stop + 1].isspace():
+        if family is Family.COMMAND and (not text[stop : stop + 1].isspace() or lowered[max(0, at - 1) : at].isalnum()):
             continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
         if _MENTIONED.search(before):
-            continue
-        if family is Family.COMMAND and before[-1:].isalnum():
             continue
         needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
         if family is Family.VAGUE and words.denies_before.search(before):
