@@ -82,7 +82,7 @@ class Lookout:
         self._secret_in = secret_in
 
     def over(
-        self, text: str, lowered: str, start: int, end: int, certain: Iterable[Span] = (), *, is_last: bool
+        self, text: str, lowered: str, start: int, end: int, certain: Sequence[Span] = (), *, is_last: bool
     ) -> Ahead:
         """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
         secrets that were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
@@ -95,7 +95,7 @@ class Lookout:
         spans.reverse()
         words.reverse()
         blocks.reverse()
-        foretold = list(candidates(text, lowered, start, end, places, is_last=is_last))
+        foretold = list(candidates(text, lowered, start, end, places, is_last=is_last)) if places or not is_last else []
         foretold.reverse()
         return Ahead(spans, words, blocks, foretold)
 
@@ -105,10 +105,12 @@ class Lookout:
         suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1])]
         return min(suspects, default=end)
 
-    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Iterable[Span]) -> list[Span]:
+    def _spans(self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Sequence[Span]) -> list[Span]:
         """The secrets of the closed text that can be told by their looks, in order, none over another."""
         known = list(self._known.spans(text, start, end))
-        known = sorted((*known, *_apart(known, (span for span in certain if start <= span.start and span.end <= end))))
+        if certain:
+            inside = (span for span in certain if start <= span.start and span.end <= end)
+            known = sorted((*known, *_apart(known, inside)))
         found = list(known)
         nearest = 0
         for run in self._runs(text, start, end, anchors):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import itertools
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -58,8 +58,9 @@ def is_counted(text: str) -> bool:
     """Typed by running a finger over the keys: neighbours in the alphabet, or one pattern repeated."""
     if _COUNTED.search(text):
         return True
-    neighbours = sum(1 for left, right in itertools.pairwise(text) if 0 <= ord(right) - ord(left) <= 1)
-    if neighbours * 2 > len(text):
+    codes = list(map(ord, text))
+    steps = list(map(operator.sub, codes[1:], codes))
+    if 2 * (steps.count(0) + steps.count(1)) > len(text):
         return True
     longest = min(_PERIOD_MAX, len(text) // 2)
     return any(text[period:] == text[:-period] for period in range(1, longest + 1))

@@ -30,6 +30,8 @@ _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
 _CUT_ZONE_CHARS: Final = 512
 """A run that is too long is cut before anything that may begin a secret in its last part."""
 
+_SIGMA: Final = "\u03a3"
+
 _FORGET_CHARS: Final = 4096
 """A stream drops what it gave away in pieces of this size: rarely enough to be free."""
 
@@ -80,7 +82,6 @@ class Machine:
         """
         deadline_s = self._spent_s() + self._budget_s
         self._view.append(chunk, is_last=is_last)
-        self._lowered = ""
         while (end := self._next_border(is_last=is_last)) > self._closed:
             if self._spent_s() > deadline_s:
                 raise Overrun
@@ -154,8 +155,11 @@ class Machine:
         return border
 
     def _lower(self) -> str:
-        if len(self._lowered) != len(self._view.text):
-            self._lowered = self._view.text.lower()
+        """The view in lower case. Only what is new is turned, unless a sigma is there, whose form depends on what
+        follows it."""
+        text, done = self._view.text, len(self._lowered)
+        if done != len(text):
+            self._lowered = text.lower() if _SIGMA in text else self._lowered + text[done:].lower()
         return self._lowered
 
     def _forget(self) -> None:
@@ -163,6 +167,7 @@ class Machine:
         if self._given_raw - self._forgotten_raw < _FORGET_CHARS:
             return
         before = max(0, min(self._at, self._closed) - CONTEXT_CHARS)
+        self._lowered = self._lower()[before:]
         self._view.forget(before, self._given_raw)
         self._forgotten_raw = self._given_raw
         self._at -= before

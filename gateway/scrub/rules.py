@@ -178,8 +178,9 @@ class RuleBook:
     def sites(self, run: str) -> list[Site]:
         """Where in a run an anchor stands, and the longest of those that stand there."""
         found: list[Site] = []
+        literals = self.finder.literals
         for which, at, stop in self.finder.find(run.lower()):
-            literal = self.anchor_at(run, at, stop, self.finder.literals[which])
+            literal = self.anchor_at(run, at, stop, literals[which])
             if literal and found and found[-1][0] == at:
                 found[-1] = (at, literal)
             elif literal:

@@ -204,14 +204,13 @@ def announcements(
             continue
         if place is Place.TAIL and text[at - 1 : at] != "_":
             continue
-        if family is Family.COMMAND and not text[stop : stop + 1].isspace():
+        is_glued = at not in borders and lowered[max(0, at - 1) : at].isalnum()
+        if family is Family.COMMAND and (is_glued or not text[stop : stop + 1].isspace()):
             continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
         before = lowered[max(0, at - _LOOK_BACK_CHARS) : at]
         if _MENTIONED.search(before):
-            continue
-        if family is Family.COMMAND and before[-1:].isalnum() and at not in borders:
             continue
         needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
         if family is Family.VAGUE and words.denies_before.search(before):

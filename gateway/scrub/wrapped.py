@@ -82,7 +82,7 @@ class WrappedTokens:
 
     def _across(self, chain: Chain) -> list[Span]:
         """The tokens that reach from one piece into another. The last pieces may be words that only follow."""
-        if len(chain.pieces) == 1 or not self._rules.sites("".join(chain.pieces)):
+        if len(chain.pieces) > 2 and not self._rules.sites("".join(chain.pieces)):
             return []
         for count in sorted({len(chain.pieces), len(chain.pieces) - 1, 2}, reverse=True):
             if 1 < count <= len(chain.pieces) and (found := self._tokens(chain, chain.pieces[:count])):
@@ -91,11 +91,15 @@ class WrappedTokens:
 
     def _tokens(self, chain: Chain, pieces: Sequence[str]) -> list[Span]:
         joined = "".join(pieces)
+        may_begin, end = self._rules.may_begin, len(joined)
+        sites = [each for each in self._rules.sites(joined) if may_begin(joined, *each, end)]
+        if not sites:
+            return []
         breaks = list(accumulate(map(len, pieces)))[:-1]
         found: list[Span] = []
         at = 0
-        for site, literal in self._rules.sites(joined):
-            if site < at or not self._rules.may_begin(joined, site, literal, len(joined)):
+        for site, literal in sites:
+            if site < at:
                 continue
             for rule in self._rules.beginning_with(joined, site, literal):
                 self.attempts += 1
