@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.scrub import findings, scrub
-from gateway.scrub.finding import trie_pattern
+from gateway.scrub.finding import finder
 from gateway.scrub.rules import Rule, rule_book
 from tests.scrubbing import TOKENS, fill, is_left, positives
 
@@ -85,13 +85,13 @@ class Watch:
 
     def __init__(self, canaries: Iterable[Canary]) -> None:
         self._kinds = {piece: canary.kind for canary in canaries for piece in _telling(canary)}
-        self._pattern = re.compile(trie_pattern(self._kinds))
+        self._finder = finder(self._kinds)
 
     def seen(self, text: str) -> dict[str, str]:
         """The kinds that are seen, each with a little of what stands around its piece."""
         return {
-            self._kinds[found.group()]: text[max(0, found.start() - 80) : found.end() + 20]
-            for found in self._pattern.finditer(text)
+            self._kinds[self._finder.literals[which]]: text[max(0, start - 80) : end + 20]
+            for which, start, end in self._finder.find(text)
         }
 
 
