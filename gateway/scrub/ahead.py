@@ -14,7 +14,7 @@ from gateway.scrub.foretold import Candidate, candidates
 from gateway.scrub.keyblock import BEGIN
 from gateway.scrub.known import KnownValues
 from gateway.scrub.landmarks import Chart
-from gateway.scrub.rules import RuleBook, Site, Span
+from gateway.scrub.rules import Rule, RuleBook, Site, Span
 from gateway.scrub.talk import without_talk
 from gateway.scrub.words import Announcement, announcements
 
@@ -23,6 +23,9 @@ _TOKEN_CHARS_MIN: Final = 12
 
 _BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
 _RUN: Final = re.compile(r"[!-~]+")
+_NEXT_CHARS_MAX: Final = 1024
+"""So much of a token shows that it is one."""
+
 _LEFTOVERS_MAX: Final = 4
 """Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
 
@@ -186,7 +189,8 @@ class Lookout:
         that is what it will be when the token is gone: so a second scrub finds nothing new."""
         found: list[Span] = []
         at = 0
-        for site, literal in sites:
+        sites = list(sites)
+        for place, (site, literal) in enumerate(sites):
             if site < at:
                 continue
             # Right behind a token, nothing stands before: so many of them may stand wall to wall.
@@ -196,15 +200,28 @@ class Lookout:
                 span = rule.match(behind, site - gone, at - gone)
                 if span is not None:
                     armour = behind.find(BEGIN, span.start + 1, span.end)  # a key file is no part of a token
-                    end = armour if armour >= 0 else span.end
-                    found.append(Span(span.start + gone, end + gone, span.rule))
-                    at = found[-1].end
+                    end = (armour if armour >= 0 else span.end) + gone
+                    at = self._next_token(run, rule, Span(span.start + gone, end, span.rule), sites, place + 1)
+                    found.append(Span(span.start + gone, at, span.rule))
                     break
         if not found:
             return found
         edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
         beside = self._between(run, edges, depth + 1) if depth < _LEFTOVERS_MAX else []
         return [Span(span.start + offset, span.end + offset, span.rule) for span in (*beside, *found)]
+
+    def _next_token(self, run: str, rule: Rule, span: Span, sites: Sequence[Site], place: int) -> int:
+        """Where another token begins in what a whole one has swallowed at its end, or the end of that: of two that
+        stand wall to wall, the second begins with letters that the first could go on with."""
+        while place < len(sites) and sites[place][0] < span.end:
+            site, literal = sites[place]
+            place += 1
+            if rule.is_whole(run[span.start : site]):
+                self.attempts += 1
+                behind = run[site : site + _NEXT_CHARS_MAX]
+                if any(other.match(behind, 0, 0) for other in self._rules.beginning_with(behind, 0, literal)):
+                    return site
+        return span.end
 
     def _between(self, text: str, edges: Sequence[int], depth: int) -> list[Span]:
         """The tokens of the pieces of `text` between each second pair of edges, each a run of its own."""

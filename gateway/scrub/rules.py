@@ -146,6 +146,12 @@ class Rule:
         """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
         return 0 < self.nominal <= len(token) - self._anchor_chars(token)
 
+    def is_whole(self, token: str) -> bool:
+        """Is this all of a token, whatever may follow it?"""
+        if self.nominal:
+            return self.is_complete(token)
+        return self.left is None and self.match(token, 0, 0) is not None
+
     def in_any_case(self) -> Rule | None:
         """The rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would be
         mistaken for words then."""
