@@ -127,6 +127,7 @@ async def test_a_key_is_used_by_a_tool_and_is_nowhere_else(tmp_path: Path) -> No
     assert (product.data_dir / "vault-key").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_without_the_vault_the_tool_says_what_to_do_instead(tmp_path: Path) -> None:
     async with serve_api() as api, product_with(tmp_path, api, {}) as (product, _):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gateway.scrub import Scrubber
 from tests.scrubbing import ATTACKS, SPLITS, TOKENS, draw, look_alikes, positives, streamed
 
-CUTS_MAX = 120
+CUTS_MAX = 40
 HELD_CHARS_MAX = 120_000
 """A unit of 16 K characters, each spelled with up to six, and what rules look back at."""
 SCRUBBER = Scrubber(["correct horse", "xK9-known-value"], placeholder_key=b"property")
