@@ -209,7 +209,8 @@ class Intake:
     async def _let_in(self, lane: str, incoming: Incoming, *, then: Incoming | None = None) -> Outcome:
         """One message, clean in the light of what its author said before, and of what he says `then`."""
         author, now_ms, is_known = author_of(incoming), self._clock.now_ms(), self._is_known(incoming)
-        cleaned = self._cleaner.clean(incoming, () if is_known else self._halves.before(author, now_ms))
+        is_alone = is_known or incoming.command is not None  # a command is nobody's second half
+        cleaned = self._cleaner.clean(incoming, () if is_alone else self._halves.before(author, now_ms))
         hushed = cleaned
         if then is not None and author_of(then) == author:
             hushed = self._cleaner.forestalled(cleaned, then)

@@ -17,8 +17,7 @@ FOUND = sorted((Path(__file__).parent.parent / "fuzz" / "found").glob("*.txt"))
 
 OPEN = {
     "a-second-scrub-changes-nothing-37dfe89e": "a token in place of the first line of a key file",
-    "a-second-scrub-changes-nothing-89a0deb5": "a run of more than 16 KB is cut elsewhere once its tokens are shorter",
-    "nothing-else-changes-213afef8": "likewise",
+    "nothing-else-changes-213afef8": "a run of more than 16 KB is cut elsewhere once its tokens are shorter",
 }
 """Not mended yet; who mends one takes it off this list."""
 

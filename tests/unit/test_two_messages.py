@@ -11,7 +11,7 @@ from channels.adapter import Outcome
 from channels.admission import AccessPolicy, StrangerRule
 from channels.halves import HALF_TTL_S, HALVES_MAX, Halves, part_of
 from channels.intake import Intake
-from channels.normalized import Addressing, Incoming, find_command
+from channels.normalized import Addressing, Command, Incoming, find_command
 from channels.threshold import HELD_MAX, HOLD_S, Threshold
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionScope
@@ -98,6 +98,13 @@ async def test_the_second_half_goes_and_the_first_is_taken_out_of_what_waits() -
     assert PLACEHOLDER.fullmatch(second.removesuffix(" please"))
     (mend,) = door.bus.queued[1].mends
     assert mend.mended(own_words(SHORT_HEAD)) == first
+
+
+async def test_a_command_is_nobodys_second_half() -> None:
+    door = Door()
+    await door.say("my password is", 1)
+    await door.say("/export2024", 2, command=Command("export2024"))
+    assert door.texts[-1] == "/export2024"
 
 
 async def test_the_author_is_told_that_both_messages_held_it() -> None:
