@@ -26,6 +26,9 @@ _RUN: Final = re.compile(r"[!-~]+")
 _NEXT_CHARS_MAX: Final = 1024
 """So much of a token shows that it is one."""
 
+_NEXT_TRIES_MAX: Final = 8
+"""An anchor that begins nothing may stand in a long token thousands of times."""
+
 _LEFTOVERS_MAX: Final = 4
 """Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
 
@@ -213,10 +216,12 @@ class Lookout:
     def _next_token(self, run: str, rule: Rule, span: Span, sites: Sequence[Site], place: int) -> int:
         """Where another token begins in what a whole one has swallowed at its end, or the end of that: of two that
         stand wall to wall, the second begins with letters that the first could go on with."""
-        while place < len(sites) and sites[place][0] < span.end:
+        tries = _NEXT_TRIES_MAX
+        while tries and place < len(sites) and sites[place][0] < span.end:
             site, literal = sites[place]
             place += 1
             if rule.is_whole(run[span.start : site]):
+                tries -= 1
                 self.attempts += 1
                 behind = run[site : site + _NEXT_CHARS_MAX]
                 if any(other.match(behind, 0, 0) for other in self._rules.beginning_with(behind, 0, literal)):

@@ -188,3 +188,9 @@ class TestReports:
 
 def _fail(*_: object, **__: object) -> None:
     raise RuntimeError(TOKEN)
+
+
+def test_a_token_with_thousands_of_anchors_behind_it_is_tried_a_few_times() -> None:
+    machine = Scrubber().machine()
+    machine.feed(draw("glpat-<base64url:20>", seed=3) + "sk-" * 5000, is_last=True)
+    assert machine.attempts < 100
