@@ -233,3 +233,11 @@ FIRING_POLL_S: Final = 10.0  # for what other processes have added, or died over
 FIRING_PUT_OFF_S: Final = 30.0  # while a lane or the queue is full
 FIRINGS_PARALLEL_MAX: Final = 50  # claimed at a time: all of them are enqueued well before another may claim them
 LATE_S: Final = 120.0  # a reminder that comes later than that says when it was due
+
+# --- sub-agents (agent.md section 11)
+SUBAGENT_DEPTH_MAX: Final = 3
+SUBAGENTS_LIVE_MAX: Final = 9  # that run for one session at a time; a tenth waits
+SUBAGENT_RESULT_CHARS_MAX: Final = 4_000  # of an answer before the model that asked; read_more has the rest
+SUBAGENT_KEPT_CHARS_MAX: Final = 200_000  # of an answer in the database
+SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
+SUBAGENT_LABEL_CHARS_MAX: Final = 80

@@ -9,7 +9,9 @@ from typing import Any
 from agent.limits import TOOL_TIMEOUT_S
 from agent.model.client import Permit, ToolSpec, always
 from agent.tools.enclosures import Enclosures
+from agent.tools.lineage import NOBODYS, Lineage
 from agent.tools.permissions import EVERYTHING, Permissions, Place, Risk
+from agent.tools.suspension import Suspension
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
@@ -23,7 +25,8 @@ class ToolContext:
     person who asked, where that is not the owner (a shared place), `address` where a question to that person goes
     (None: nobody can be asked), `fence` the fencing token of the run. `ceiling` narrows what the policy grants: a
     sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with the
-    turn's answer; None where no answer follows.
+    turn's answer; None where no answer follows. `lineage` says in which session a call is made, a user's or a
+    sub-agent's. `suspension` takes what the turn is to wait for; None where it cannot be suspended.
     """
 
     key: SessionKey
@@ -37,6 +40,8 @@ class ToolContext:
     ceiling: Permissions = EVERYTHING
     permit: Permit = field(default=always, compare=False, repr=False)
     enclosures: Enclosures | None = field(default=None, compare=False, repr=False)
+    lineage: Lineage = NOBODYS
+    suspension: Suspension | None = field(default=None, compare=False, repr=False)
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:

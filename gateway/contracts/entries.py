@@ -8,6 +8,7 @@ from typing import Final
 
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply
+from gateway.contracts.subagents import Barrier
 
 UNTITLED: Final = CleanText("New Chat")
 """The sentinel: a session with this title may still be titled by the titler."""
@@ -66,6 +67,7 @@ class UsagePurpose(StrEnum):
     MEMORY = "memory"
     PLAN = "plan"
     EMBEDDING = "embedding"
+    SUBAGENT = "subagent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,8 @@ class TurnCommit:
     `entries` excludes the user entries that `begin_turn` already stored; those of messages that joined on
     the way stand where the model read them. `consumed` are the ids of the inbound messages this turn
     answered. `effects` apply after the entries, in order.
-    `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown).
+    `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown). A turn with a `barrier` has
+    yielded: it answers nobody, and its session is woken when the barrier is met.
     """
 
     turn_id: str
@@ -228,6 +231,7 @@ class TurnCommit:
     error_reference: str = ""
     finished_at_ms: int = 0
     prompt_tokens: int = 0
+    barrier: Barrier | None = None
 
 
 class GrantRole(StrEnum):

@@ -14,6 +14,7 @@ from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
+from gateway.contracts.ports.subtasks import SubTaskBook, SubTypeBook
 from gateway.contracts.ports.time import Clock
 from gateway.contracts.ports.usage import Span, UsageBook
 from gateway.contracts.ports.vault import VaultBus
@@ -52,6 +53,8 @@ __all__ = [
     "Span",
     "SpendingLedger",
     "Store",
+    "SubTaskBook",
+    "SubTypeBook",
     "UsageBook",
     "VaultBus",
     "Verdict",

@@ -1,0 +1,1 @@
+"""Sub-agents: child processes without keys, database or network, and what their parent does for them."""

@@ -1,0 +1,36 @@
+"""What the tools and the strategies ask of the dispatcher: one sub-agent, from order to end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from agent.tools.tool import ToolContext
+from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.subagents import SubTask
+
+_NOTHING: Final = own_words("")
+
+
+@dataclass(frozen=True, slots=True)
+class SubOrder:
+    """One sub-agent to be started. `label`: a few words for people ("" : made of the prompt); `limit_s`: its wall
+    clock, None for the configured one (which is also the most it may be)."""
+
+    sub_type: str
+    prompt: CleanText
+    label: CleanText = _NOTHING
+    limit_s: float | None = None
+
+
+class Dispatcher(Protocol):
+    """Starts sub-agents for whoever calls from `context`. Raises `ToolError` for an order that cannot be carried out
+    (unknown type, too deep, nobody's task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
+
+    async def run(self, context: ToolContext, order: SubOrder) -> SubTask:
+        """Carry it out and return it as it ended. Waits while too many are live. Cancelling kills it."""
+        ...
+
+    async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
+        """The same in the background: returned at once, queued or running."""
+        ...

@@ -1,0 +1,190 @@
+"""Sub-agents as everybody may see them: what each was asked, how it stands, what it cost, who waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import CleanText, InboundMessage, own_words
+
+_WAKE: Final = "subagent:"
+"""In front of the ids of the messages that wake a session. No channel can be called so."""
+_NOTHING: Final = own_words("")
+
+
+class TaskState(StrEnum):
+    """queued -> running -> one of the others, which are for good. A queued one may be cancelled or lost, too."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed_out"
+
+    @property
+    def is_over(self) -> bool:
+        """True when nothing changes any more."""
+        return self not in {TaskState.QUEUED, TaskState.RUNNING}
+
+
+class TaskMode(StrEnum):
+    INLINE = "inline"
+    """Its parent waits for it, and it ends with its parent's turn."""
+    BACKGROUND = "background"
+    """It outlives the turn that spawned it, and wakes its session when it is over."""
+
+
+WORKER_LOST: Final = "worker_lost"
+"""The reason of a task whose worker died."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubTask:
+    """One sub-agent at work, as a row of the task board.
+
+    `session_id` is its own session, `parent_session_id` the one it works for (a user's conversation, or another
+    sub-agent's session), `turn_id` the turn it was asked for in. `sub_type` is a row of the catalog; `label` a few
+    words for the board and the chat, `prompt` the whole task. `depth` counts from 1. `reason` says in one word or
+    clause why it did not complete: `worker_lost`, `killed_by_signal_9`, `limit_300_s`; "" if it did. `result` is its
+    answer, or what is left of it. `confinement` names what held its process. Times are Unix milliseconds, 0: not yet.
+    """
+
+    id: str
+    session_id: str
+    parent_session_id: str
+    key: SessionKey
+    turn_id: str
+    sub_type: str
+    label: CleanText
+    prompt: CleanText
+    mode: TaskMode
+    depth: int
+    created_at_ms: int
+    parent_task_id: str = ""
+    state: TaskState = TaskState.QUEUED
+    reason: CleanText = _NOTHING
+    result: CleanText = _NOTHING
+    confinement: str = ""
+    worker_id: str = ""
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """In and out, of its own calls and of its own sub-agents'."""
+        return self.tokens_in + self.tokens_out
+
+    @property
+    def duration_ms(self) -> int:
+        """From its start to its end; 0 unless it has both."""
+        return self.finished_at_ms - self.started_at_ms if self.started_at_ms and self.finished_at_ms else 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnding:
+    """How a task ended."""
+
+    state: TaskState
+    finished_at_ms: int
+    reason: CleanText = _NOTHING
+    result: CleanText = _NOTHING
+    confinement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAddress:
+    """In whose name and to which place a session is woken: that of the message whose turn asked for it."""
+
+    key: SessionKey
+    address: ReplyAddress
+    author_id: str
+    author_name: CleanText
+    is_private: bool
+
+
+class WaitMode(StrEnum):
+    ALL = "all"
+    ANY = "any"
+    COUNT = "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """What a turn that has yielded waits for: `needed` of `task_ids` to be over. It is committed with that turn."""
+
+    id: str
+    session_id: str
+    turn_id: str
+    task_ids: tuple[str, ...]
+    mode: WaitMode
+    needed: int
+    wake: WakeAddress
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Something to be told to a session: `tasks` are over. `barrier_id` is "" where nobody waited for them."""
+
+    id: str
+    session_id: str
+    address: WakeAddress
+    tasks: tuple[SubTask, ...]
+    barrier_id: str = ""
+
+    @property
+    def message_id(self) -> str:
+        """The same, whoever sends it and however often."""
+        return f"{_WAKE}{self.id}"
+
+
+def is_wake(message: InboundMessage) -> bool:
+    """True for a message that the end of sub-agents sent."""
+    return message.id.startswith(_WAKE)
+
+
+@dataclass(frozen=True, slots=True)
+class SubTypeChange:
+    """What an operator changed about one row of the catalog; None leaves it as it is."""
+
+    label: CleanText | None = None
+    description: CleanText | None = None
+    tools: tuple[str, ...] | None = None
+    rounds_max: int | None = None
+    prompt: CleanText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One line of the audit: who changed what, and how it read before and after (JSON, scrubbed)."""
+
+    at_ms: int
+    actor: str
+    action: str
+    subject: str
+    before: CleanText
+    after: CleanText
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRecord:
+    """How the tasks of one type that are still on the board went."""
+
+    sub_type: str
+    running: int
+    completed: int
+    failed: int
+    cancelled: int
+    timed_out: int
+
+    @property
+    def success_rate(self) -> float | None:
+        """Of those that completed, failed or timed out, the share that completed; None while there are none."""
+        counted = self.completed + self.failed + self.timed_out
+        return self.completed / counted if counted else None
