@@ -242,3 +242,11 @@ SUBAGENT_RESULT_CHARS_MAX: Final = 4_000  # of an answer before the model that a
 SUBAGENT_KEPT_CHARS_MAX: Final = 200_000  # of an answer in the database
 SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
 SUBAGENT_LABEL_CHARS_MAX: Final = 80
+
+# --- the process of a sub-agent, where its parent says nothing else
+SUBAGENT_CPU_S: Final = 120  # it waits for models most of its time; a search through a full workspace takes a second
+SUBAGENT_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of address space: threads reserve more than they use
+SUBAGENT_FILE_BYTES: Final = 64 * 1024 * 1024  # of one file it writes; the file tools stop at two megabytes
+SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few have ten
+SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
+SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
