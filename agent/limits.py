@@ -174,6 +174,7 @@ LENT_LANES_MAX: Final = 256  # lanes of one process in which something was lent 
 SECRET_ENV_MAX: Final = 8  # variables with a secret in one call; a program that needs more reads a file
 SECRET_ENV_BYTES_MAX: Final = 32_768  # of all of them: half of what the pipe to the sandbox holds
 SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
+REAP_S: Final = 5.0  # how long a killed process may take to be gone; it takes milliseconds, unless a disk holds it
 CODE_CHARS_MAX: Final = 32_000
 
 # --- the web
