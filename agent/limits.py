@@ -241,3 +241,4 @@ SUBAGENT_RESULT_CHARS_MAX: Final = 4_000  # of an answer before the model that a
 SUBAGENT_KEPT_CHARS_MAX: Final = 200_000  # of an answer in the database
 SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
 SUBAGENT_LABEL_CHARS_MAX: Final = 80
+SUB_TYPES_SEEN_WITHIN_S: Final = 1.5  # after an operator's change, in every process; a look is one small query
