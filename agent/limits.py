@@ -241,6 +241,7 @@ SUBAGENTS_LIVE_MAX: Final = 9  # that run for one session at a time; a tenth wai
 SUBAGENT_RESULT_CHARS_MAX: Final = 4_000  # of an answer before the model that asked; read_more has the rest
 SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
 SUBAGENT_LABEL_CHARS_MAX: Final = 80
+SUB_TYPES_SEEN_WITHIN_S: Final = 1.5  # after an operator's change, in every process; a look is one small query
 
 # --- the process of a sub-agent, where its parent says nothing else
 SUBAGENT_CPU_S: Final = 120  # it waits for models most of its time; a search through a full workspace takes a second

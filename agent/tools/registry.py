@@ -90,9 +90,18 @@ class ToolRegistry:
         """As the model sees them, in a fixed order: the prompt's prefix must not change."""
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all tools there are, those that are off here included."""
+        return frozenset(self._tools.keys() | self._absent.keys())
+
+    def permission(self, context: ToolContext, name: str) -> Permission:
+        """What happens to a call of the tool `name` in this context. There is such a tool."""
+        return self._granted(context).of(name, self._tools[name].risk)
+
     def specs_for(self, context: ToolContext) -> tuple[ToolSpec, ...]:
         """The tools that are not denied in this context, in the same fixed order."""
-        return tuple(spec for spec in self.specs if self._permission(context, spec.name) is not Permission.DENY)
+        return tuple(spec for spec in self.specs if self.permission(context, spec.name) is not Permission.DENY)
 
     def overview(self, context: ToolContext) -> Mapping[str, tuple[str, ...]]:
         """Tool names by category, for the system prompt, of those that are not denied in this context; what is
@@ -150,7 +159,7 @@ class ToolRegistry:
 
     async def _attempt(self, shared: _Round, call: RequestedCall) -> str:
         tool = self._find(shared.context, call.name)
-        if self._permission(shared.context, call.name) is Permission.DENY:
+        if self.permission(shared.context, call.name) is Permission.DENY:
             raise ToolError(f"{call.name} is not permitted to this user in this place")
         arguments = parse_arguments(call.arguments)
         problems = sorted(self._validators[call.name].iter_errors(arguments), key=lambda problem: list(problem.path))
@@ -197,16 +206,13 @@ class ToolRegistry:
         offered = ", ".join(spec.name for spec in self.specs_for(context))
         raise ToolError(f"there is no tool {name[:64]!r}; there are: {offered}")
 
-    def _permission(self, context: ToolContext, name: str) -> Permission:
-        return self._granted(context).of(name, self._tools[name].risk)
-
     def _granted(self, context: ToolContext) -> Permissions:
         return self._policy.permissions(context.role, context.place) & context.ceiling
 
     async def _ask_if_needed(self, context: ToolContext, tool: Tool, call: RequestedCall, *, is_lent: bool) -> None:
         """Raises `ToolError` unless the call needs no approval or gets one; a call that is lent a secret needs one in
         any case. Waiting takes none of its time."""
-        if self._permission(context, tool.spec.name) is Permission.ALLOW and not is_lent:
+        if self.permission(context, tool.spec.name) is Permission.ALLOW and not is_lent:
             return
         question = Question(
             key=context.key,
