@@ -1,0 +1,60 @@
+"""What a sub-agent did, as the model that asked for it reads it. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agent.tools.truncation import grapheme_start, pieces
+from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskState
+
+_CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
+_CUT_CHARS: Final = 160
+_NO_ANSWER: Final = "It left no answer."
+_SO_FAR: Final = "What it had said by then:"
+_LOST: Final = "its process was lost with the worker that ran it"
+
+_STATES: Final = {
+    TaskState.QUEUED: "waits for its turn",
+    TaskState.RUNNING: "is at work",
+    TaskState.COMPLETED: "completed",
+    TaskState.FAILED: "failed",
+    TaskState.CANCELLED: "was cancelled",
+    TaskState.TIMED_OUT: "ran out of time",
+}
+
+
+def result_text(task: SubTask, chars_max: int) -> str:
+    """One task in at most `chars_max` characters: which it is, how it stands, and its answer with head and tail kept.
+
+    A cut brings together what was apart, so whoever shows this scrubs it; the task's id is the handle to the rest.
+    """
+    line = result_line(task)
+    if not task.state.is_over:
+        return _short(line, chars_max)
+    said = task.result.strip()
+    head = f"{line}\n\n{_SO_FAR}\n" if said and task.state is not TaskState.COMPLETED else f"{line}\n\n"
+    return _short(head + _cut(task, task.result if said else _NO_ANSWER, chars_max - len(head)), chars_max)
+
+
+def result_line(task: SubTask) -> str:
+    """Which task it is and how it stands, on one line."""
+    label = " ".join(task.label.split())
+    named = f' "{label}"' if label else ""
+    seconds = f" after {task.duration_ms / 1000:.1f} s" if task.duration_ms else ""
+    reason = f": {_LOST if task.reason == WORKER_LOST else task.reason}" if task.reason else ""
+    return f"Sub-agent {task.id} ({task.sub_type}){named} {_STATES[task.state]}{seconds}{reason}."
+
+
+def _cut(task: SubTask, text: str, room: int) -> str:
+    """Offsets count in the whole answer, as `read_more` does."""
+    if len(text) <= room:
+        return text
+    if room <= _CUT_CHARS:
+        return ""
+    head_end, tail_start = pieces(room - _CUT_CHARS, text)
+    mark = _CUT.format(count=tail_start - head_end, handle=task.id, start=head_end)
+    return text[:head_end] + mark + text[tail_start:]
+
+
+def _short(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else text[: grapheme_start(text, chars_max)]
