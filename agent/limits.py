@@ -248,3 +248,11 @@ SUBAGENT_ALIVE_S: Final = 10.0  # how long a task counts as alive after its work
 SUBAGENT_ALIVE_EVERY_S: Final = 2.0  # how often it says so: four may be missed
 SUBAGENT_LOOK_EVERY_S: Final = 0.25  # for tasks that are to be cancelled: a stop ends them within a second
 SUBAGENT_START_EVERY_S: Final = 0.5  # for a place that another process has to free
+
+# --- the process of a sub-agent, where its parent says nothing else
+SUBAGENT_CPU_S: Final = 120  # it waits for models most of its time; a search through a full workspace takes a second
+SUBAGENT_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of address space: threads reserve more than they use
+SUBAGENT_FILE_BYTES: Final = 64 * 1024 * 1024  # of one file it writes; the file tools stop at two megabytes
+SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few have ten
+SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
+SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
