@@ -256,3 +256,4 @@ SUBAGENT_FILE_BYTES: Final = 64 * 1024 * 1024  # of one file it writes; the file
 SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few have ten
 SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
 SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
+SUB_TYPES_SEEN_WITHIN_S: Final = 1.5  # after an operator's change, in every process; a look is one small query

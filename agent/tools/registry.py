@@ -94,14 +94,18 @@ class ToolRegistry:
         """As the model sees them, in a fixed order: the prompt's prefix must not change."""
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all tools there are, those that are off here included."""
+        return frozenset(self._tools.keys() | self._absent.keys())
+
+    def permission(self, context: ToolContext, name: str) -> Permission:
+        """What happens to a call of the tool `name` in this context. There is such a tool."""
+        return self._granted(context).of(name, self._tools[name].risk)
+
     def specs_for(self, context: ToolContext) -> tuple[ToolSpec, ...]:
         """The tools that are not denied in this context, in the same fixed order."""
         return tuple(spec for spec in self.specs if self.permission(context, spec.name) is not Permission.DENY)
-
-    def permission(self, context: ToolContext, name: str) -> Permission:
-        """What happens in this context to a call of the tool `name`; one that does not exist is denied."""
-        tool = self._tools.get(name)
-        return Permission.DENY if tool is None else self._granted(context).of(name, tool.risk)
 
     def overview(self, context: ToolContext) -> Mapping[str, tuple[str, ...]]:
         """Tool names by category, for the system prompt, of those that are not denied in this context; what is
