@@ -257,3 +257,4 @@ SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few hav
 SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
 SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
 SUB_TYPES_SEEN_WITHIN_S: Final = 1.5  # after an operator's change, in every process; a look is one small query
+SUBAGENT_GRACE_S: Final = 30.0  # for the tool that waits, behind the time limit of what it waits for

@@ -66,6 +66,7 @@ from gateway.contracts.ports import Clock, Scrubber
 
 _log = structlog.get_logger(__name__)
 
+
 @dataclass(frozen=True, slots=True)
 class Means:
     """What the parent has and a child has not."""
@@ -87,7 +88,9 @@ class Runs(Protocol):
 class ChildHost:
     """`agent.subagents.supervisor.Host` for one child."""
 
-    def __init__(self, prompt: CleanText, charge: Charge, means: Means, scribe: Scribe, *, local: frozenset[str]) -> None:
+    def __init__(
+        self, prompt: CleanText, charge: Charge, means: Means, scribe: Scribe, *, local: frozenset[str]
+    ) -> None:
         """`local` are the tools that the child runs itself."""
         self._charge = charge
         self._means = means
@@ -234,7 +237,6 @@ class ChildHost:
         return self._means.clock.now_ms()
 
 
-
 class Hosting:
     """Carries out orders: for each a process, and a host for it. `workspaces` are those of the file tools."""
 
@@ -249,7 +251,9 @@ class Hosting:
         specs = tools.specs_for(charge.context)
         place = placed(tuple(spec.name for spec in specs), partial(tools.permission, charge.context))
         host = ChildHost(life.task.prompt, charge, self._means, life.scribe, local=place.here)
-        offered = tuple(OfferedTool(spec.name, spec.description, spec.schema, spec.name in place.here) for spec in specs)
+        offered = tuple(
+            OfferedTool(spec.name, spec.description, spec.schema, spec.name in place.here) for spec in specs
+        )
         home = await asyncio.to_thread(self._home, charge.context.key) if place.here else None
         order = ChildOrder(_init(life, offered), home, place.writes, charge.limit_s)
         return await self._supervisor.run(order, host)

@@ -119,4 +119,3 @@ class Recruiting:
             return above.charge.model
         session = await self._store.session(context.lineage.session_id)
         return self._models.of_session(session) if session is not None else self._models.default
-
