@@ -21,11 +21,12 @@ class PromptLibrary:
     gather: CleanText
     heartbeat: CleanText
     plan: CleanText
+    woken: CleanText
 
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    names = ("system", "vault", "title", "summary", "wrap_up", "gather", "heartbeat", "plan")
+    names = ("system", "vault", "title", "summary", "wrap_up", "gather", "heartbeat", "plan", "woken")
     return PromptLibrary(*map(_read, names))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from agent.limits import SUBAGENT_RESULT_CHARS_MAX
+from agent.tools.framing import frame_chars, framed
 from agent.tools.truncation import grapheme_start, pieces
 from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskState
 
@@ -11,6 +14,11 @@ _CUT: Final = '\n[… {count} characters left out; read_more with handle "{handl
 _CUT_CHARS: Final = 160
 _NO_ANSWER: Final = "It left no answer."
 _SO_FAR: Final = "What it had said by then:"
+_ATTEMPT: Final = (
+    "An earlier attempt to answer this was broken off. These sub-agents belong to it; read_more with an id as handle "
+    "gives what one of them said, and what was lost has to be done again if it still matters:"
+)
+_APART: Final = "\n\n"
 _LOST: Final = "its process was lost with the worker that ran it"
 
 _STATES: Final = {
@@ -43,6 +51,21 @@ def result_line(task: SubTask) -> str:
     seconds = f" after {task.duration_ms / 1000:.1f} s" if task.duration_ms else ""
     reason = f": {_LOST if task.reason == WORKER_LOST else task.reason}" if task.reason else ""
     return f"Sub-agent {task.id} ({task.sub_type}){named} {_STATES[task.state]}{seconds}{reason}."
+
+
+def attempt_text(tasks: Sequence[SubTask]) -> str:
+    """What a turn that is taken again is told of the sub-agents that its earlier attempts had; "" where there are none.
+    Their answers are read by their ids."""
+    lines = [f"- {result_line(task)}" for task in tasks]
+    return "\n".join((_ATTEMPT, *lines)) if lines else ""
+
+
+def results_text(tasks: Sequence[SubTask], mark: str, chars_max: int) -> str:
+    """All of them in at most `chars_max` characters, each in an equal share, as material that others wrote: framed by
+    `mark`."""
+    room = chars_max - frame_chars(len(mark)) - len(_APART) * len(tasks)
+    share = min(SUBAGENT_RESULT_CHARS_MAX, room // max(len(tasks), 1))
+    return framed(_APART.join(result_text(task, share) for task in tasks), mark)
 
 
 def _cut(task: SubTask, text: str, room: int) -> str:

@@ -15,6 +15,7 @@ from agent.tools.suspension import Suspension
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.subagents import WakeAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class ToolContext:
     (None: nobody can be asked), `fence` the fencing token of the run. `ceiling` narrows what the policy grants: a
     sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with the
     turn's answer; None where no answer follows. `lineage` says in which session a call is made, a user's or a
-    sub-agent's. `suspension` takes what the turn is to wait for; None where it cannot be suspended.
+    sub-agent's. `suspension` takes what the turn is to wait for; None where it cannot be suspended. `wake` says in whose
+    name that session is woken by what outlives its turn; None where nothing can wake it.
     """
 
     key: SessionKey
@@ -42,6 +44,7 @@ class ToolContext:
     enclosures: Enclosures | None = field(default=None, compare=False, repr=False)
     lineage: Lineage = NOBODYS
     suspension: Suspension | None = field(default=None, compare=False, repr=False)
+    wake: WakeAddress | None = None
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
