@@ -21,7 +21,7 @@ from agent.model.client import ToolSpec
 from agent.subagents.catalog import SubType
 from agent.subagents.dispatcher import SubAgents
 from agent.subagents.dispatching import SubOrder
-from agent.subagents.results import result_line, result_text
+from agent.subagents.results import result_line, results_text
 from agent.tools.permissions import Risk
 from agent.tools.shelf import Kept, KeptElsewhere
 from agent.tools.tool import AbsentTool, Tool, ToolContext
@@ -67,7 +67,7 @@ def subagent_tools(
 
     async def inline(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         task = await agents.run(context, ordered(context, arguments))
-        text = result_text(task, SUBAGENT_RESULT_CHARS_MAX, mark=clock.code(FRAME_CHARS))
+        text = results_text([task], clock.code(FRAME_CHARS), SUBAGENT_RESULT_CHARS_MAX)
         if task.state is not TaskState.COMPLETED:
             raise ToolError(text)
         return text
