@@ -22,11 +22,12 @@ class PromptLibrary:
     heartbeat: CleanText
     plan: CleanText
     delegated: CleanText
+    woken: CleanText
 
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    names = ("system", "vault", "title", "summary", "wrap_up", "gather", "heartbeat", "plan", "delegated")
+    names = ("system", "vault", "title", "summary", "wrap_up", "gather", "heartbeat", "plan", "delegated", "woken")
     return PromptLibrary(*map(_read, names))
 
 
