@@ -34,6 +34,11 @@ def profile_prompt(name: str) -> CleanText:
     return _read(f"profiles/{name}")
 
 
+def strategy_prompt(name: str) -> CleanText:
+    """What a sub-agent is told about its place in an orchestration. Raises as `load_prompts` does."""
+    return _read(f"strategies/{name}")
+
+
 def _read(name: str) -> CleanText:
     text = resources.files(__package__).joinpath(f"{name}.md").read_text("utf-8").strip()
     if not text:
