@@ -269,3 +269,23 @@ WAKES_AT_ONCE: Final = 100  # looked at in one go
 LOST_LOOK_S: Final = 2.0  # between two looks for sub-agents whose process died
 STOP_SUBAGENTS_S: Final = 1.0  # a stop is acknowledged when nothing runs any more, or after this
 STOP_LOOK_S: Final = 0.05
+
+# --- orchestrations
+ORCHESTRATION_STEPS_MAX: Final = 20  # as a plan: more is a project
+ORCHESTRATION_SIDES_MAX: Final = 5
+ORCHESTRATION_ROUNDS_MAX: Final = 5  # of a debate
+ORCHESTRATION_ITERATIONS_MAX: Final = 10  # of a review: the author and the reviewer, who may be asked twice
+ORCHESTRATION_PARTS_MAX: Final = 9  # that a lead may split its work into: all of them are live at once
+ORCHESTRATION_PARTS: Final = 5  # if nobody says how many
+ORCHESTRATION_GOAL_CHARS_MAX: Final = 2_000  # in front of every prompt
+ORCHESTRATION_TASK_CHARS_MAX: Final = 4_000  # with the goal and our words half a prompt: the rest is for results
+ORCHESTRATION_POSITION_CHARS_MAX: Final = 1_000  # of one side in a debate
+ORCHESTRATION_REASON_CHARS_MAX: Final = 300  # why a child failed, in prompts and in the answer
+ORCHESTRATION_ACCOUNT_CHARS_MAX: Final = 7_700  # a result that needs no cut, even if scrubbing makes it longer
+ORCHESTRATION_TOKENS: Final = 500_000  # of all children together, if nobody says how many
+ORCHESTRATION_TOKENS_MAX: Final = 5_000_000
+ORCHESTRATION_USD_MAX: Final = 100.0
+ORCHESTRATION_LIMIT_S: Final = 540.0  # of a turn's ten minutes; the last one is for saying what came of it
+ORCHESTRATION_LIMIT_MIN_S: Final = 10.0
+ORCHESTRATION_ENDING_S: Final = 2.0  # before the end of all children end: what they had said by then is kept
+ORCHESTRATION_GRACE_S: Final = 10.0  # for killing what is left at the deadline
