@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 LINE_LATE_AFTER_S: Final = 8.0  # less than RELAY_AFTER_S: what SQL's sweep finds is no news any more
 EDIT_LATE_AFTER_S: Final = 120.0
-ATTEMPT_MAX_S: Final = 10.0  # an answer may have come meanwhile
+ATTEMPT_MAX_S: Final = 5.0  # an answer may have come meanwhile
 CROWDED_PAUSE_S: Final = 1.0  # until answers leave something over
 _ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
 _INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
@@ -147,7 +147,8 @@ class StatusCourier:
             case AddressMoved():
                 pause_s = 0.0
             case _:
-                pause_s = RETRY_DELAYS_S[min(page.record.attempt, len(RETRY_DELAYS_S) - 1)]
+                chosen_s = RETRY_DELAYS_S[min(page.record.attempt, len(RETRY_DELAYS_S) - 1)]
+                pause_s = self._patience.chosen_s(chosen_s)
         if pause_s >= _left_s(page):
             return _Ending(DeliveryState.FAILED, str(error))
         await page.note(DeliveryState.RETRY, reason=str(error), attempt=page.record.attempt + 1)
