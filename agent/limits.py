@@ -238,7 +238,6 @@ LATE_S: Final = 120.0  # a reminder that comes later than that says when it was 
 SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENTS_LIVE_MAX: Final = 9  # that run for one session at a time; a tenth waits
 SUBAGENT_RESULT_CHARS_MAX: Final = 4_000  # of an answer before the model that asked; read_more has the rest
-SUBAGENT_KEPT_CHARS_MAX: Final = 200_000  # of an answer in the database
 SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
 SUBAGENT_LABEL_CHARS_MAX: Final = 80
 STATUS_LINES_MAX: Final = 3  # of one turn in its chat; all further sub-agents share one more

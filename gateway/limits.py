@@ -83,6 +83,11 @@ PASSAGE_TERMS_MAX: Final = 200  # words of one passage that can be found
 PASSAGES_INDEXED_AT_ONCE: Final = 100  # in one transaction: a long session must not hold up the others
 RECALL_TERMS_MAX: Final = 64  # words of one question that are looked up
 FACT_TERMS_MAX: Final = 2_000  # words of one fact that can be found
+SUBTASKS_KEPT: Final = 100  # sub-agents' tasks that are over: the board is for today, transcripts stay
+SUBTASK_ALIVE_S: Final = 10.0  # a task that was opened lives for so long; then its worker has to have said so
+SUBAGENT_KEPT_CHARS_MAX: Final = 200_000  # of a sub-agent's answer
+SUBTASK_SHOWN_CHARS_MAX: Final = 2_000  # of a prompt or an answer in a list of tasks
+FAMILY_SESSIONS_MAX: Final = 1_000  # sub-agents' sessions shown below one conversation
 
 # --- foreign databases
 FOREIGN_TIMEOUT_S: Final = 20.0  # of one statement

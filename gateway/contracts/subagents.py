@@ -174,7 +174,7 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class TypeRecord:
-    """How the tasks of one type that are still on the board went."""
+    """How the tasks of one type that are still on the board went. `running` counts the queued ones, too."""
 
     sub_type: str
     running: int

@@ -16,7 +16,7 @@ from gateway.contracts.entries import Entry, EntryKind, Role, Session, TurnCommi
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
-from gateway.store import files, mending, outbox, sessions, transcript, unanswered
+from gateway.store import files, mending, outbox, sessions, transcript, unanswered, wakes
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
@@ -271,6 +271,8 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
     outbox.put(connection, done.outbox)
     files.put(connection, done.key, done.contents)
+    if done.barrier is not None and done.state is TurnState.DONE:
+        wakes.put(connection, done.key, done.barrier)
     return row
 
 
