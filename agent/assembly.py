@@ -10,6 +10,7 @@ from platform import python_version, system
 
 from agent.afterwards import AfterTurn
 from agent.background import Background
+from agent.bell import Bell
 from agent.cache import AnswerCache, CachedEngine
 from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
@@ -30,7 +31,7 @@ from agent.deciding import Deciding
 from agent.embedder import ChargedEmbedder
 from agent.engine import Engine
 from agent.engines.claude import ClaudeEngine, is_claude
-from agent.firing import Bell, Firing
+from agent.firing import Firing
 from agent.keeping import keeping_answers
 from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
 from agent.memory import Memory
@@ -46,6 +47,9 @@ from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.room import Rooms
 from agent.schedules.desk import Desk
 from agent.steps import Steps
+from agent.subagents.ending import Ending
+from agent.subagents.waiting import Waiting
+from agent.subagents.waking import Waking
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.lending import Lender
@@ -57,6 +61,7 @@ from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
+from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
 from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
@@ -99,7 +104,7 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
-            beside=(parts.firing.run,),
+            beside=(parts.firing.run, parts.waking.run),
             afterwards=parts.afterwards(),
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)
@@ -156,6 +161,8 @@ class _Parts:
         self.firing = Firing(
             store.schedules, bus.intake, self._people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
+        self._ends = Bell()
+        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock)
 
     def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
         if embeddings is None:
@@ -176,6 +183,7 @@ class _Parts:
                 *(memory_tools(self._memory, self._scrubber) if remembers else ()),
                 *skill_tools(self._skills.of),
                 *schedule_tools(self._desk),
+                Waiting(self._store.tasks, self._clock).tool(),
             ],
             databases=Foreign(self._settings.tools.database_urls),
             scrubber=self._scrubber,
@@ -217,10 +225,13 @@ class _Parts:
         """In the order of /help."""
         store, scrubber = self._store, self._scrubber
         minutes = self._settings.schedules.heartbeat_minutes
+        ending = Ending(store.tasks, self._clock)
         return (
-            *conversation_commands(store, self._compactor, self._bus.operator, scrubber, left=(self._bus.vault.drop,)),
-            *choice_commands(store, self.models),
-            undo_command(store),
+            *conversation_commands(
+                store, self._compactor, self._bus.operator, scrubber, ending, left=(self._bus.vault.drop,)
+            ),
+            *choice_commands(store, self.models, ending),
+            undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock),
             *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget, self._bus.vault.drop_all)),
             *belongings_commands(store.people, scrubber),
@@ -240,6 +251,7 @@ class _Parts:
         return (
             *((self._consolidation.after,) if remembers else ()),
             *((keeping_answers(self._cache),) if keeps else ()),
+            waking_waiters(self._ends.ring),
         )
 
 
