@@ -146,6 +146,8 @@ WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousan
 WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+FOLDER_LOCK_S: Final = 20.0  # one change takes milliseconds; who waits longer waits for a process that was stopped
+FOLDER_LOCK_LOOK_S: Final = 0.003  # for the lock that another process holds: as long as a change takes
 
 # --- files that are sent
 SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
@@ -263,3 +265,4 @@ SUBAGENT_FILE_BYTES: Final = 64 * 1024 * 1024  # of one file it writes; the file
 SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few have ten
 SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
 SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
+SUBAGENT_NOTES_MAX: Final = 100  # lines a child says about itself: fewer than a pipe holds that nobody reads
