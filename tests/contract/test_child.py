@@ -382,15 +382,32 @@ async def test_nothing_but_frames_comes_out_and_no_exception_is_quoted(tmp_path:
         assert "Traceback" not in notes
 
 
-async def test_a_child_imports_nothing_heavy_from_its_start_to_its_end(tmp_path: Path) -> None:
+async def test_a_child_has_all_it_needs_and_imports_nothing_heavy_from_its_start_to_its_end(tmp_path: Path) -> None:
+    """Once it is confined it may read nothing but the standard library, us and its workspace."""
+    Workspace(tmp_path).write("long", b"word " * 200_000)
+    patch = "--- a\n+++ a\n@@ -1 +1 @@\n-b\n+c\n"
+    calls = [
+        a_call("file_write", path="a", content="a"),
+        a_call("file_edit", path="a", old="a", new="b"),
+        a_call("file_patch", patch=patch),
+        a_call("file_rename", path="a", to="b"),
+        a_call("file_delete", path="b"),
+        a_call("file_undo"),
+        a_call("file_redo"),
+        a_call("file_read", path="long"),
+        a_call("file_list"),
+        a_call("file_tree"),
+        a_call("file_info", path="long"),
+        Call("c1", "file_search", "{'text': \"nobody\", 'ignore_case': true"),
+    ]
+    assert {call.name for call in calls} == {tool.name for tool in HERE}
     async with child_talk("-X", "importtime") as child:
-        asked = await child.begin(replace(an_init(tools=HERE, home=tmp_path), rounds_max=20))
-        calls = {tool.name: a_call(tool.name, tool.name, path="a") for tool in HERE}
-        calls["file_write"] = a_call("file_write", path="a", content="a")
-        calls["file_patch"] = a_call("file_patch", patch="--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n")
-        for call in (calls["file_write"], *calls.values()):
+        init = replace(an_init(tools=HERE, home=tmp_path), rounds_max=len(calls) + 1, confines_itself=True)
+        asked = await child.begin(init)
+        for call in calls:
             await child.answer(asked, call)
             asked = await child.hear(ModelCall)
+            assert not asked.messages[-1].is_error, asked.messages[-1]
         await child.answer(asked, text="done")
         await child.hear(Done)
         await child.end()
