@@ -146,6 +146,8 @@ WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousan
 WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+FOLDER_LOCK_S: Final = 20.0  # one change takes milliseconds; who waits longer waits for a process that was stopped
+FOLDER_LOCK_LOOK_S: Final = 0.003  # for the lock that another process holds: as long as a change takes
 
 # --- files that are sent
 SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
@@ -294,3 +296,4 @@ STATUS_EVERY_S: Final = 1.0  # between two rounds of edits: a group may be writt
 STATUS_WAITS_AFTER_S: Final = 2.0  # a sub-agent that is queued for longer is said to wait
 STATUS_INSIST_S: Final = 30.0  # for bus and store to come back; then the line stays as it is
 STATUS_TURNS_MAX: Final = 500  # whose lines a process remembers: more than it runs at a time
+SUBAGENT_NOTES_MAX: Final = 100  # lines a child says about itself: fewer than a pipe holds that nobody reads
