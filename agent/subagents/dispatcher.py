@@ -19,7 +19,6 @@ from agent.insisting import insist
 from agent.limits import (
     BEGIN_PATIENCE_S,
     LAST_WORDS_S,
-    SUBAGENT_KEPT_CHARS_MAX,
     SUBAGENT_START_EVERY_S,
     SUBAGENTS_LIVE_MAX,
 )
@@ -33,6 +32,7 @@ from gateway.contracts.errors import BudgetSpent, StoreError, ToolError
 from gateway.contracts.messages import CleanText, clipped, own_words
 from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub.cutting import head
 
 _log = structlog.get_logger(__name__)
