@@ -47,6 +47,9 @@ from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.room import Rooms
 from agent.schedules.desk import Desk
 from agent.steps import Steps
+from agent.subagents.ending import Ending
+from agent.subagents.waiting import Waiting
+from agent.subagents.waking import Waking
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.lending import Lender
@@ -58,6 +61,7 @@ from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
+from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
 from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
@@ -100,7 +104,7 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
-            beside=(parts.firing.run,),
+            beside=(parts.firing.run, parts.waking.run),
             afterwards=parts.afterwards(),
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)
@@ -157,6 +161,8 @@ class _Parts:
         self.firing = Firing(
             store.schedules, bus.intake, self._people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
+        self._ends = Bell()
+        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock)
 
     def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
         if embeddings is None:
@@ -177,6 +183,7 @@ class _Parts:
                 *(memory_tools(self._memory, self._scrubber) if remembers else ()),
                 *skill_tools(self._skills.of),
                 *schedule_tools(self._desk),
+                Waiting(self._store.tasks, self._clock).tool(),
             ],
             databases=Foreign(self._settings.tools.database_urls),
             scrubber=self._scrubber,
@@ -220,7 +227,9 @@ class _Parts:
         minutes = self._settings.schedules.heartbeat_minutes
         ending = Ending(store.tasks, self._clock)
         return (
-            *conversation_commands(store, self._compactor, self._bus.operator, scrubber, ending, left=(self._bus.vault.drop,)),
+            *conversation_commands(
+                store, self._compactor, self._bus.operator, scrubber, ending, left=(self._bus.vault.drop,)
+            ),
             *choice_commands(store, self.models, ending),
             undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock),
@@ -242,6 +251,7 @@ class _Parts:
         return (
             *((self._consolidation.after,) if remembers else ()),
             *((keeping_answers(self._cache),) if keeps else ()),
+            waking_waiters(self._ends.ring),
         )
 
 

@@ -233,7 +233,7 @@ class TurnTaker:
         return replace(reply, files=taken.enclosures.files)
 
     def _yielded(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
-        """No answer yet; but files that are to go out, and what an author has to know of a secret, do not wait for it."""
+        """No answer yet; but files that are to go out do not wait for it, nor what was removed from a message."""
         files = taken.enclosures.files
         reply = replace(self._reply(batch, taken, YIELDED_WORD, ReplyKind.NOTICE), files=files)
         has_news = bool(files) or reply.text != YIELDED_WORD
