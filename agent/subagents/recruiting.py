@@ -27,8 +27,8 @@ from gateway.contracts.subagents import SubTask, TaskMode
 
 
 class Recruiting:
-    """Finds the child for an order. `model` is what all sub-agents think with; "": each with what its user's conversation has.
-    `limit_s` is the most that one may live."""
+    """Finds the child for an order. `model` is what all sub-agents think with; "": each with what its user's
+    conversation has. `limit_s` is the most that one may live."""
 
     def __init__(
         self,
