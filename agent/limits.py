@@ -146,6 +146,8 @@ WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousan
 WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+FOLDER_LOCK_S: Final = 20.0  # one change takes milliseconds; who waits longer waits for a process that was stopped
+FOLDER_LOCK_LOOK_S: Final = 0.003  # for the lock that another process holds: as long as a change takes
 
 # --- files that are sent
 SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
@@ -268,3 +270,4 @@ WAKES_AT_ONCE: Final = 100  # looked at in one go
 LOST_LOOK_S: Final = 2.0  # between two looks for sub-agents whose process died
 STOP_SUBAGENTS_S: Final = 1.0  # a stop is acknowledged when nothing runs any more, or after this
 STOP_LOOK_S: Final = 0.05
+SUBAGENT_NOTES_MAX: Final = 100  # lines a child says about itself: fewer than a pipe holds that nobody reads
