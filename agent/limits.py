@@ -179,6 +179,19 @@ SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
 REAP_S: Final = 5.0  # how long a killed process may take to be gone; it takes milliseconds, unless a disk holds it
 CODE_CHARS_MAX: Final = 32_000
 
+# --- the process of a sub-agent, as its parent holds it
+SUBAGENT_READY_S: Final = 30.0  # it takes a tenth of a second; a machine under load may take a hundred times as long
+SUBAGENT_CALLS_OPEN_MAX: Final = 16  # of one child: a round has eight tools at once; whoever asks more is not heard
+SUBAGENT_FRAMES_WAITING_MAX: Final = 64  # for a child to read them; then whoever answers it waits
+SUBAGENT_HEARD_BYTES_MAX: Final = 256 * 1024 * 1024  # of one child: its longest work repeats a full prompt 12 times
+SUBAGENT_HEARD_FRAMES_MAX: Final = 200_000  # a token a frame, that is more than any model says in 12 rounds
+SUBAGENT_UNREAD_MAX: Final = 100  # lines that are no frame: a newer child may send some, a broken one many
+SUBAGENT_ERRORS_BYTES_MAX: Final = 16 * 1024  # of its standard error, for the log
+SUBAGENT_TREE_MAX: Final = 16  # processes, with bubblewrap's own two: a child needs none beside itself
+SUBAGENT_WATCH_EVERY_S: Final = 0.25
+SUBAGENT_LAST_WORDS_S: Final = 1.0  # for what a process that has ended left in its pipes
+SUBAGENT_CANCEL_S: Final = 0.1  # for a child to end its own way before it is killed; /stop has a second in all
+
 # --- the web
 WEB_TIMEOUT_S: Final = 30.0  # of one fetch, redirects included
 WEB_CONNECT_S: Final = 10.0
@@ -219,8 +232,8 @@ MCP_SCHEMA_CHARS_MAX: Final = 16_000
 MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most
 
 # --- plans
-PLAN_ROUNDS_MAX: Final = 8  # of the planner's tools (agent.md section 11)
 PLAN_TIMEOUT_S: Final = 300.0  # of a planner, the time in which somebody thinks about the plan not counted
+PLAN_ANSWER_CHARS_MAX: Final = 8_000  # of a plan that is corrected: with its task, half of what a sub-agent may be told
 PLAN_STEPS_MAX: Final = 20  # more is a project, and nobody reads it before approving
 PLAN_TASK_CHARS_MAX: Final = 4_000
 
