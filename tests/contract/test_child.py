@@ -31,7 +31,7 @@ from agent.subagents.frames import (
     ToolOutcome,
 )
 from agent.tools.files.workspace import Workspace
-from tests.parts.child_talk import HERE, THERE, a_call, an_init, child_talk
+from tests.parts.child_talk import HERE, THERE, a_call, an_init, child_talk, with_rounds
 from tests.parts.waiting import until
 
 FORBIDDEN = {"litellm", "sqlalchemy", "redis", "pydantic", "httpx", "structlog", "playwright", "mcp"} | {
@@ -173,7 +173,7 @@ async def test_a_tool_of_here_that_cannot_run_here_is_asked_of_the_parent() -> N
 
 async def test_after_its_rounds_a_child_is_asked_once_more_without_tools() -> None:
     async with child_talk() as child:
-        asked = await child.begin(replace(an_init(tools=THERE), rounds_max=2))
+        asked = await child.begin(with_rounds(an_init(tools=THERE), 2))
         for _ in range(2):
             assert asked.tools
             await child.answer(asked, a_call("shell"))
@@ -205,7 +205,7 @@ async def test_a_model_that_fails_is_the_end() -> None:
 
 async def test_a_prompt_that_is_too_long_loses_its_old_results_and_then_the_new_ones() -> None:
     async with child_talk() as child:
-        asked = await child.begin(replace(an_init(tools=THERE), rounds_max=9))
+        asked = await child.begin(with_rounds(an_init(tools=THERE), 9))
         for _ in range(7):
             await child.answer(asked, a_call("shell"))
             await child.hear(ToolCall)
@@ -281,6 +281,23 @@ async def test_an_init_of_another_protocol_is_refused() -> None:
     async with child_talk() as child:
         await child.send(replace(an_init(), protocol=2))
         assert await child.hear(Failed) == Failed("this sub-agent speaks protocol 1, not 2")
+
+
+async def test_a_child_that_is_told_no_more_than_its_order_says_that_it_was_ready() -> None:
+    async with child_talk() as child:
+        await child.send(an_init(), Cancel("no longer wanted"))
+        assert isinstance((await child.end())[0], Ready)
+        assert child.process.returncode == 0
+
+
+async def test_a_child_without_memory_for_what_it_hears_says_so() -> None:
+    async with child_talk() as child:
+        asked = await child.begin(replace(an_init(), limits=Limits(memory_bytes=200 * 1024 * 1024)))
+        many = b",".join([b"[]"] * 2_700_000)
+        await child.send(b'{"type":"model_result","id":"%s","calls":[%s]}\n' % (asked.id.encode(), many))
+        assert await child.hear(Failed) == Failed("MemoryError")
+        await child.end()
+        assert child.process.returncode == 1
 
 
 @pytest.mark.parametrize("ending", ["cancel", "closed"])
