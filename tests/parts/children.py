@@ -102,7 +102,7 @@ class Desk:
 
 
 def alive(mark: str) -> list[int]:
-    """Processes of this machine, zombies too, that carry `mark` in their command line or environment."""
+    """Processes of this machine that carry `mark` in their command line or environment."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
