@@ -34,6 +34,12 @@ class Deadline:
         """True when it was this limit that ended the block."""
         return self._timeout.expired()
 
+    @property
+    def left_s(self) -> float:
+        """How much of it is left; all of it before it is entered."""
+        when = self._timeout.when()
+        return self._left_s if when is None else max(when - _now_s(), 0.0)
+
     async def __aenter__(self) -> Deadline:
         await self._timeout.__aenter__()
         self._token = _AROUND.set((*_AROUND.get(), self))

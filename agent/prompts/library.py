@@ -41,6 +41,11 @@ def sub_type_prompt(name: str) -> CleanText:
     return _read(f"subagents/{name}")
 
 
+def strategy_prompt(name: str) -> CleanText:
+    """What a sub-agent is told about its place in an orchestration. Raises as `load_prompts` does."""
+    return _read(f"strategies/{name}")
+
+
 def _read(name: str) -> CleanText:
     text = resources.files(__package__).joinpath(f"{name}.md").read_text("utf-8").strip()
     if not text:
