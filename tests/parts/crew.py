@@ -59,3 +59,7 @@ class Crew:
     async def live(self) -> list[str]:
         """Those that are not over."""
         return [task.id for task in await self.store.tasks.newest(limit=100) if not task.state.is_over]
+
+    async def unwanted(self) -> set[str]:
+        """Those that somebody wants ended."""
+        return set(await self.store.tasks.cancels_wanted(WORKER))

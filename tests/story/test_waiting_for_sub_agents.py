@@ -6,7 +6,7 @@ The sub-agents are rows that the test ends; who runs them is told elsewhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.crew import Crew
 from tests.parts.minds import Mind
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, POLL_S, until
 
 ANN = SessionKey.parse("telegram:1")
 WAIT = "tool sub_agent_wait {}"
@@ -33,14 +33,20 @@ def mind() -> Mind:
     return Mind()
 
 
-@pytest.fixture
-def crew(store: SqlStore) -> Crew:
-    return Crew(store)
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes look for what ended elsewhere all the time."""
+    monkeypatch.setattr("agent.subagents.waking.WAKE_POLL_S", 0.05)
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as process:
+def crew(sqlite_store: SqlStore) -> Crew:
+    return Crew(sqlite_store)
+
+
+@pytest.fixture
+async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
+    async with running_agent(bus, sqlite_store, RetryingClient(mind), tmp_path) as process:
         yield process
 
 
@@ -52,16 +58,21 @@ async def yielded(agent: AgentProcess, mind: Mind, said: str = WAIT) -> None:
     await idle(agent)
 
 
+async def becomes(look: Callable[[], Awaitable[object]], wanted: object) -> None:
+    """Wait until `look` finds that."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await look() != wanted:  # noqa: ASYNC110 - neither a bus nor a database tells
+            await asyncio.sleep(POLL_S)
+
+
 async def idle(agent: AgentProcess) -> None:
     """Nothing waits and nothing runs in Ann's lane."""
-    while await agent.bus.operator.lane_depth(ANN) != (0, False):
-        await asyncio.sleep(0.01)
+    await becomes(lambda: agent.bus.operator.lane_depth(ANN), (0, False))
 
 
 async def lined_up(agent: AgentProcess, count: int) -> None:
     """So many messages lie behind the turn that runs."""
-    while await agent.bus.operator.lane_depth(ANN) != (count, True):
-        await asyncio.sleep(0.01)
+    await becomes(lambda: agent.bus.operator.lane_depth(ANN), (count, True))
 
 
 async def test_a_turn_that_waits_ends_and_goes_on_when_all_are_done(
@@ -175,9 +186,9 @@ async def test_a_wake_takes_its_turn_behind_what_runs(agent: AgentProcess, crew:
 
 
 async def test_a_wake_joins_a_running_turn_where_messages_do(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind, crew: Crew
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind, crew: Crew
 ) -> None:
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path, is_steered=True) as agent:
+    async with running_agent(bus, sqlite_store, RetryingClient(mind), tmp_path, is_steered=True) as agent:
         await agent.ask("hello")
         await crew.spawn("alpha")
         gate = mind.hold()
@@ -202,7 +213,7 @@ async def test_new_ends_what_works_and_wakes_nobody(agent: AgentProcess, crew: C
     await yielded(agent, mind)
     await crew.end("alpha")
     assert "new conversation" in await agent.ask("/new")
-    assert set(await agent.store.tasks.cancels_wanted("crew")) == {"beta", "gamma"}
+    assert await crew.unwanted() == {"beta", "gamma"}
     await crew.end("beta", state=TaskState.CANCELLED)
     await crew.end("gamma")
     assert await agent.store.tasks.due_wakes(limit=10) == []
@@ -239,8 +250,7 @@ async def test_what_is_taken_back_is_not_worked_for(agent: AgentProcess, crew: C
     await crew.spawn("late", "later")
     await crew.end("later")
     ending = asyncio.create_task(agent.ask(command))
-    while await agent.store.tasks.cancels_wanted("crew") != ["late"]:
-        await asyncio.sleep(0.01)
+    await becomes(crew.unwanted, {"late"})
     await crew.end("late", state=TaskState.CANCELLED)
     await ending
     assert await crew.live() == ["early"]
@@ -271,8 +281,7 @@ async def test_stop_ends_the_sub_agents_and_the_waiting(agent: AgentProcess, cre
     await yielded(agent, mind)
     await crew.end("alpha")
     await agent.control(ControlKind.STOP)
-    while set(await agent.store.tasks.cancels_wanted("crew")) != {"beta", "gamma"}:
-        await asyncio.sleep(0.01)
+    await becomes(crew.unwanted, {"beta", "gamma"})
     await crew.end("beta", state=TaskState.CANCELLED)
     await crew.end("gamma")
     assert (await agent.heard(2))[-1].text == "Stopped. 2 sub-agent(s) were ended."
@@ -288,8 +297,7 @@ async def test_stop_takes_turn_and_sub_agents(agent: AgentProcess, crew: Crew, m
     await agent.say("think for ever")
     await mind.until_asked(2)
     await agent.control(ControlKind.STOP)
-    while not await agent.store.tasks.cancels_wanted("crew"):
-        await asyncio.sleep(0.01)
+    await becomes(crew.unwanted, {"alpha"})
     await crew.end("alpha", state=TaskState.CANCELLED)
     assert (await agent.heard(2))[-1].text == "Stopped. 1 sub-agent(s) were ended."
 
@@ -308,7 +316,7 @@ async def test_nobody_stops_anothers_sub_agents(agent: AgentProcess, crew: Crew)
     await agent.ask("hello", "telegram:2")
     await agent.control(ControlKind.STOP, "telegram:2")
     assert (await agent.heard(3))[-1].text == "There was nothing to stop."
-    assert await agent.store.tasks.cancels_wanted("crew") == []
+    assert await crew.unwanted() == set()
 
 
 async def test_status_names_who_is_at_work(agent: AgentProcess, crew: Crew) -> None:
