@@ -10,6 +10,7 @@ from platform import python_version, system
 
 from agent.afterwards import AfterTurn
 from agent.background import Background
+from agent.bell import Bell
 from agent.cache import AnswerCache, CachedEngine
 from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
@@ -30,7 +31,7 @@ from agent.deciding import Deciding
 from agent.embedder import ChargedEmbedder
 from agent.engine import Engine
 from agent.engines.claude import ClaudeEngine, is_claude
-from agent.firing import Bell, Firing
+from agent.firing import Firing
 from agent.keeping import keeping_answers
 from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
 from agent.memory import Memory
@@ -217,10 +218,11 @@ class _Parts:
         """In the order of /help."""
         store, scrubber = self._store, self._scrubber
         minutes = self._settings.schedules.heartbeat_minutes
+        ending = Ending(store.tasks, self._clock)
         return (
-            *conversation_commands(store, self._compactor, self._bus.operator, scrubber, left=(self._bus.vault.drop,)),
-            *choice_commands(store, self.models),
-            undo_command(store),
+            *conversation_commands(store, self._compactor, self._bus.operator, scrubber, ending, left=(self._bus.vault.drop,)),
+            *choice_commands(store, self.models, ending),
+            undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock),
             *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget, self._bus.vault.drop_all)),
             *belongings_commands(store.people, scrubber),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token, copy_context
 from types import TracebackType
 from typing import Final
 
@@ -90,6 +90,13 @@ def while_asking() -> Iterator[None]:
     finally:
         for limit in around:
             limit.resume()
+
+
+def outside_deadlines() -> Context:
+    """The context for work that outlives what begins it: no deadline around this is one of its own."""
+    context = copy_context()
+    context.run(_AROUND.set, ())
+    return context
 
 
 def _now_s() -> float:

@@ -238,9 +238,36 @@ LATE_S: Final = 120.0  # a reminder that comes later than that says when it was 
 SUBAGENT_DEPTH_MAX: Final = 3
 SUBAGENTS_LIVE_MAX: Final = 9  # that run for one session at a time; a tenth waits
 SUBAGENT_RESULT_CHARS_MAX: Final = 4_000  # of an answer before the model that asked; read_more has the rest
-SUBAGENT_KEPT_CHARS_MAX: Final = 200_000  # of an answer in the database
 SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
 SUBAGENT_LABEL_CHARS_MAX: Final = 80
+SUBAGENTS_WAITING_MAX: Final = 100  # of one session in one process: as many as the board shows
+SUBAGENT_ID_CHARS: Final = 12  # of a task's id, which is the handle to its answer: 59 bits, and a model can copy them
+SUBAGENT_CALLS_MAX: Final = 17  # tools that one child has running in its parent: a round, and nine that only wait
+SUBAGENT_ALIVE_S: Final = 10.0  # how long a task counts as alive after its worker said so
+SUBAGENT_ALIVE_EVERY_S: Final = 2.0  # how often it says so: four may be missed
+SUBAGENT_LOOK_EVERY_S: Final = 0.25  # for tasks that are to be cancelled: a stop ends them within a second
+SUBAGENT_START_EVERY_S: Final = 0.5  # for a place that another process has to free
+
+# --- the process of a sub-agent, where its parent says nothing else
+SUBAGENT_CPU_S: Final = 120  # it waits for models most of its time; a search through a full workspace takes a second
+SUBAGENT_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of address space: threads reserve more than they use
+SUBAGENT_FILE_BYTES: Final = 64 * 1024 * 1024  # of one file it writes; the file tools stop at two megabytes
+SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few have ten
+SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
+SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
+SUB_TYPES_SEEN_WITHIN_S: Final = 1.5  # after an operator's change, in every process; a look is one small query
+SUBAGENT_GRACE_S: Final = 30.0  # for the tool that waits, behind the time limit of what it waits for
+SUBAGENTS_AWAITED_MAX: Final = 32  # by one call: more than a session may have at work and waiting
+SUBAGENT_WAIT_S: Final = 300.0  # of a call that waits in place: what a sub-agent may take
+SUBAGENT_WAIT_LOOK_S: Final = 0.5  # between two looks of such a call
+SUBAGENT_RESULTS_CHARS_MAX: Final = TOOL_RESULT_CHARS_MAX - 200  # of several in one tool result, which is not cut again
+WAKE_CHARS_MAX: Final = 24_000  # of the message that wakes a session: well below what the bus takes
+WAKE_POLL_S: Final = 1.0  # for what ended in other processes
+WAKE_SETTLE_S: Final = 0.3  # sub-agents that end together wake their session once
+WAKES_AT_ONCE: Final = 100  # looked at in one go
+LOST_LOOK_S: Final = 2.0  # between two looks for sub-agents whose process died
+STOP_SUBAGENTS_S: Final = 1.0  # a stop is acknowledged when nothing runs any more, or after this
+STOP_LOOK_S: Final = 0.05
 
 # --- orchestrations
 ORCHESTRATION_STEPS_MAX: Final = 20  # as a plan: more is a project
