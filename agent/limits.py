@@ -216,8 +216,8 @@ MCP_SCHEMA_CHARS_MAX: Final = 16_000
 MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most
 
 # --- plans
-PLAN_ROUNDS_MAX: Final = 8  # of the planner's tools (agent.md section 11)
 PLAN_TIMEOUT_S: Final = 300.0  # of a planner, the time in which somebody thinks about the plan not counted
+PLAN_ANSWER_CHARS_MAX: Final = 8_000  # of a plan that is corrected: with its task, half of what a sub-agent may be told
 PLAN_STEPS_MAX: Final = 20  # more is a project, and nobody reads it before approving
 PLAN_TASK_CHARS_MAX: Final = 4_000
 

@@ -83,9 +83,7 @@ def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
 
 
-def status_text(
-    session: Session | None, *, waiting: int, is_running: bool, tasks: Sequence[SubTask] = ()
-) -> str:
+def status_text(session: Session | None, *, waiting: int, is_running: bool, tasks: Sequence[SubTask] = ()) -> str:
     """The answer to /status. Of `tasks` the live ones are named."""
     work = "a turn is running" if is_running else "nothing is running"
     lines = [f"Work: {work}, {waiting} message(s) waiting."]

@@ -114,7 +114,8 @@ PAIRING_CODE_CHARS: Final = 8
 PAIRING_TTL_S: Final = 3600
 PAIRING_PENDING_MAX: Final = 3
 
-# --- types of sub-agents, as people may change them
+# --- sub-agents, as people may configure them
+SUBAGENTS_PROCESS_MAX: Final = 256  # of one process and depth: 8 GB of memory; more is a slip of the pen
 SUB_TYPE_LABEL_CHARS_MAX: Final = 60  # a badge on the board
 SUB_TYPE_DESCRIPTION_CHARS_MAX: Final = 500  # thirteen of them stand in every prompt that may delegate
 SUB_TYPE_PROMPT_CHARS_MAX: Final = 16_000  # some 4,000 tokens: half of the smallest window

@@ -9,6 +9,7 @@ long as it takes. What becomes of a child is a value; only an order that cannot 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -19,7 +20,6 @@ from agent.insisting import insist
 from agent.limits import (
     BEGIN_PATIENCE_S,
     LAST_WORDS_S,
-    SUBAGENT_KEPT_CHARS_MAX,
     SUBAGENT_START_EVERY_S,
     SUBAGENTS_LIVE_MAX,
 )
@@ -33,6 +33,7 @@ from gateway.contracts.errors import BudgetSpent, StoreError, ToolError
 from gateway.contracts.messages import CleanText, clipped, own_words
 from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub.cutting import head
 
 _log = structlog.get_logger(__name__)
@@ -61,7 +62,10 @@ class SubAgents:
         book: SubTaskBook,
         scrubber: Scrubber,
         clock: Clock,
+        *,
+        ring: Callable[[], None],
     ) -> None:
+        """`ring` is called when one has ended that nobody waited for."""
         self._lives = lives
         self._recruiting = recruiting
         self._processes = processes
@@ -69,6 +73,7 @@ class SubAgents:
         self._book = book
         self._scrubber = scrubber
         self._clock = clock
+        self._ring = ring
         self._seen: set[asyncio.Task[None]] = set()
         self._queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -164,6 +169,8 @@ class SubAgents:
         ending = self._ending(life, working)
         await life.scribe.finish()
         is_ours = await insist(lambda: self._book.finish(life.task.id, ending))
+        if life.task.mode is TaskMode.BACKGROUND:
+            self._ring()
         _log.info("subagent.ended", state=ending.state.value, reason=ending.reason, is_first=is_ours)
 
     async def _carry_out(self, life: Life) -> ChildEnding:

@@ -17,13 +17,14 @@ _NOTHING: Final = own_words("")
 class SubOrder:
     """One sub-agent to be started. `label`: a few words for people ("" : made of the prompt); `limit_s`: its wall
     clock, None for the configured one (which is also the most it may be); `purpose`: what its model calls are charged
-    as."""
+    as; `form`: how its answer has to look, said behind what its type is told."""
 
     sub_type: str
     prompt: CleanText
     label: CleanText = _NOTHING
     limit_s: float | None = None
     purpose: UsagePurpose = UsagePurpose.SUBAGENT
+    form: CleanText = _NOTHING
 
 
 class Dispatcher(Protocol):

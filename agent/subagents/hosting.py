@@ -56,7 +56,6 @@ from agent.subagents.scribe import Scribe
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
-from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.entries import ToolCall as KeptCall
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError

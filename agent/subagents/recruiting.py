@@ -21,14 +21,14 @@ from agent.subagents.lives import Charge, Life, Lives
 from agent.subagents.scribe import Scribe
 from agent.tools.tool import ToolContext
 from gateway.contracts.errors import ToolError
-from gateway.contracts.messages import CleanText, clipped
+from gateway.contracts.messages import CleanText, clipped, joined
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.contracts.subagents import SubTask, TaskMode
 
 
 class Recruiting:
-    """Finds the child for an order. `model` is what all sub-agents think with; "": each with what its user's conversation has.
-    `limit_s` is the most that one may live."""
+    """Finds the child for an order. `model` is what all sub-agents think with; "": each with what its user's
+    conversation has. `limit_s` is the most that one may live."""
 
     def __init__(
         self,
@@ -58,6 +58,8 @@ class Recruiting:
         own = child_context(context, sub_type, session_id=task.session_id, task_id=task.id)
         if mode is TaskMode.BACKGROUND:
             own = replace(own, permit=partial(self._lives.permit, task.id))
+        if order.form:
+            sub_type = replace(sub_type, prompt=joined(sub_type.prompt, order.form, by="\n\n"))
         charge = Charge(
             sub_type,
             await self._model_for(context),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from agent.limits import SUBAGENT_RESULT_CHARS_MAX
 from agent.subagents.reasons import in_words
 from agent.tools.framing import frame_chars, framed
 from agent.tools.truncation import grapheme_start, pieces
-from gateway.contracts.subagents import SubTask, TaskState
+from gateway.contracts.messages import own_words
+from gateway.contracts.subagents import SubTask, TaskMode, TaskState
 
 _CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
 _CUT_CHARS: Final = 160
 _NO_ANSWER: Final = "It left no answer."
 _SO_FAR: Final = "What it had said by then:"
+_WORKER_LOST: Final = own_words("worker_lost")
 _ATTEMPT: Final = (
     "An earlier attempt to answer this was broken off. These sub-agents belong to it; read_more with an id as handle "
     "gives what one of them said, and what was lost has to be done again if it still matters:"
@@ -57,8 +60,14 @@ def result_line(task: SubTask) -> str:
 def attempt_text(tasks: Sequence[SubTask]) -> str:
     """What a turn that is taken again is told of the sub-agents that its earlier attempts had; "" where there are none.
     Their answers are read by their ids."""
-    lines = [f"- {result_line(task)}" for task in tasks]
+    lines = [f"- {result_line(_as_left(task))}" for task in tasks]
     return "\n".join((_ATTEMPT, *lines)) if lines else ""
+
+
+def _as_left(task: SubTask) -> SubTask:
+    """An inline one has ended with its attempt, whether or not that is written down yet."""
+    is_gone = task.mode is TaskMode.INLINE and not task.state.is_over
+    return replace(task, state=TaskState.FAILED, reason=_WORKER_LOST) if is_gone else task
 
 
 def results_text(tasks: Sequence[SubTask], mark: str, chars_max: int) -> str:

@@ -6,7 +6,7 @@ as its parent's own would be, and what it costs counts against the same allowanc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.limits import (
@@ -24,13 +24,12 @@ from agent.subagents.dispatching import SubOrder
 from agent.subagents.results import result_line, results_text
 from agent.tools.permissions import Risk
 from agent.tools.shelf import Kept, KeptElsewhere
-from agent.tools.tool import AbsentTool, Tool, ToolContext
+from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
 from gateway.contracts.subagents import SubTask, TaskState
 
 CATEGORY: Final = "sub-agents"
-NAMES: Final = ("sub_agent", "sub_agent_spawn", "sub_agent_cancel")
 
 _ABOUT: Final = (
     "A sub-agent works on one part of the task in a process of its own. It sees nothing of this conversation: write "
@@ -97,11 +96,6 @@ def subagent_tools(
         Tool(ToolSpec("sub_agent_spawn", _SPAWNED, choice), CATEGORY, Risk.READ, spawned, quotes=True),
         Tool(ToolSpec("sub_agent_cancel", _CANCELLED, _ID_SCHEMA), CATEGORY, Risk.READ, cancelled),
     )
-
-
-def absent_tools(reason: str, *names: str) -> Sequence[AbsentTool]:
-    """The same where no sub-agent can be had, and why; `names` are those of other modules that need one, too."""
-    return [AbsentTool(name, CATEGORY, reason, Risk.READ) for name in (*NAMES, *names)]
 
 
 def answers_of(book: SubTaskBook) -> KeptElsewhere:

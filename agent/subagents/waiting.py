@@ -155,4 +155,5 @@ def _condition(arguments: Mapping[str, Any], tasks: int) -> tuple[WaitMode, int]
 
 def _waiting_text(awaited: _Awaited) -> str:
     lines = "\n".join(f"- {result_line(task)}" for task in awaited.tasks)
-    return f"Waiting until {awaited.needed} of {len(awaited.tasks)} are done; the results will come by themselves.\n{lines}"
+    count = f"{awaited.needed} of {len(awaited.tasks)}"
+    return f"Waiting until {count} are done; the results will come by themselves.\n{lines}"

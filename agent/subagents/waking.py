@@ -10,7 +10,6 @@ processes send it. It never interrupts: it waits its turn on the lane, as everyt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import structlog

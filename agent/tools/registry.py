@@ -78,14 +78,15 @@ class ToolRegistry:
         self._locks: WeakValueDictionary[tuple[SessionKey, str], asyncio.Lock] = WeakValueDictionary()
         self.add((*tools, shelf.tool()))
 
-    def add(self, tools: Iterable[Tool]) -> None:
-        """Offer more tools from now on (an MCP server that has come up); all of them or none."""
+    def add(self, tools: Iterable[Tool], *, absent: Sequence[AbsentTool] = ()) -> None:
+        """Offer more tools from now on (an MCP server that has come up); all of them or none. `absent` ones are off."""
         new = tuple(tools)
         names = [tool.spec.name for tool in new]
         if len(set(names)) != len(names) or not self._tools.keys().isdisjoint(names):
             raise ValueError("two tools share a name")
         for tool in new:
             _check(json.dumps(tool.spec.schema, sort_keys=True))
+        self._absent |= {tool.name: tool for tool in absent}
         self._tools |= {tool.spec.name: tool for tool in new}
         self._validators |= {tool.spec.name: _validator(tool.spec.schema) for tool in new}
 

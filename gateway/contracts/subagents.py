@@ -154,6 +154,11 @@ def is_wake_id(message_id: str) -> bool:
     return message_id.startswith(_WAKE)
 
 
+def wake_id_of(message_id: str) -> str:
+    """The wake that such a message was sent for."""
+    return message_id.removeprefix(_WAKE)
+
+
 @dataclass(frozen=True, slots=True)
 class SubTypeChange:
     """What an operator changed about one row of the catalog; None leaves it as it is."""

@@ -204,9 +204,9 @@ class TestCurrent:
         rows = catalog(book, clock)
         with capture_logs() as logs:
             for _ in range(3):
-                current = await rows.current()
+                await rows.current()
                 clock.at_s += SUB_TYPES_SEEN_WITHIN_S
-        assert current["code"].tools == ("file_read", "mcp_docs_search")
+        assert (await rows.current())["code"].tools == ("file_read", "mcp_docs_search")
         assert [(line["event"], line["sub_type"], line["tools"]) for line in logs] == [
             ("subagents.unknown_tools", "code", ["mcp_docs_search"])
         ]
