@@ -131,6 +131,7 @@ class Orchestration:
             clipped(prompt, SUBAGENT_PROMPT_CHARS_MAX),
             clipped(self._scrubber.scrub(assignment.label), SUBAGENT_LABEL_CHARS_MAX),
             self._deadline.left_s - ORCHESTRATION_ENDING_S,
+            form=assignment.form,
         )
         try:
             task = await self._dispatcher.run(self._context, order)

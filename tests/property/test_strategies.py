@@ -112,7 +112,8 @@ def check_assignment(assignment: Assignment, ended: Mapping[str, Ended]) -> None
     prompt = prompt_of(assignment, "K" * 8)
     assert len(prompt) <= SUBAGENT_PROMPT_CHARS_MAX
     assert prompt.startswith(assignment.brief)
-    assert prompt.endswith(assignment.closing)
+    assert prompt.endswith(assignment.form or assignment.closing)
+    assert assignment.closing in prompt
     assert len(assignment.label) <= SUBAGENT_LABEL_CHARS_MAX
     assert assignment.sub_type in TYPES
     check_exhibits(assignment.exhibits, ended)

@@ -17,6 +17,7 @@ from agent.limits import (
 )
 from agent.tools.framing import frame_chars, framed
 from agent.tools.truncation import pieces
+from gateway.contracts.messages import CleanText, own_words
 
 _CUT: Final = "\n[… {count} characters left out …]\n"
 _CUT_WITH_HANDLE: Final = (
@@ -59,8 +60,8 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One sub-agent that is to be run. `brief` stands in front of the material and `closing` behind it; both are
-    never cut. `label` is for people."""
+    """One sub-agent that is to be run. `label` is for people. `brief` stands in front of the material, `closing` and the
+    `form` of the answer behind it; these are never cut."""
 
     id: str
     sub_type: str
@@ -68,6 +69,7 @@ class Assignment:
     brief: str
     exhibits: tuple[Exhibit, ...] = ()
     closing: str = ""
+    form: CleanText = own_words("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +116,16 @@ def label_of(place: str, task: str) -> str:
 def prompt_of(assignment: Assignment, mark: str) -> str:
     """The prompt of an assignment, never longer than a prompt may be. `mark` is new for each prompt."""
     exhibits = assignment.exhibits
-    own = [assignment.brief, *([_MATERIAL] if exhibits else ()), assignment.closing]
-    fixed = sum(len(text) + len(_APART) for text in own)
+    behind = [assignment.closing, assignment.form]
+    front = [assignment.brief, *([_MATERIAL] if exhibits else ())]
+    fixed = sum(len(text) + len(_APART) for text in (*front, *behind))
     fixed += sum(len(heading(exhibit)) + frame_chars(len(mark)) + len(_APART) + 1 for exhibit in exhibits)
     rooms = shares([size(exhibit) for exhibit in exhibits], SUBAGENT_PROMPT_CHARS_MAX - fixed)
     material = [
         f"{heading(exhibit)}\n{framed(shown(exhibit, room), mark)}"
         for exhibit, room in zip(exhibits, rooms, strict=True)
     ]
-    return _APART.join(filter(None, [*own[:-1], *material, assignment.closing]))
+    return _APART.join(filter(None, (*front, *material, *behind)))
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:

@@ -116,7 +116,8 @@ class Review:
                 *exhibit(_draft(number), f"Draft {number}", ended),
                 *(exhibit(_review(number), "The answer that could not be read", ended) if is_again else ()),
             ),
-            f"{_UNREADABLE}\n\n{_VERDICT}" if is_again else _VERDICT,
+            _UNREADABLE if is_again else "",
+            _VERDICT,
         )
 
 
