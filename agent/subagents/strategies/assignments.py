@@ -24,6 +24,7 @@ _CUT_WITH_HANDLE: Final = (
     '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
 )
 _CUT_CHARS: Final = 120  # of either, with its numbers and without the handle
+_NO_FORM: Final = own_words("")
 _APART: Final = "\n\n"
 _MATERIAL: Final = "# Material"
 _NOTHING: Final = "[nothing]"
@@ -60,8 +61,8 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One sub-agent that is to be run. `label` is for people. `brief` stands in front of the material, `closing` and the
-    `form` of the answer behind it; these are never cut."""
+    """One sub-agent that is to be run. `label` is for people. `brief` stands in front of the material, `closing` and
+    the `form` of the answer behind it; these are never cut."""
 
     id: str
     sub_type: str
@@ -69,7 +70,7 @@ class Assignment:
     brief: str
     exhibits: tuple[Exhibit, ...] = ()
     closing: str = ""
-    form: CleanText = own_words("")
+    form: CleanText = _NO_FORM
 
 
 @dataclass(frozen=True, slots=True)
