@@ -146,6 +146,8 @@ WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousan
 WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+FOLDER_LOCK_S: Final = 20.0  # one change takes milliseconds; who waits longer waits for a process that was stopped
+FOLDER_LOCK_LOOK_S: Final = 0.003  # for the lock that another process holds: as long as a change takes
 
 # --- files that are sent
 SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
@@ -174,7 +176,21 @@ LENT_LANES_MAX: Final = 256  # lanes of one process in which something was lent 
 SECRET_ENV_MAX: Final = 8  # variables with a secret in one call; a program that needs more reads a file
 SECRET_ENV_BYTES_MAX: Final = 32_768  # of all of them: half of what the pipe to the sandbox holds
 SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
+REAP_S: Final = 5.0  # how long a killed process may take to be gone; it takes milliseconds, unless a disk holds it
 CODE_CHARS_MAX: Final = 32_000
+
+# --- the process of a sub-agent, as its parent holds it
+SUBAGENT_READY_S: Final = 30.0  # it takes a tenth of a second; a machine under load may take a hundred times as long
+SUBAGENT_CALLS_OPEN_MAX: Final = 16  # of one child: a round has eight tools at once; whoever asks more is not heard
+SUBAGENT_FRAMES_WAITING_MAX: Final = 64  # for a child to read them; then whoever answers it waits
+SUBAGENT_HEARD_BYTES_MAX: Final = 256 * 1024 * 1024  # of one child: its longest work repeats a full prompt 12 times
+SUBAGENT_HEARD_FRAMES_MAX: Final = 200_000  # a token a frame, that is more than any model says in 12 rounds
+SUBAGENT_UNREAD_MAX: Final = 100  # lines that are no frame: a newer child may send some, a broken one many
+SUBAGENT_ERRORS_BYTES_MAX: Final = 16 * 1024  # of its standard error, for the log
+SUBAGENT_TREE_MAX: Final = 16  # processes, with bubblewrap's own two: a child needs none beside itself
+SUBAGENT_WATCH_EVERY_S: Final = 0.25
+SUBAGENT_LAST_WORDS_S: Final = 1.0  # for what a process that has ended left in its pipes
+SUBAGENT_CANCEL_S: Final = 0.1  # for a child to end its own way before it is killed; /stop has a second in all
 
 # --- the web
 WEB_TIMEOUT_S: Final = 30.0  # of one fetch, redirects included
@@ -287,3 +303,4 @@ ORCHESTRATION_LIMIT_S: Final = 540.0  # of a turn's ten minutes; the last one is
 ORCHESTRATION_LIMIT_MIN_S: Final = 10.0
 ORCHESTRATION_ENDING_S: Final = 2.0  # before the end of all children end: what they had said by then is kept
 ORCHESTRATION_GRACE_S: Final = 10.0  # for killing what is left at the deadline
+SUBAGENT_NOTES_MAX: Final = 100  # lines a child says about itself: fewer than a pipe holds that nobody reads

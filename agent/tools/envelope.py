@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from agent.limits import FRAME_CHARS, TOOL_RAW_CHARS_MAX, TOOL_RESULT_CHARS_MAX
+from agent.limits import FRAME_CHARS, TOOL_RESULT_CHARS_MAX
 from agent.tools.framing import frame_chars, framed
+from agent.tools.outputs import readable
 from agent.tools.shelf import Shelf
 from agent.tools.truncation import pieces
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.scrub.cutting import head
 from gateway.scrub.placeholder import WHOLE_TEXT
 
 _CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
 _CUT_FOR_GOOD: Final = "\n[… {count} characters left out: ask for less at once …]\n"
 _CUT_CHARS: Final = 160
-_TOO_LONG: Final = "\n[… the rest of {chars} characters is lost: ask for less at once …]"
 
 _UNCHECKED: Final = own_words(
     "[redacted:text#0000] This result could not be looked through for secrets, so it is left out: ask for less."
@@ -43,7 +42,7 @@ class Envelopes:
         """The envelope of what a tool returned for `key`: at most TOOL_RESULT_CHARS_MAX characters. Only who `reads_on`
         gets a handle to the rest: a sub-agent may not have `read_more`."""
         scrubber = self._scrubber.for_chat(str(key))
-        clean = scrubber.scrub(_readable(raw))
+        clean = scrubber.scrub(readable(raw))
         if clean == WHOLE_TEXT:
             return Envelope(_UNCHECKED, is_truncated=False)
         room = TOOL_RESULT_CHARS_MAX - (frame_chars(FRAME_CHARS) if foreign else 0)
@@ -64,10 +63,3 @@ class Envelopes:
         else:
             mark = _CUT_FOR_GOOD.format(count=count)
         return clean[:head_end] + mark + clean[tail_start:]
-
-
-def _readable(raw: str) -> str:
-    """Bounded, and with every half of a surrogate pair replaced, which no database takes."""
-    if len(raw) > TOOL_RAW_CHARS_MAX:
-        raw = head(raw, TOOL_RAW_CHARS_MAX) + _TOO_LONG.format(chars=len(raw))
-    return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
 import structlog
-from jsonschema import Draft202012Validator
-from referencing import Registry
 
-from agent.deadlines import Deadline
 from agent.limits import ARGUMENTS_SHOWN_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
 from agent.questions import tool_question
 from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
-from agent.tools.arguments import parse_arguments, written_out
+from agent.tools.arguments import written_out
+from agent.tools.calls import Fitting, check_schema, run_in_time
 from agent.tools.correction import correction_note
 from agent.tools.envelope import Envelope, Envelopes
 from agent.tools.lending import Lender
@@ -67,7 +63,7 @@ class ToolRegistry:
     ) -> None:
         shelf = Shelf(clock, elsewhere)
         self._tools: dict[str, Tool] = {}
-        self._validators: dict[str, Draft202012Validator] = {}
+        self._fitting: dict[str, Fitting] = {}
         self._absent = {tool.name: tool for tool in absent}
         self._envelopes = Envelopes(shelf, scrubber, clock)
         self._policy = policy or Policy()
@@ -85,10 +81,10 @@ class ToolRegistry:
         if len(set(names)) != len(names) or not self._tools.keys().isdisjoint(names):
             raise ValueError("two tools share a name")
         for tool in new:
-            _check(json.dumps(tool.spec.schema, sort_keys=True))
+            check_schema(tool.spec.schema)
         self._absent |= {tool.name: tool for tool in absent}
         self._tools |= {tool.spec.name: tool for tool in new}
-        self._validators |= {tool.spec.name: _validator(tool.spec.schema) for tool in new}
+        self._fitting |= {tool.spec.name: Fitting(tool.spec.schema) for tool in new}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -176,10 +172,7 @@ class ToolRegistry:
         tool = self._find(shared.context, call.name)
         if self.permission(shared.context, call.name) is Permission.DENY:
             raise ToolError(f"{call.name} is not permitted to this user in this place")
-        arguments = parse_arguments(call.arguments)
-        problems = sorted(self._validators[call.name].iter_errors(arguments), key=lambda problem: list(problem.path))
-        if problems:
-            raise ToolError("; ".join(f"{problem.json_path}: {problem.message[:200]}" for problem in problems[:5]))
+        arguments = self._fitting[call.name].arguments(call.arguments)
         wanted = self._wanted(tool, arguments)
         async with AsyncExitStack() as held:
             for name in sorted(set(tool.locks(arguments))):
@@ -191,7 +184,7 @@ class ToolRegistry:
             await shared.context.permit()
             if wanted:
                 return await self._run_lent(tool, shared.context, arguments, wanted)
-            return await _run_in_time(tool, shared.context, arguments)
+            return await run_in_time(tool, shared.context, arguments)
 
     def _wanted(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """The placeholders for which the call needs the values. Raises `ToolError` for one anywhere else."""
@@ -208,7 +201,7 @@ class ToolRegistry:
         assert self._lender is not None
         lent = await self._lender.lend(context, tool, wanted)
         try:
-            return await lent.out_of(await _run_in_time(tool, context, lent.into(arguments, tool.secret_arguments)))
+            return await lent.out_of(await run_in_time(tool, context, lent.into(arguments, tool.secret_arguments)))
         except ToolError as error:
             said = await lent.out_of(str(error))
         except Exception as error:  # noqa: BLE001 - the tool boundary: its words, and its traceback, may hold a secret
@@ -251,25 +244,3 @@ def _asking(tool: Tool, call: RequestedCall) -> str:
     return tool_question(
         tool.spec.name, tool.risk.value, written_out(call.arguments), chars_max=ARGUMENTS_SHOWN_CHARS_MAX
     )
-
-
-@cache
-def _check(schema: str) -> None:
-    """Raises `SchemaError`. Our own schemas are the same in every registry, and looking at all of them takes 0.2 s."""
-    Draft202012Validator.check_schema(json.loads(schema))
-
-
-def _validator(schema: Mapping[str, Any]) -> Draft202012Validator:
-    """With an empty registry: without one, a `$ref` in a stranger's schema would be fetched from wherever."""
-    return Draft202012Validator(schema, registry=Registry())
-
-
-async def _run_in_time(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    limit = Deadline(tool.timeout_s)
-    try:
-        async with limit:
-            return await tool.run(context, arguments)
-    except TimeoutError as error:
-        if not limit.has_passed:
-            raise
-        raise ToolError(f"{tool.spec.name} did not finish within {tool.timeout_s:g} s") from error
