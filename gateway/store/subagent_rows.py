@@ -50,6 +50,8 @@ def from_task(task: SubTask, *, wake: WakeAddress | None, is_cancel_wanted: bool
         "is_cancel_wanted": is_cancel_wanted,
         "wake": None if wake is None else from_wake(wake),
         "is_told": False,
+        "wake_id": "",
+        "is_collected": False,
         "created_at_ms": task.created_at_ms,
         "started_at_ms": task.started_at_ms,
         "finished_at_ms": task.finished_at_ms,

@@ -39,6 +39,8 @@ sub_tasks: Final = Table(
     column("is_cancel_wanted", Boolean, doc="whoever runs it is to end it"),
     column("wake", AnyText, doc="JSON of a WakeAddress; null where nobody is to be woken", nullable=True),
     column("is_told", Boolean, doc="its session knows how it ended, or does not want to"),
+    column("wake_id", Text, doc="the wake that was sent to tell it; empty: none was"),
+    column("is_collected", Boolean, doc="its session knows, or does not want to, whatever that wake says"),
     column("created_at_ms", BigInteger, doc="when it was asked for"),
     column("started_at_ms", BigInteger, doc="when it began to run; 0: not yet"),
     column("finished_at_ms", BigInteger, doc="when it was over; 0: not yet"),

@@ -8,7 +8,7 @@ from functools import partial
 from gateway.contracts.entries import Entry, Session, Usage
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
-from gateway.contracts.subagents import SubTask, TaskEnding, TypeRecord, Wake, WakeAddress
+from gateway.contracts.subagents import SubTask, TaskEnding, TypeRecord, Wake, WakeAddress, wake_id_of
 from gateway.store import board, kinship, liveness, subtasks, wakes
 from gateway.store.engine import Database
 
@@ -102,6 +102,12 @@ class SqlSubTasks:
     async def wake_sent(self, wake: Wake) -> None:
         """The bus has it."""
         await self._database.write(partial(wakes.sent, wake=wake))
+
+    async def overtaken(self, message_ids: Sequence[str]) -> frozenset[str]:
+        """Of these messages of wakes that were sent, those with nothing left to tell."""
+        by_wake = {wake_id_of(message_id): message_id for message_id in message_ids}
+        found = await self._database.read(partial(wakes.overtaken, wake_ids=list(by_wake)))
+        return frozenset(by_wake[wake_id] for wake_id in found)
 
     # --- sessions
 

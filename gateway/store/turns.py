@@ -120,7 +120,8 @@ def append(
     connection: Connection, key: SessionKey, session_id: str, said: Sequence[Entry], *, now_ms: int
 ) -> tuple[Row[Any], list[Entry]]:
     """Add entries outside of a commit; the session's row and the entries with their numbers."""
-    row = sessions.grow(connection, key, session_id, Growth(len(said), len(said)), now_ms=now_ms)
+    messages = sum(entry.kind is EntryKind.MESSAGE for entry in said)
+    row = sessions.grow(connection, key, session_id, Growth(len(said), messages), now_ms=now_ms)
     numbered = numbered_to(row.last_seq, said)
     transcript.append(connection, session_id, numbered)
     return row, numbered

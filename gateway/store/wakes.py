@@ -40,9 +40,9 @@ def put(connection: Connection, key: SessionKey, barrier: Barrier) -> None:
 
 # --- telling
 
-_TELL: Final = (
-    update(sub_tasks).where(sub_tasks.c.id.in_(bindparam("ids", expanding=True)), IS_OVER).values(is_told=true())
-)
+_THOSE_OVER: Final = update(sub_tasks).where(sub_tasks.c.id.in_(bindparam("ids", expanding=True)), IS_OVER)
+_COLLECT: Final = _THOSE_OVER.values(is_told=true(), is_collected=true())
+_TELL_BY_WAKE: Final = _THOSE_OVER.values(is_told=true(), wake_id=bindparam("by_wake"))
 _UNTOLD_BEHIND: Final = exists().where(
     waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, ~sub_tasks.c.is_told
 )
@@ -54,13 +54,18 @@ _IDLE: Final = (
 _DROP_WAITS: Final = delete(waits).where(waits.c.barrier_id.in_(bindparam("ids", expanding=True)))
 _DROP: Final = delete(barriers).where(barriers.c.id.in_(bindparam("ids", expanding=True)))
 _BARRIERS_OF_KEY: Final = select(barriers.c.id).where(barriers.c.key == bindparam("k"))
-_TELL_ALL: Final = update(sub_tasks).where(sub_tasks.c.key == bindparam("k")).values(is_told=true())
+_COLLECT_ALL: Final = (
+    update(sub_tasks).where(sub_tasks.c.key == bindparam("k")).values(is_told=true(), is_collected=true())
+)
+_SENT: Final = select(sub_tasks.c.wake_id).where(sub_tasks.c.wake_id.in_(bindparam("ids", expanding=True))).distinct()
+_OPEN: Final = _SENT.where(~sub_tasks.c.is_collected)
 
 
 def collect(connection: Connection, task_ids: Sequence[str]) -> None:
     """`SubTaskBook.collect`. A barrier behind which nothing is left to be told falls."""
     lock_lanes_of(connection, task_ids)
-    _tell(connection, task_ids)
+    connection.execute(_COLLECT, {"ids": list(task_ids)})
+    _drop_idle(connection, task_ids)
 
 
 def sent(connection: Connection, wake: Wake) -> None:
@@ -69,17 +74,24 @@ def sent(connection: Connection, wake: Wake) -> None:
     lock_lanes_of(connection, task_ids)
     if wake.barrier_id:
         _drop(connection, [wake.barrier_id])
-    _tell(connection, task_ids)
+    connection.execute(_TELL_BY_WAKE, {"ids": task_ids, "by_wake": wake.id})
+    _drop_idle(connection, task_ids)
+
+
+def overtaken(connection: Connection, wake_ids: Sequence[str]) -> frozenset[str]:
+    """Of these wakes that were sent, those all of whose tasks were collected since. One that nobody knows any more has
+    something to tell."""
+    ids = {"ids": list(wake_ids)}
+    return frozenset(connection.execute(_SENT, ids).scalars()) - frozenset(connection.execute(_OPEN, ids).scalars())
 
 
 def forget_all(connection: Connection, key: SessionKey) -> None:
     """Nothing of a locked lane's tasks is to be told any more, and nobody waits."""
     _drop(connection, connection.execute(_BARRIERS_OF_KEY, {"k": str(key)}).scalars().all())
-    connection.execute(_TELL_ALL, {"k": str(key)})
+    connection.execute(_COLLECT_ALL, {"k": str(key)})
 
 
-def _tell(connection: Connection, task_ids: Sequence[str]) -> None:
-    connection.execute(_TELL, {"ids": list(task_ids)})
+def _drop_idle(connection: Connection, task_ids: Sequence[str]) -> None:
     _drop(connection, connection.execute(_IDLE, {"ids": list(task_ids)}).scalars().all())
 
 

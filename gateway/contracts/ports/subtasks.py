@@ -95,6 +95,11 @@ class SubTaskBook(Protocol):
         """The bus has it: its tasks were told."""
         ...
 
+    async def overtaken(self, message_ids: Sequence[str]) -> frozenset[str]:
+        """Of these messages of wakes that were sent, those with nothing left to tell: all their tasks were collected
+        since, or nothing of them is to be told any more."""
+        ...
+
     # --- sessions
 
     async def children(self, session_id: str) -> Sequence[Session]:

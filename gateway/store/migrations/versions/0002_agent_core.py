@@ -318,6 +318,8 @@ def _create_sub_tasks() -> None:
         sa.Column("is_cancel_wanted", sa.Boolean, nullable=False),
         sa.Column("wake", sa.Text),
         sa.Column("is_told", sa.Boolean, nullable=False),
+        sa.Column("wake_id", sa.Text, nullable=False),
+        sa.Column("is_collected", sa.Boolean, nullable=False),
         sa.Column("created_at_ms", sa.BigInteger, nullable=False),
         sa.Column("started_at_ms", sa.BigInteger, nullable=False),
         sa.Column("finished_at_ms", sa.BigInteger, nullable=False),
