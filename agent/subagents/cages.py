@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from agent.subagents.confinement import PACKAGES, ROOT, Confinement
+from agent.subagents.confinement import CONFINEMENT, PACKAGES, ROOT, Confinement
 from agent.tools.execution import bubblewrap
 from agent.tools.execution.reaping import kill_family, kill_namespace
 
@@ -101,7 +101,7 @@ class InBubblewrap:
         return HOME_INSIDE if home is not None else ""
 
     async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
-        arguments = [*bubblewrap.APART, *self._options, *bubblewrap.variables(ENVIRONMENT)]
+        arguments = [*bubblewrap.APART, *self._options, *bubblewrap.variables(_environment(self))]
         arguments += [*bubblewrap.system_folders(), *_views(_seen(self._python), self._hidden)]
         arguments += ["--ro-bind-try", _CACHE, _CACHE, "--proc", "/proc", "--dev", "/dev"]
         if home is not None:
@@ -130,7 +130,7 @@ class Bare:
             stderr=PIPE,
             cwd="/",
             start_new_session=True,
-            env={**ENVIRONMENT, _MARK: mark},
+            env={**_environment(self), _MARK: mark},
         )
         return _Family(process, f"{_MARK}={mark}", self.confinement)
 
@@ -162,6 +162,11 @@ class _Family:
 
     async def kill(self) -> bool:
         return await kill_family(self.process, self._mark)
+
+
+def _environment(cage: Cage) -> dict[str, str]:
+    """A child that does not confine itself is told what holds it."""
+    return dict(ENVIRONMENT) if cage.confines_itself else {**ENVIRONMENT, CONFINEMENT: cage.confinement}
 
 
 def _cause(code: int | None) -> str:

@@ -20,7 +20,7 @@ from typing import Final, Never
 
 from agent.limits import TOOLS_PARALLEL_MAX
 from agent.subagents.codec import FrameTooLong, Unread
-from agent.subagents.confinement import Confinement, confine_this_process
+from agent.subagents.confinement import CONFINEMENT, Confinement, confine_this_process
 from agent.subagents.frames import (
     PROTOCOL,
     Call,
@@ -141,7 +141,8 @@ class Child:
 def _confined(init: Init, own: OwnTools) -> str:
     """Step into what holds this process; returns its name."""
     home = Path(init.workspace) if init.workspace else None
-    return confine_this_process(home, own.write) if init.confines_itself else Confinement.PLAIN
+    itself = confine_this_process(home, own.write) if init.confines_itself else Confinement.PLAIN
+    return os.environ.get(CONFINEMENT) or itself
 
 
 def _standing_threads() -> ThreadPoolExecutor:

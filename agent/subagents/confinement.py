@@ -19,6 +19,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 """Where the packages stand that a child is made of."""
 PACKAGES: Final = (ROOT / "agent", ROOT / "gateway")
 
+CONFINEMENT: Final = "TRIVET_CONFINEMENT"
+"""The variable in which a parent names what it has put its child into."""
+
 
 class Confinement(StrEnum):
     """From the best to the least."""

@@ -16,7 +16,6 @@ from agent.limits import (
     SUBAGENT_FRAMES_WAITING_MAX,
     SUBAGENT_HEARD_BYTES_MAX,
     SUBAGENT_HEARD_FRAMES_MAX,
-    SUBAGENT_KEPT_CHARS_MAX,
     SUBAGENT_LAST_WORDS_S,
     SUBAGENT_READY_S,
     SUBAGENT_TREE_MAX,
@@ -43,6 +42,7 @@ from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import reaped
 from gateway.contracts.subagents import TaskState
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
 

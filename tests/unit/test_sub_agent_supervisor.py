@@ -88,7 +88,7 @@ done(sorted(int(hear()["id"]) for _ in range(100)) == list(range(100)))
     async def test_nothing_of_ours_is_in_its_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TRIVET_AGENT__API_KEY", "canary")
         ending = await run("done(sorted(os.environ))")
-        assert ending.response == str(sorted([*ENVIRONMENT, "FAMILY"]))
+        assert ending.response == str(sorted([*ENVIRONMENT, "FAMILY", "TRIVET_CONFINEMENT"]))
 
 
 class TestEndings:
