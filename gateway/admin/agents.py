@@ -46,7 +46,10 @@ class SubTypeView(BaseModel):
 
     name: str
     label: str
-    description: str = Field(description="What tells the model that delegates when to choose it.")
+    description: str = Field(
+        description="What tells the model that delegates when to choose it. Of a change, agent processes that are "
+        "started later: what a conversation has been told stays as it is."
+    )
     tools: list[str] = Field(description='What it may use at most; `["*"]` is all that its parent may.')
     rounds_max: int = Field(description="Rounds of tools; then it has to wrap up.")
     prompt: str | None = Field(description="What it is told of itself; null for what comes with Trivet.")

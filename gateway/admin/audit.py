@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
@@ -12,6 +12,8 @@ from pydantic import BaseModel, Field
 from gateway.contracts.ports import Scrubber, SubTypeBook
 from gateway.contracts.subagents import Audited
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX
+
+_PLAIN: Final = "^[!-~]{1,200}$"
 
 
 class AuditedView(BaseModel):
@@ -31,7 +33,7 @@ def audit_routes(book: SubTypeBook, scrubber: Scrubber) -> APIRouter:
 
     @router.get("")
     async def audit(
-        subject: str | None = None,
+        subject: Annotated[str | None, Query(pattern=_PLAIN)] = None,
         limit: Annotated[int, Query(ge=1, le=AUDITED_SHOWN_MAX)] = AUDITED_SHOWN_DEFAULT,
     ) -> list[AuditedView]:
         """Newest first; `subject` shows what was done about one thing, such as `sub-type:code`."""

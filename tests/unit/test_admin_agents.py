@@ -145,7 +145,10 @@ class TestPut:
             ({"rounds_max": 10**400}, "rounds_max", "must be a whole number from 1 to 50"),
             ({"prompt": " \n"}, "prompt", "must be a text of 1 to 16000 characters"),
             ({"prompt": "x" * 16_001}, "prompt", "must be a text of 1 to 16000 characters"),
+            ({"prompt": "a\x00b"}, "prompt", "must be a text of 1 to 16000 characters"),
+            ({"prompt": "\ud800"}, "prompt", "must be a text of 1 to 16000 characters"),
             ({"label": ""}, "label", "must be one line of 1 to 60 characters"),
+            ({"label": "\ud800"}, "label", "must be one line of 1 to 60 characters"),
             ({"label": "two\nlines"}, "label", "must be one line of 1 to 60 characters"),
             ({"description": "x" * 501}, "description", "must be one line of 1 to 500 characters"),
             ({"tools": "shell"}, "tools", "Input should be a valid list"),
@@ -159,7 +162,7 @@ class TestPut:
     async def test_nonsense_is_refused_with_its_place_and_a_sentence(
         self, admin: httpx.AsyncClient, order: dict[str, Any], where: str, problem: str
     ) -> None:
-        answer = await admin.put(CODE, json=order)
+        answer = await admin.put(CODE, content=json.dumps(order), headers={"Content-Type": "application/json"})
         assert answer.status_code == 422
         (told,) = answer.json()["detail"]
         assert where in told["where"]
@@ -203,7 +206,8 @@ class TestAudit:
         everything = (await admin.get("/api/audit")).json()
         assert [line["subject"] for line in everything] == ["sub-type:code", "sub-type:data", "sub-type:code"]
         assert len((await admin.get("/api/audit", params={"limit": 1})).json()) == 1
-        assert (await admin.get("/api/audit", params={"limit": 0})).status_code == 422
+        for refused in ({"limit": 0}, {"limit": 501}, {"subject": ""}, {"subject": "a\x00b"}):
+            assert (await admin.get("/api/audit", params=refused)).status_code == 422
 
 
 async def test_a_change_is_above_the_configuration_and_goes_back_to_it(sqlite_store: SqlStore, bus: RedisBus) -> None:
