@@ -16,6 +16,7 @@ from agent.subagents.dispatcher import SubAgents
 from agent.subagents.dispatching import Dispatcher, SubOrder
 from agent.subagents.hosting import Hosting, Means
 from agent.subagents.lives import Lives
+from agent.subagents.orchestrating import orchestrate_tool
 from agent.subagents.probing import find_confinement
 from agent.subagents.recruiting import Recruiting
 from agent.subagents.slots import Slots
@@ -85,8 +86,10 @@ async def open_subagents(
         ring=ring,
     )
     async with aclosing(agents):
-        own = subagent_tools(agents, store.tasks, await catalog.current(), scrubber, clock, limit_s=limit_s)
-        yield Delegation(agents, (*own, Waiting(store.tasks, clock).tool()), (lives.keep,))
+        types = await catalog.current()
+        own = subagent_tools(agents, store.tasks, types, scrubber, clock, limit_s=limit_s)
+        several = (Waiting(store.tasks, clock).tool(), orchestrate_tool(agents, tuple(types), scrubber, clock))
+        yield Delegation(agents, (*own, *several), (lives.keep,))
 
 
 def _nobody() -> Delegation:
