@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,7 +12,9 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette import status
 
+from gateway.admin.agents import agents
 from gateway.admin.answers import clean_json, refuse_in
+from gateway.admin.audit import audit_routes
 from gateway.admin.auth import AdminToken
 from gateway.admin.deliveries import deliveries
 from gateway.admin.operator_channel import compact_order
@@ -44,6 +46,7 @@ from gateway.contracts.ports import (
     Verdict,
 )
 from gateway.contracts.spending import day_begins_ms, day_of
+from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 from gateway.telemetry.usage import Sums, usage_families
 
@@ -56,7 +59,8 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the API is made of. `channels` are those that shall be connected."""
+    """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
+    they are configured."""
 
     store: Store
     figures: OperatorBus
@@ -67,6 +71,7 @@ class Parts:
     clock: Clock
     channels: Sequence[str]
     version: str
+    sub_types: SubTypeRows = field(default_factory=lambda: SUB_TYPE_ROWS)
 
 
 def create_app(parts: Parts, token: str) -> FastAPI:
@@ -91,6 +96,11 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     )
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
+    app.include_router(
+        agents(parts.sub_types, parts.store.sub_types, parts.scrubber, parts.clock),
+        dependencies=[Depends(admin.require)],
+    )
+    app.include_router(audit_routes(parts.store.sub_types, parts.scrubber), dependencies=[Depends(admin.require)])
     app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])
     return app
 
