@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Set
+from collections.abc import Callable, Coroutine, Iterable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -59,16 +59,15 @@ class Verdict:
 
 
 class Exchange:
-    """One child's frames, heard and answered. Make it inside the deadline that it works under."""
+    """One child's frames, heard and answered. `age_s` tells how long ago its process was started."""
 
-    def __init__(self, held: Held, host: Host, init: Init) -> None:
+    def __init__(self, held: Held, host: Host, init: Init, age_s: Callable[[], float]) -> None:
         self._held = held
         self._process = held.process
         self._host = host
         self._init = init
-        self._loop = asyncio.get_running_loop()
-        self._began_s = self._loop.time()
-        self._over: asyncio.Future[Verdict] = self._loop.create_future()
+        self._age_s = age_s
+        self._over: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(SUBAGENT_FRAMES_WAITING_MAX)
         self._open_calls = asyncio.Semaphore(SUBAGENT_CALLS_OPEN_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -162,7 +161,7 @@ class Exchange:
         memory_max = self._init.limits.memory_bytes
         while self._process.returncode is None:
             await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
-            if self.ready is None and self._loop.time() - self._began_s > SUBAGENT_READY_S:
+            if self.ready is None and self._age_s() > SUBAGENT_READY_S:
                 self._fail("not_ready")
             taken = footprint(self._process.pid)
             if taken.memory_bytes > memory_max:
@@ -222,7 +221,7 @@ class Exchange:
         if self.ready is not None:
             return
         self.ready = ready
-        self.ready_ms = round(1000 * (self._loop.time() - self._began_s))
+        self.ready_ms = round(1000 * self._age_s())
         if ready.protocol != PROTOCOL:
             self._fail(f"protocol_{ready.protocol}")
         if self._held.has_to_confine_itself and ready.confinement != self._held.confinement:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import compileall
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ import structlog
 from agent.limits import SANDBOX_PROBE_S
 from agent.subagents import landlock
 from agent.subagents.cages import Bare, Cage, InBubblewrap
-from agent.subagents.confinement import Confinement, readable_places
+from agent.subagents.confinement import ROOT, Confinement, readable_places
 from agent.tools.execution.bubblewrap import OPTIONS
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import ConfigError
@@ -35,6 +36,8 @@ _SHORTCOMINGS: Final = {
 async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Cage:
     """The best cage that works here, or the wanted one; `hidden` must not be seen from inside. Raises `ConfigError`
     when an insisted one cannot be had."""
+    # No child may keep what it compiles: it would do so again at each start.
+    await asyncio.to_thread(compileall.compile_dir, ROOT / "agent", quiet=2)
     for cage in _candidates(wanted, hidden):
         if wanted not in (AUTO, cage.confinement):
             continue
