@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Set
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Set
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,6 @@ from agent.limits import (
     SUBAGENT_FRAMES_WAITING_MAX,
     SUBAGENT_HEARD_BYTES_MAX,
     SUBAGENT_HEARD_FRAMES_MAX,
-    SUBAGENT_KEPT_CHARS_MAX,
     SUBAGENT_LAST_WORDS_S,
     SUBAGENT_READY_S,
     SUBAGENT_TREE_MAX,
@@ -24,7 +23,7 @@ from agent.limits import (
     SUBAGENT_WATCH_EVERY_S,
 )
 from agent.subagents.cages import Held
-from agent.subagents.codec import FrameReader, Unread, encoded
+from agent.subagents.codec import FrameReader, FrameTooLong, Unread, encoded
 from agent.subagents.frames import (
     PROTOCOL,
     Cancel,
@@ -39,6 +38,7 @@ from agent.subagents.frames import (
     ToolCall,
 )
 from agent.subagents.orders import Host
+from agent.subagents.spoken import Spoken
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import reaped
@@ -74,8 +74,7 @@ class Exchange:
         self._listening: set[asyncio.Task[None]] = set()
         self._unread = 0
         self._frames = 0
-        self._said = ""
-        self._says_anew = True
+        self._spoken = Spoken()
         self.errors = Output(SUBAGENT_ERRORS_BYTES_MAX)
         """What came on its standard error."""
         self.ready: Ready | None = None
@@ -94,7 +93,7 @@ class Exchange:
     @property
     def said(self) -> str:
         """What it said last on the way."""
-        return self._said
+        return self._spoken.text()
 
     async def until_over(self) -> Verdict:
         """Talk until the child is done, gives up, breaks the rules or is gone. Raises what the host raises."""
@@ -150,6 +149,8 @@ class Exchange:
                     await self._process.stdin.drain()
                 except OSError:
                     reads = False
+                except FrameTooLong:
+                    self._fail("frame_too_long")
 
     async def _drain(self) -> None:
         assert self._process.stderr is not None
@@ -190,8 +191,10 @@ class Exchange:
             if isinstance(call, ToolCall):
                 await self._outgoing.put(await self._host.tool(call))
                 return
-            async for frame in self._host.model(call):
-                await self._outgoing.put(frame)
+            answers = self._host.model(call)
+            async with aclosing(answers) if isinstance(answers, AsyncGenerator) else nullcontext():
+                async for frame in answers:
+                    await self._outgoing.put(frame)
         finally:
             self._open_calls.release()
 
@@ -205,15 +208,18 @@ class Exchange:
             case Ready():
                 self._greet(frame)
             case Chunk():
-                self._keep(frame)
-            case ModelCall() | ToolCall():
-                self._says_anew = self._says_anew or isinstance(frame, ModelCall)
+                self._spoken.add(frame.delta)
+                self._host.heard(frame)
+            case ModelCall():
+                self._spoken.begin_anew()
+                await self._serve(frame)
+            case ToolCall():
                 await self._serve(frame)
             case Done():
                 state = TaskState.COMPLETED if frame.success else TaskState.FAILED
                 self._end(Verdict(state, "" if frame.success else "gave_up", frame.response))
             case Failed():
-                self._end(Verdict(TaskState.FAILED, frame.error or "error", self._said))
+                self._end(Verdict(TaskState.FAILED, frame.error or "error", self.said))
             case _:
                 self._pass_over(frame)
 
@@ -227,12 +233,6 @@ class Exchange:
         if self._held.has_to_confine_itself and ready.confinement != self._held.confinement:
             self._fail("not_confined")
 
-    def _keep(self, chunk: Chunk) -> None:
-        before = "" if self._says_anew else self._said
-        self._said = (before + chunk.delta)[-SUBAGENT_KEPT_CHARS_MAX:]
-        self._says_anew = False
-        self._host.heard(chunk)
-
     def _pass_over(self, frame: Frame | Unread) -> None:
         """Newer children may say what we do not know; who says nothing else is broken."""
         self._unread += 1
@@ -244,7 +244,7 @@ class Exchange:
     # --- the end
 
     def _fail(self, reason: str) -> None:
-        self._end(Verdict(TaskState.FAILED, reason, self._said))
+        self._end(Verdict(TaskState.FAILED, reason, self.said))
 
     def _end(self, verdict: Verdict) -> None:
         if not self._over.done():
