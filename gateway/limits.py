@@ -83,6 +83,11 @@ PASSAGE_TERMS_MAX: Final = 200  # words of one passage that can be found
 PASSAGES_INDEXED_AT_ONCE: Final = 100  # in one transaction: a long session must not hold up the others
 RECALL_TERMS_MAX: Final = 64  # words of one question that are looked up
 FACT_TERMS_MAX: Final = 2_000  # words of one fact that can be found
+SUBTASKS_KEPT: Final = 100  # sub-agents' tasks that are over: the board is for today, transcripts stay
+SUBTASK_ALIVE_S: Final = 10.0  # a task that was opened lives for so long; then its worker has to have said so
+SUBAGENT_KEPT_CHARS_MAX: Final = 200_000  # of a sub-agent's answer
+SUBTASK_SHOWN_CHARS_MAX: Final = 2_000  # of a prompt or an answer in a list of tasks
+FAMILY_SESSIONS_MAX: Final = 1_000  # sub-agents' sessions shown below one conversation
 
 # --- foreign databases
 FOREIGN_TIMEOUT_S: Final = 20.0  # of one statement
@@ -108,3 +113,12 @@ TOLD_TTL_S: Final = 60  # a channel that has not asked by then has died
 PAIRING_CODE_CHARS: Final = 8
 PAIRING_TTL_S: Final = 3600
 PAIRING_PENDING_MAX: Final = 3
+
+# --- sub-agents, as people may configure them
+SUBAGENTS_PROCESS_MAX: Final = 256  # of one process and depth: 8 GB of memory; more is a slip of the pen
+SUB_TYPE_LABEL_CHARS_MAX: Final = 60  # a badge on the board
+SUB_TYPE_DESCRIPTION_CHARS_MAX: Final = 500  # thirteen of them stand in every prompt that may delegate
+SUB_TYPE_PROMPT_CHARS_MAX: Final = 16_000  # some 4,000 tokens: half of the smallest window
+SUB_TYPE_TOOLS_MAX: Final = 128  # what models take at all
+SUB_TYPE_ROUNDS_MAX: Final = 50  # at six seconds each that is the time limit of a child
+AUDITED_SHOWN_MAX: Final = 500  # lines of one answer of the API

@@ -43,6 +43,7 @@ from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import reaped
 from gateway.contracts.subagents import TaskState
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
 

@@ -141,8 +141,9 @@ def _sessions(parts: Parts) -> APIRouter:
     async def sessions(
         limit: Limit = PAGE_DEFAULT, offset: Annotated[int, Query(ge=0)] = 0, key: str | None = None
     ) -> list[SessionView]:
-        """Newest first; `key` shows those of one session key."""
-        found = await parts.store.sessions(key=_key(key) if key else None, limit=limit, offset=offset)
+        """Newest first, those of sub-agents among them; `key` shows those of one session key."""
+        wanted = _key(key) if key else None
+        found = await parts.store.sessions(key=wanted, limit=limit, offset=offset, with_sub_agents=True)
         return [session_view(session) for session in found]
 
     @router.get("/{session_id}")

@@ -18,10 +18,10 @@ class SessionView(BaseModel):
     id: str
     key: str = Field(description="The session key, such as `telegram:123456789`.")
     title: str
-    channel: str
+    channel: str = Field(description="The platform, or `subagent:<type>` for the session of a sub-agent.")
     status: str = Field(description="`active` or `closed`.")
     is_current: bool = Field(description="True when the key's next message belongs to this session.")
-    parent_session_id: str | None
+    parent_session_id: str | None = Field(description="Of a sub-agent: the session it works for.")
     created_at: datetime
     updated_at: datetime
     message_count: int
@@ -122,7 +122,7 @@ def session_view(session: Session) -> SessionView:
         id=session.id,
         key=str(session.key),
         title=session.title,
-        channel=session.key.platform,
+        channel=session.channel or session.key.platform,
         status=session.status.value,
         is_current=session.is_current,
         parent_session_id=session.parent_session_id,

@@ -103,7 +103,8 @@ class Session:
 
     `prompt_tokens` is what the provider counted for the last prompt (0 = unknown); `prompt_seq` is the
     last entry that prompt held, so that only what came after it has to be estimated. `model` and `profile`
-    are what the user chose with /model and /agent; empty: the configured ones.
+    are what the user chose with /model and /agent; empty: the configured ones. The session of a sub-agent has the
+    `channel` `subagent:<type>`, a parent and the number 0; it is never a key's current one.
     """
 
     id: str
@@ -123,6 +124,7 @@ class Session:
     profile: str = ""
     prompt_tokens: int = 0
     prompt_seq: int = 0
+    channel: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,17 @@ class Wake:
 
 def is_wake(message: InboundMessage) -> bool:
     """True for a message that the end of sub-agents sent."""
-    return message.id.startswith(_WAKE)
+    return is_wake_id(message.id)
+
+
+def is_wake_id(message_id: str) -> bool:
+    """The same, by the id alone."""
+    return message_id.startswith(_WAKE)
+
+
+def wake_id_of(message_id: str) -> str:
+    """The wake that such a message was sent for."""
+    return message_id.removeprefix(_WAKE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +184,7 @@ class Audited:
 
 @dataclass(frozen=True, slots=True)
 class TypeRecord:
-    """How the tasks of one type that are still on the board went."""
+    """How the tasks of one type that are still on the board went. `running` counts the queued ones, too."""
 
     sub_type: str
     running: int

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
+    false,
     or_,
     select,
     update,
@@ -30,8 +31,10 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
+from gateway.store.board import changed
 from gateway.store.engine import Database
 from gateway.store.search_sqlite import TIDY
+from gateway.store.subagent_tables import audit, board, sub_type_changes, task_workers, waits
 from gateway.store.tables import consumed, entries, grants, lanes, loans, metadata, sessions, turns
 
 ERASED: Final = "erased"
@@ -45,7 +48,10 @@ _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
 _DERIVED: Final = frozenset({"passages", "boundaries"})
 """What follows from the rest: erased with it, but nothing to hand out."""
 
-_INTERNAL: Final = frozenset({"terms", "vector_model", "fence"})
+_OPERATORS: Final = frozenset({audit, board, sub_type_changes, task_workers})
+"""What belongs to the house, and to no person in it."""
+
+_INTERNAL: Final = frozenset({"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told"})
 """Columns that say nothing to their owner; bytes do not either."""
 
 
@@ -53,6 +59,8 @@ def whose(table: Table) -> Any:
     """The condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
     nobody can be found in."""
     columns = table.columns
+    if table in _OPERATORS:
+        return false()
     if table is consumed:
         return or_(
             consumed.c.turn_id.in_(_TURNS),
@@ -70,7 +78,7 @@ def whose(table: Table) -> Any:
 def _in_order() -> list[Table]:
     """Every table, those that others are found through last: first what only hangs on a turn or an entry, then
     what refers to sessions, sessions, lanes."""
-    rank = {entries: 1, turns: 2, sessions: 3, lanes: 4} | {consumed: -1}
+    rank = {entries: 1, turns: 2, sessions: 3, lanes: 4} | {consumed: -1, waits: -1}
     return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
 
 
@@ -82,12 +90,13 @@ _CONDITIONS: Final = {table: whose(table) for table in _in_order()}
 _HANDED_OUT: Final[dict[str, Select[Any]]] = {
     table.name: select(*filter(_is_telling, table.columns)).where(condition).order_by(*table.primary_key.columns)
     for table, condition in _CONDITIONS.items()
-    if table.name not in _DERIVED
+    if table.name not in _DERIVED and table not in _OPERATORS
 }
 _ERASE: Final = {table.name: delete(table).where(condition) for table, condition in _CONDITIONS.items()}
 _UNNAME: Final = (
     update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
     update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
+    update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),
 )
 
 
@@ -107,6 +116,8 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     erased = {name: connection.execute(statement, {"whose": str(owner)}).rowcount for name, statement in _ERASE.items()}
     for statement in _UNNAME:
         connection.execute(statement, {"whose": str(owner)})
+    if erased["sub_tasks"]:
+        changed(connection)
     if is_sqlite:
         for tidy in TIDY:
             connection.exec_driver_sql(tidy)

@@ -45,7 +45,7 @@ def to_session(row: Row[Any], *, current_id: str | None) -> Session:
     return Session(
         id=row.id,
         key=SessionKey.parse(row.key),
-        number=row.number,
+        number=row.number or 0,
         title=CleanText(row.title),
         status=SessionStatus(row.status),
         parent_session_id=row.parent_session_id,
@@ -60,6 +60,7 @@ def to_session(row: Row[Any], *, current_id: str | None) -> Session:
         profile=row.profile,
         prompt_tokens=row.prompt_tokens,
         prompt_seq=row.prompt_seq,
+        channel=row.channel,
     )
 
 

@@ -26,7 +26,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.store import boundaries
 from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.rows import from_usage, to_session
+from gateway.store.rows import Values, from_usage, to_session
 from gateway.store.tables import lanes, sessions, usage
 from gateway.store.undoing import undo
 
@@ -49,20 +49,23 @@ def spent(calls: Sequence[Usage]) -> tuple[int, float]:
 # --- reading
 
 
-def _with_lane() -> Select[Any]:
+def with_lane() -> Select[Any]:
+    """Sessions, each with the `current_id` of its lane."""
     return select(sessions, lanes.c.session_id.label("current_id")).join_from(sessions, lanes)
 
 
-_BY_ID: Final = _with_lane().where(sessions.c.id == bindparam("id"))
+_BY_ID: Final = with_lane().where(sessions.c.id == bindparam("id"))
 _CURRENT: Final = select(sessions).join(lanes, lanes.c.session_id == sessions.c.id).where(lanes.c.key == bindparam("k"))
-_PAGE: Final = (
-    _with_lane()
-    .order_by(sessions.c.created_at_ms.desc(), sessions.c.number.desc(), sessions.c.id.desc())
+_IS_CONVERSATION: Final = sessions.c.number.is_not(None)
+_EVERY: Final = (
+    with_lane()
+    .order_by(sessions.c.created_at_ms.desc(), sessions.c.number.desc().nulls_last(), sessions.c.id.desc())
     .limit(bindparam("page_limit"))
     .offset(bindparam("page_offset"))
 )
-_NUMBERED: Final = _with_lane().where(sessions.c.key == bindparam("k"), sessions.c.number == bindparam("n"))
-_PAGE_OF_KEY: Final = _PAGE.where(sessions.c.key == bindparam("k"))
+_PAGE: Final = _EVERY.where(_IS_CONVERSATION)
+_OF_KEY: Final = sessions.c.key == bindparam("k")
+_NUMBERED: Final = with_lane().where(sessions.c.key == bindparam("k"), sessions.c.number == bindparam("n"))
 
 
 def by_id(connection: Connection, session_id: str) -> Session | None:
@@ -83,14 +86,15 @@ def numbered(connection: Connection, key: SessionKey, number: int) -> Session | 
     return None if row is None else to_session(row, current_id=row.current_id)
 
 
-def page(connection: Connection, *, key: SessionKey | None, limit: int, offset: int) -> list[Session]:
+def page(
+    connection: Connection, *, key: SessionKey | None, limit: int, offset: int, with_sub_agents: bool
+) -> list[Session]:
     """Newest first: ordered by what never changes, so that pages do not shift while people talk."""
     parameters: dict[str, Any] = {"page_limit": max(limit, 0), "page_offset": max(offset, 0)}
-    if key is None:
-        rows = connection.execute(_PAGE, parameters)
-    else:
-        rows = connection.execute(_PAGE_OF_KEY, {**parameters, "k": str(key)})
-    return [to_session(row, current_id=row.current_id) for row in rows]
+    statement = _EVERY if with_sub_agents else _PAGE
+    if key is not None:
+        statement, parameters = statement.where(_OF_KEY), {**parameters, "k": str(key)}
+    return [to_session(row, current_id=row.current_id) for row in connection.execute(statement, parameters)]
 
 
 # --- opening
@@ -108,39 +112,44 @@ def _touch_lane(insert: InsertInto) -> Executable:
 _NEXT_NUMBER: Final = select(func.coalesce(func.max(sessions.c.number), 0) + 1).where(sessions.c.key == bindparam("k"))
 _OPEN: Final = sessions.insert()
 _POINT_LANE: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(session_id=bindparam("s"))
-_CLOSE: Final = (
+CLOSE: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"))
     .values(status=SessionStatus.CLOSED.value, updated_at_ms=bindparam("now_ms"))
 )
+"""Ends a session."""
+
+
+_NEW: Final[Values] = {
+    "channel": "",
+    "title": UNTITLED,
+    "status": SessionStatus.ACTIVE.value,
+    "title_tries": 0,
+    "title_claimed_until_ms": 0,
+    "model": "",
+    "profile": "",
+    "prompt_tokens": 0,
+    "prompt_seq": 0,
+    "parent_session_id": None,
+    "last_seq": 0,
+    "message_count": 0,
+    "tokens": 0,
+    "cost_usd": 0.0,
+}
+"""What every session begins with."""
 
 
 def open_next(connection: Connection, key: SessionKey, *, new_id: str, now_ms: int) -> None:
     """Open the next session of a lane that this transaction has locked."""
-    connection.execute(
-        _OPEN,
-        {
-            "id": new_id,
-            "key": str(key),
-            "number": connection.execute(_NEXT_NUMBER, {"k": str(key)}).scalar_one(),
-            "title": UNTITLED,
-            "status": SessionStatus.ACTIVE.value,
-            "title_tries": 0,
-            "title_claimed_until_ms": 0,
-            "model": "",
-            "profile": "",
-            "prompt_tokens": 0,
-            "prompt_seq": 0,
-            "parent_session_id": None,
-            "last_seq": 0,
-            "message_count": 0,
-            "tokens": 0,
-            "cost_usd": 0.0,
-            "created_at_ms": now_ms,
-            "updated_at_ms": now_ms,
-        },
-    )
+    number = connection.execute(_NEXT_NUMBER, {"k": str(key)}).scalar_one()
+    of_lane = {"id": new_id, "key": str(key), "number": number, "created_at_ms": now_ms, "updated_at_ms": now_ms}
+    connection.execute(_OPEN, _NEW | of_lane)
     connection.execute(_POINT_LANE, {"k": str(key), "s": new_id})
+
+
+def open_child(connection: Connection, row: Values) -> None:
+    """Open the session of a sub-agent: it has no number, and no lane ever points to it."""
+    connection.execute(_OPEN, _NEW | row)
 
 
 def lock_current(connection: Connection, key: SessionKey, *, new_id: str, now_ms: int) -> str:
@@ -209,7 +218,7 @@ _MEASURE: Final = (
     .where(sessions.c.id == bindparam("s"))
     .values(prompt_tokens=bindparam("counted"), prompt_seq=bindparam("up_to_seq"))
 )
-_CHARGE: Final = (
+CHARGE: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"))
     .values(
@@ -217,6 +226,7 @@ _CHARGE: Final = (
         cost_usd=sessions.c.cost_usd + bindparam("more_usd"),
     )
 )
+"""Adds to the sums of a session."""
 _RECORD_USAGE: Final = usage.insert()
 
 
@@ -245,7 +255,7 @@ def apply(
 
 def _leave(connection: Connection, key: SessionKey, session_id: str, *, now_ms: int) -> None:
     boundaries.mark_end(connection, key, session_id, now_ms=now_ms)
-    connection.execute(_CLOSE, {"s": session_id, "now_ms": now_ms})
+    connection.execute(CLOSE, {"s": session_id, "now_ms": now_ms})
 
 
 def _resume(connection: Connection, key: SessionKey, session_id: str, number: int, *, now_ms: int) -> str:
@@ -302,7 +312,7 @@ def charge(connection: Connection, calls: Sequence[Usage], session_id: str, *, n
     if not calls:
         return
     tokens, cost_usd = spent(calls)
-    charged = connection.execute(_CHARGE, {"s": session_id, "more_tokens": tokens, "more_usd": cost_usd})
+    charged = connection.execute(CHARGE, {"s": session_id, "more_tokens": tokens, "more_usd": cost_usd})
     if charged.rowcount != 1:
         raise StoreError(f"there is no session {session_id}")
     write_usage(connection, calls, session_id=session_id, turn_id="", now_ms=now_ms)

@@ -43,6 +43,8 @@ from gateway.store.loans import SqlLoans
 from gateway.store.memories import SqlMemories
 from gateway.store.schedules import SqlSchedules
 from gateway.store.spending import SqlSpending
+from gateway.store.sub_types import SqlSubTypes
+from gateway.store.subtask_book import SqlSubTasks
 from gateway.store.usage import SqlUsage
 
 
@@ -68,6 +70,8 @@ class SqlStore:
         self.people = SqlPeople(database, clock)
         self.schedules = SqlSchedules(database)
         self.loans = SqlLoans(database)
+        self.tasks = SqlSubTasks(database, clock)
+        self.sub_types = SqlSubTypes(database)
 
     # --- turns
 
@@ -224,9 +228,13 @@ class SqlStore:
         """The session that `key` calls by that number; never one of another key."""
         return await self._database.read(partial(sessions.numbered, key=key, number=number))
 
-    async def sessions(self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0) -> Sequence[Session]:
-        """Newest first; of one key or of all."""
-        return await self._database.read(partial(sessions.page, key=key, limit=limit, offset=offset))
+    async def sessions(
+        self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0, with_sub_agents: bool = False
+    ) -> Sequence[Session]:
+        """Newest first; of one key or of all; sub-agents' too, where they are wanted."""
+        return await self._database.read(
+            partial(sessions.page, key=key, limit=limit, offset=offset, with_sub_agents=with_sub_agents)
+        )
 
     # --- outbox
 
@@ -246,6 +254,9 @@ class SqlStore:
     async def trace(self, id_: str) -> TurnTrace | None:
         """The turn that `id_` belongs to: an inbound message's id, a turn's or a reply's."""
         return await self._database.read(partial(tracing.trace, wanted=id_))
+
+    async def committed_reply(self, reply_id: str) -> Reply | None:
+        return await self._database.read(partial(outbox.committed, reply_id=reply_id))
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn; known ids are skipped."""

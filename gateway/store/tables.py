@@ -1,4 +1,5 @@
-"""Every table and column, once. The migrations build exactly this; a test compares the two on both databases.
+"""Every table and column, once; those of sub-agents are in `subagent_tables`. The migrations build exactly this; a
+test compares the two on both databases.
 
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
@@ -76,48 +77,51 @@ metadata: Final = MetaData(
     }
 )
 
-_ROW_NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up only a plain INTEGER key
+ROW_NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite counts up only a plain INTEGER key."""
 
 
-def _column(name: str, type_: Any, *rest: Any, doc: str, nullable: bool = False, **options: Any) -> Column[Any]:
+def column(name: str, type_: Any, *rest: Any, doc: str, nullable: bool = False, **options: Any) -> Column[Any]:
+    """A column that says what it is for, and holds a value unless it says otherwise."""
     return Column(name, type_, *rest, doc=doc, nullable=nullable, **options)
 
 
 lanes: Final = Table(
     "lanes",
     metadata,
-    _column("key", Text, doc="the session key", primary_key=True),
-    _column("owner", Text, doc="whom budget, memory and erasure belong to", index=True),
-    _column("fence", BigInteger, doc="the newest fencing token seen; an older one may write nothing"),
-    _column("session_id", Text, doc="the current session; null until the first one opens", nullable=True),
-    _column("turn_id", Text, doc="the turn that began and has not been committed", nullable=True),
-    _column("lost_turn_id", Text, doc="what `turn_id` held when that turn began: its worker died", nullable=True),
+    column("key", Text, doc="the session key", primary_key=True),
+    column("owner", Text, doc="whom budget, memory and erasure belong to", index=True),
+    column("fence", BigInteger, doc="the newest fencing token seen; an older one may write nothing"),
+    column("session_id", Text, doc="the current session; null until the first one opens", nullable=True),
+    column("turn_id", Text, doc="the turn that began and has not been committed", nullable=True),
+    column("lost_turn_id", Text, doc="what `turn_id` held when that turn began: its worker died", nullable=True),
 )
 """One row per session key: the lock under which a lane's turns are written, one worker at a time."""
 
 sessions: Final = Table(
     "sessions",
     metadata,
-    _column("id", Text, doc="a ULID", primary_key=True),
-    _column("key", Text, ForeignKey(lanes.c.key), doc="the lane it belongs to"),
-    _column("number", Integer, doc="counts the sessions of a key from 1"),
-    _column("title", AnyText, doc="`New Chat` until the titler or the user names it"),
-    _column("status", Text, doc="a SessionStatus"),
-    _column("title_tries", Integer, doc="calls of the titler paid so far"),
-    _column(
+    column("id", Text, doc="a ULID", primary_key=True),
+    column("key", Text, ForeignKey(lanes.c.key), doc="the lane it belongs to"),
+    column("number", Integer, doc="counts the conversations of a key from 1; null for a sub-agent's", nullable=True),
+    column("channel", Text, doc="`subagent:<type>` for a sub-agent's; empty for a conversation", server_default=""),
+    column("title", AnyText, doc="`New Chat` until the titler or the user names it"),
+    column("status", Text, doc="a SessionStatus"),
+    column("title_tries", Integer, doc="calls of the titler paid so far"),
+    column(
         "title_claimed_until_ms", BigInteger, doc="until when a worker that titles it is left alone", server_default="0"
     ),
-    _column("parent_session_id", Text, doc="the session a sub-agent works for", nullable=True),
-    _column("last_seq", Integer, doc="the highest `entries.seq` given out"),
-    _column("message_count", Integer, doc="entries of kind message"),
-    _column("tokens", BigInteger, doc="prompt and completion tokens of all its model calls"),
-    _column("cost_usd", Float(53), doc="what its model calls cost"),
-    _column("model", Text, doc="the model chosen with /model; empty for the configured one", server_default=""),
-    _column("profile", Text, doc="the agent profile chosen with /agent; empty for none", server_default=""),
-    _column("prompt_tokens", Integer, doc="the provider's count of its last prompt; 0 for unknown"),
-    _column("prompt_seq", Integer, doc="the last entry that prompt held"),
-    _column("created_at_ms", BigInteger, doc="when it was opened"),
-    _column("updated_at_ms", BigInteger, doc="when something was last said or done in it"),
+    column("parent_session_id", Text, doc="the session a sub-agent works for", nullable=True),
+    column("last_seq", Integer, doc="the highest `entries.seq` given out"),
+    column("message_count", Integer, doc="entries of kind message"),
+    column("tokens", BigInteger, doc="prompt and completion tokens of all its model calls"),
+    column("cost_usd", Float(53), doc="what its model calls cost"),
+    column("model", Text, doc="the model chosen with /model; empty for the configured one", server_default=""),
+    column("profile", Text, doc="the agent profile chosen with /agent; empty for none", server_default=""),
+    column("prompt_tokens", Integer, doc="the provider's count of its last prompt; 0 for unknown"),
+    column("prompt_seq", Integer, doc="the last entry that prompt held"),
+    column("created_at_ms", BigInteger, doc="when it was opened"),
+    column("updated_at_ms", BigInteger, doc="when something was last said or done in it"),
     UniqueConstraint("key", "number"),
     Index("ix_sessions_newest", "created_at_ms", "id"),
     Index("ix_sessions_parent_session_id", "parent_session_id"),
@@ -127,19 +131,19 @@ sessions: Final = Table(
 entries: Final = Table(
     "entries",
     metadata,
-    _column("session_id", Text, ForeignKey(sessions.c.id), doc="whose transcript", primary_key=True),
-    _column("seq", Integer, doc="the order of the transcript, from 1", primary_key=True),
-    _column("role", Text, doc="a Role"),
-    _column("kind", Text, doc="an EntryKind"),
-    _column("text", AnyText, doc="what was said"),
-    _column("tool_calls", AnyText, doc="JSON [[id, name, arguments], …]; null for none", nullable=True),
-    _column("tool_call_id", AnyText, doc="the call a tool entry answers; empty for others"),
-    _column("is_error", Boolean, doc="the flag of a tool result"),
-    _column("tail_start_seq", Integer, doc="of a compaction: the first entry that stays in view; else 0"),
-    _column("message_id", Text, doc="the inbound message of a user entry", nullable=True),
-    _column("turn_id", Text, doc="the turn that wrote it"),
-    _column("created_at_ms", BigInteger, doc="when it was written"),
-    _column("is_undone", Boolean, doc="taken out of every view by /undo or /retry", server_default=false()),
+    column("session_id", Text, ForeignKey(sessions.c.id), doc="whose transcript", primary_key=True),
+    column("seq", Integer, doc="the order of the transcript, from 1", primary_key=True),
+    column("role", Text, doc="a Role"),
+    column("kind", Text, doc="an EntryKind"),
+    column("text", AnyText, doc="what was said"),
+    column("tool_calls", AnyText, doc="JSON [[id, name, arguments], …]; null for none", nullable=True),
+    column("tool_call_id", AnyText, doc="the call a tool entry answers; empty for others"),
+    column("is_error", Boolean, doc="the flag of a tool result"),
+    column("tail_start_seq", Integer, doc="of a compaction: the first entry that stays in view; else 0"),
+    column("message_id", Text, doc="the inbound message of a user entry", nullable=True),
+    column("turn_id", Text, doc="the turn that wrote it"),
+    column("created_at_ms", BigInteger, doc="when it was written"),
+    column("is_undone", Boolean, doc="taken out of every view by /undo or /retry", server_default=false()),
     UniqueConstraint("message_id"),
 )
 """Transcripts. Append-only; a compaction or an undo changes what is in view, never what was said."""
@@ -155,42 +159,42 @@ Index(
 consumed: Final = Table(
     "consumed",
     metadata,
-    _column("message_id", Text, doc="the inbound message", primary_key=True),
-    _column("turn_id", Text, doc="the turn that answered it"),
-    _column("consumed_at_ms", BigInteger, doc="when"),
+    column("message_id", Text, doc="the inbound message", primary_key=True),
+    column("turn_id", Text, doc="the turn that answered it"),
+    column("consumed_at_ms", BigInteger, doc="when"),
 )
 """Answered messages, for ever: a redelivery is never answered twice."""
 
 turns: Final = Table(
     "turns",
     metadata,
-    _column("id", Text, doc="the turn id on every log line", primary_key=True),
-    _column("session_id", Text, ForeignKey(sessions.c.id), doc="the session it began in", index=True),
-    _column("key", Text, doc="the lane", index=True),
-    _column("state", Text, doc="a TurnState"),
-    _column("runs", Integer, doc="how often it was begun"),
-    _column("fence", BigInteger, doc="the fencing token of the last run"),
-    _column("error_reference", Text, doc="what the user was told to quote; `worker_lost` after a takeover"),
-    _column("started_at_ms", BigInteger, doc="when its last run began"),
-    _column("finished_at_ms", BigInteger, doc="when it was committed", nullable=True),
+    column("id", Text, doc="the turn id on every log line", primary_key=True),
+    column("session_id", Text, ForeignKey(sessions.c.id), doc="the session it began in", index=True),
+    column("key", Text, doc="the lane", index=True),
+    column("state", Text, doc="a TurnState"),
+    column("runs", Integer, doc="how often it was begun"),
+    column("fence", BigInteger, doc="the fencing token of the last run"),
+    column("error_reference", Text, doc="what the user was told to quote; `worker_lost` after a takeover"),
+    column("started_at_ms", BigInteger, doc="when its last run began"),
+    column("finished_at_ms", BigInteger, doc="when it was committed", nullable=True),
 )
 """One row per turn, from its first run to its commit."""
 
 usage: Final = Table(
     "usage",
     metadata,
-    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
-    _column("session_id", Text, ForeignKey(sessions.c.id), doc="the session it is summed into", index=True),
-    _column("key", Text, doc="the lane"),
-    _column("owner", Text, doc="who is charged"),
-    _column("purpose", Text, doc="a UsagePurpose"),
-    _column("model", Text, doc="the model that answered"),
-    _column("prompt_tokens", BigInteger, doc="tokens in, cached ones included"),
-    _column("completion_tokens", BigInteger, doc="tokens out"),
-    _column("cached_tokens", BigInteger, doc="tokens in that came from the provider's prompt cache"),
-    _column("cost_usd", Float(53), doc="US dollars"),
-    _column("turn_id", Text, doc="the turn; empty outside of one"),
-    _column("created_at_ms", BigInteger, doc="when the call ended"),
+    column("id", ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    column("session_id", Text, ForeignKey(sessions.c.id), doc="the session it is summed into", index=True),
+    column("key", Text, doc="the lane"),
+    column("owner", Text, doc="who is charged"),
+    column("purpose", Text, doc="a UsagePurpose"),
+    column("model", Text, doc="the model that answered"),
+    column("prompt_tokens", BigInteger, doc="tokens in, cached ones included"),
+    column("completion_tokens", BigInteger, doc="tokens out"),
+    column("cached_tokens", BigInteger, doc="tokens in that came from the provider's prompt cache"),
+    column("cost_usd", Float(53), doc="US dollars"),
+    column("turn_id", Text, doc="the turn; empty outside of one"),
+    column("created_at_ms", BigInteger, doc="when the call ended"),
     Index("ix_usage_owner_day", "owner", "created_at_ms"),
     Index("ix_usage_day", "created_at_ms"),
 )
@@ -199,20 +203,20 @@ usage: Final = Table(
 outbox: Final = Table(
     "outbox",
     metadata,
-    _column("id", Text, doc="the reply id, equal for every repetition of the answer", primary_key=True),
-    _column("turn_id", Text, doc="the turn that answered; empty for a notice", index=True),
-    _column("key", Text, doc="the lane", index=True),
-    _column("position", Integer, doc="the order of the replies of one commit"),
-    _column("address", AnyText, doc="the reply address as JSON"),
-    _column("text", AnyText, doc="the answer, CommonMark"),
-    _column("kind", Text, doc="a ReplyKind"),
-    _column("title", AnyText, doc="the session's title, if it is news to the channel", nullable=True),
-    _column("choices", AnyText, doc="JSON [[label, command], …]; null for none", nullable=True),
-    _column("amends", Text, doc="the reply whose place it takes; empty for a message of its own", server_default=""),
-    _column("files", AnyText, doc="JSON list of the files behind the text; null for none", nullable=True),
-    _column("state", Text, doc="`new`, or the DeliveryState of its receipt"),
-    _column("created_at_ms", BigInteger, doc="when the answer was made"),
-    _column("updated_at_ms", BigInteger, doc="when `state` last changed, or the relay last looked at it"),
+    column("id", Text, doc="the reply id, equal for every repetition of the answer", primary_key=True),
+    column("turn_id", Text, doc="the turn that answered; empty for a notice", index=True),
+    column("key", Text, doc="the lane", index=True),
+    column("position", Integer, doc="the order of the replies of one commit"),
+    column("address", AnyText, doc="the reply address as JSON"),
+    column("text", AnyText, doc="the answer, CommonMark"),
+    column("kind", Text, doc="a ReplyKind"),
+    column("title", AnyText, doc="the session's title, if it is news to the channel", nullable=True),
+    column("choices", AnyText, doc="JSON [[label, command], …]; null for none", nullable=True),
+    column("amends", Text, doc="the reply whose place it takes; empty for a message of its own", server_default=""),
+    column("files", AnyText, doc="JSON list of the files behind the text; null for none", nullable=True),
+    column("state", Text, doc="`new`, or the DeliveryState of its receipt"),
+    column("created_at_ms", BigInteger, doc="when the answer was made"),
+    column("updated_at_ms", BigInteger, doc="when `state` last changed, or the relay last looked at it"),
 )
 """Committed replies: the truth about what has to be sent."""
 
@@ -226,63 +230,63 @@ Index(
 reply_files: Final = Table(
     "reply_files",
     metadata,
-    _column("reply_id", Text, doc="the reply it goes out with", primary_key=True),
-    _column("position", Integer, doc="its place in `outbox.files`", primary_key=True),
-    _column("key", Text, doc="the lane; nobody else ever reads it"),
-    _column("content", LargeBinary, doc="the bytes"),
+    column("reply_id", Text, doc="the reply it goes out with", primary_key=True),
+    column("position", Integer, doc="its place in `outbox.files`", primary_key=True),
+    column("key", Text, doc="the lane; nobody else ever reads it"),
+    column("content", LargeBinary, doc="the bytes"),
 )
 """The bytes of files on their way; gone once the receipt of their reply is written."""
 
 deliveries: Final = Table(
     "deliveries",
     metadata,
-    _column("reply_id", Text, doc="the reply; a notice of a channel has no outbox row", primary_key=True),
-    _column("key", Text, doc="the lane", index=True),
-    _column("channel", Text, doc="the channel that sent it"),
-    _column("state", Text, doc="a DeliveryState"),
-    _column("attempts", Integer, doc="platform calls that were begun"),
-    _column("chunks", Integer, doc="into how many messages it was split"),
-    _column("platform_ids", AnyText, doc="JSON list of the messages on the platform"),
-    _column("reason", AnyText, doc="why it failed; empty otherwise"),
-    _column("updated_at_ms", BigInteger, doc="when the delivery ended"),
+    column("reply_id", Text, doc="the reply; a notice of a channel has no outbox row", primary_key=True),
+    column("key", Text, doc="the lane", index=True),
+    column("channel", Text, doc="the channel that sent it"),
+    column("state", Text, doc="a DeliveryState"),
+    column("attempts", Integer, doc="platform calls that were begun"),
+    column("chunks", Integer, doc="into how many messages it was split"),
+    column("platform_ids", AnyText, doc="JSON list of the messages on the platform"),
+    column("reason", AnyText, doc="why it failed; empty otherwise"),
+    column("updated_at_ms", BigInteger, doc="when the delivery ended"),
 )
 """Receipts: how the delivery of each reply ended."""
 
 grants: Final = Table(
     "grants",
     metadata,
-    _column("owner", Text, doc="the user", primary_key=True),
-    _column("role", Text, doc="a GrantRole"),
-    _column("granted_by", Text, doc="the admin's key, or how it was decided"),
-    _column("created_at_ms", BigInteger, doc="when it was decided"),
+    column("owner", Text, doc="the user", primary_key=True),
+    column("role", Text, doc="a GrantRole"),
+    column("granted_by", Text, doc="the admin's key, or how it was decided"),
+    column("created_at_ms", BigInteger, doc="when it was decided"),
 )
 """What operators decided about users. The bus holds a projection of it."""
 
 todos: Final = Table(
     "todos",
     metadata,
-    _column("key", Text, doc="the lane whose list it is", primary_key=True),
-    _column("position", Integer, doc="the order of the list", primary_key=True),
-    _column("text", AnyText, doc="the task"),
-    _column("state", Text, doc="a TodoState"),
+    column("key", Text, doc="the lane whose list it is", primary_key=True),
+    column("position", Integer, doc="the order of the list", primary_key=True),
+    column("text", AnyText, doc="the task"),
+    column("state", Text, doc="a TodoState"),
 )
 """Task lists."""
 
 facts: Final = Table(
     "facts",
     metadata,
-    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
-    _column("owner", Text, doc="whose fact; nobody else ever reads it"),
-    _column("number", Integer, doc="counts the facts of an owner from 1", server_default="0"),
-    _column("place", Text, doc="where it was learned; empty for a direct message", server_default=""),
-    _column("is_shared", Boolean, doc="its owner lets it be read outside of its place", server_default=false()),
-    _column("origin", Text, doc="an Origin", server_default="told"),
-    _column("text", AnyText, doc="the fact"),
-    _column("terms", Text, doc="its search terms (terms.py), separated by spaces; what the full-text index holds"),
-    _column("vector", LargeBinary, doc="what an embedding model made of it, as 32-bit floats", nullable=True),
-    _column("vector_model", Text, doc="that model; empty for none", server_default=""),
-    _column("created_at_ms", BigInteger, doc="when it was remembered"),
-    _column("told_at_ms", BigInteger, doc="when it was last said", server_default="0"),
+    column("id", ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    column("owner", Text, doc="whose fact; nobody else ever reads it"),
+    column("number", Integer, doc="counts the facts of an owner from 1", server_default="0"),
+    column("place", Text, doc="where it was learned; empty for a direct message", server_default=""),
+    column("is_shared", Boolean, doc="its owner lets it be read outside of its place", server_default=false()),
+    column("origin", Text, doc="an Origin", server_default="told"),
+    column("text", AnyText, doc="the fact"),
+    column("terms", Text, doc="its search terms (terms.py), separated by spaces; what the full-text index holds"),
+    column("vector", LargeBinary, doc="what an embedding model made of it, as 32-bit floats", nullable=True),
+    column("vector_model", Text, doc="that model; empty for none", server_default=""),
+    column("created_at_ms", BigInteger, doc="when it was remembered"),
+    column("told_at_ms", BigInteger, doc="when it was last said", server_default="0"),
     CheckConstraint("owner <> ''", name="owned"),
     Index("ix_facts_owner_number", "owner", "number", unique=True),
 )
@@ -291,11 +295,11 @@ facts: Final = Table(
 passages: Final = Table(
     "passages",
     metadata,
-    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
-    _column("session_id", Text, ForeignKey(sessions.c.id), doc="where the entry stands"),
-    _column("seq", Integer, doc="the entry"),
-    _column("key", Text, doc="the lane; nobody else ever finds it", index=True),
-    _column("terms", Text, doc="search terms of the entry, as in `facts`"),
+    column("id", ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    column("session_id", Text, ForeignKey(sessions.c.id), doc="where the entry stands"),
+    column("seq", Integer, doc="the entry"),
+    column("key", Text, doc="the lane; nobody else ever finds it", index=True),
+    column("terms", Text, doc="search terms of the entry, as in `facts`"),
     UniqueConstraint("session_id", "seq"),
 )
 """What was said in sessions that are over, as the full-text index has it. The words themselves are in `entries`."""
@@ -303,13 +307,13 @@ passages: Final = Table(
 boundaries: Final = Table(
     "boundaries",
     metadata,
-    _column("session_id", Text, ForeignKey(sessions.c.id), doc="the session", primary_key=True),
-    _column("seq", Integer, doc="the last entry that left the model's view", primary_key=True),
-    _column("key", Text, doc="the lane"),
-    _column("created_at_ms", BigInteger, doc="when it left"),
-    _column("claimed_until_ms", BigInteger, doc="until when somebody goes through what lies before it"),
-    _column("tries", Integer, doc="how often somebody began to"),
-    _column("done_at_ms", BigInteger, doc="when somebody had gone through it", nullable=True),
+    column("session_id", Text, ForeignKey(sessions.c.id), doc="the session", primary_key=True),
+    column("seq", Integer, doc="the last entry that left the model's view", primary_key=True),
+    column("key", Text, doc="the lane"),
+    column("created_at_ms", BigInteger, doc="when it left"),
+    column("claimed_until_ms", BigInteger, doc="until when somebody goes through what lies before it"),
+    column("tries", Integer, doc="how often somebody began to"),
+    column("done_at_ms", BigInteger, doc="when somebody had gone through it", nullable=True),
 )
 """Compactions and ends of sessions: what memory has to go through, once each."""
 
@@ -324,24 +328,24 @@ Index(
 spending: Final = Table(
     "spending",
     metadata,
-    _column("owner", Text, doc="whose day; empty for the pot that all share", primary_key=True),
-    _column("day", Integer, doc="the UTC day, counted from 1970", primary_key=True),
-    _column("tokens", BigInteger, doc="tokens settled"),
-    _column("nano_usd", BigInteger, doc="nanodollars settled"),
-    _column("turns", Integer, doc="turns that were allowed to call a model"),
-    _column("warned", Text, doc="the Measures whose owner was told that little is left, separated by spaces"),
+    column("owner", Text, doc="whose day; empty for the pot that all share", primary_key=True),
+    column("day", Integer, doc="the UTC day, counted from 1970", primary_key=True),
+    column("tokens", BigInteger, doc="tokens settled"),
+    column("nano_usd", BigInteger, doc="nanodollars settled"),
+    column("turns", Integer, doc="turns that were allowed to call a model"),
+    column("warned", Text, doc="the Measures whose owner was told that little is left, separated by spaces"),
 )
 """What each day's model calls cost, where caps are in force. Yesterday's rows go when an owner begins a new day."""
 
 reservations: Final = Table(
     "reservations",
     metadata,
-    _column("id", Text, doc="a ULID", primary_key=True),
-    _column("owner", Text, doc="who is charged"),
-    _column("day", Integer, doc="the UTC day that is charged"),
-    _column("tokens", BigInteger, doc="tokens set aside"),
-    _column("nano_usd", BigInteger, doc="nanodollars set aside"),
-    _column("expires_at_ms", BigInteger, doc="from then on it counts no more: its worker died"),
+    column("id", Text, doc="a ULID", primary_key=True),
+    column("owner", Text, doc="who is charged"),
+    column("day", Integer, doc="the UTC day that is charged"),
+    column("tokens", BigInteger, doc="tokens set aside"),
+    column("nano_usd", BigInteger, doc="nanodollars set aside"),
+    column("expires_at_ms", BigInteger, doc="from then on it counts no more: its worker died"),
     Index("ix_reservations_owner_day", "owner", "day"),
     Index("ix_reservations_day", "day"),
 )
@@ -350,9 +354,9 @@ reservations: Final = Table(
 counted_turns: Final = Table(
     "counted_turns",
     metadata,
-    _column("turn_id", Text, doc="a turn that counts against a cap", primary_key=True),
-    _column("owner", Text, doc="whose turn"),
-    _column("day", Integer, doc="the UTC day it was counted on"),
+    column("turn_id", Text, doc="a turn that counts against a cap", primary_key=True),
+    column("owner", Text, doc="whose turn"),
+    column("day", Integer, doc="the UTC day it was counted on"),
     Index("ix_counted_turns_owner_day", "owner", "day"),
 )
 """Each turn is counted once, however many workers run it."""
@@ -360,20 +364,20 @@ counted_turns: Final = Table(
 answers: Final = Table(
     "answers",
     metadata,
-    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
-    _column("owner", Text, doc="whose answer"),
-    _column("key", Text, doc="the lane it was given in; nobody else ever finds it"),
-    _column("circumstances", Text, doc="digest of all it depends on besides the question"),
-    _column("asked", Text, doc="digest of the question"),
-    _column("guard", Text, doc="digest of its numbers, negations and names"),
-    _column("words", Text, doc="digest of its words in any order"),
-    _column("text", AnyText, doc="the answer"),
-    _column("recalled", Text, doc="digest of what the model was reminded of, besides the question and the answer"),
-    _column("vector", LargeBinary, doc="what an embedding model made of the question, as in `facts`", nullable=True),
-    _column("vector_model", Text, doc="that model; empty for none"),
-    _column("created_at_ms", BigInteger, doc="when it was given first"),
-    _column("used_at_ms", BigInteger, doc="when it was given last", index=True),
-    _column("expires_at_ms", BigInteger, doc="from then on it is not given any more", index=True),
+    column("id", ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    column("owner", Text, doc="whose answer"),
+    column("key", Text, doc="the lane it was given in; nobody else ever finds it"),
+    column("circumstances", Text, doc="digest of all it depends on besides the question"),
+    column("asked", Text, doc="digest of the question"),
+    column("guard", Text, doc="digest of its numbers, negations and names"),
+    column("words", Text, doc="digest of its words in any order"),
+    column("text", AnyText, doc="the answer"),
+    column("recalled", Text, doc="digest of what the model was reminded of, besides the question and the answer"),
+    column("vector", LargeBinary, doc="what an embedding model made of the question, as in `facts`", nullable=True),
+    column("vector_model", Text, doc="that model; empty for none"),
+    column("created_at_ms", BigInteger, doc="when it was given first"),
+    column("used_at_ms", BigInteger, doc="when it was given last", index=True),
+    column("expires_at_ms", BigInteger, doc="from then on it is not given any more", index=True),
     UniqueConstraint("key", "circumstances", "asked"),
     Index("ix_answers_owner_used", "owner", "used_at_ms"),
 )
@@ -382,33 +386,33 @@ answers: Final = Table(
 calendars: Final = Table(
     "calendars",
     metadata,
-    _column("owner", Text, doc="the user", primary_key=True),
-    _column("zone", Text, doc="the name of the time zone; empty: never said"),
-    _column("last_number", Integer, doc="the highest `schedules.number` given out"),
+    column("owner", Text, doc="the user", primary_key=True),
+    column("zone", Text, doc="the name of the time zone; empty: never said"),
+    column("last_number", Integer, doc="the highest `schedules.number` given out"),
 )
 """One row per owner of schedules: the lock under which they are counted."""
 
 schedules: Final = Table(
     "schedules",
     metadata,
-    _column("id", Text, doc="named after what asked for it, so that a repetition adds nothing", primary_key=True),
-    _column("owner", Text, doc="whose schedule; nobody else sees it"),
-    _column("number", Integer, doc="what its owner calls it; never used twice"),
-    _column("key", Text, doc="the lane its firings go to"),
-    _column("address", AnyText, doc="where it was asked for, as JSON"),
-    _column("author_id", Text, doc="who asked, in the platform's words"),
-    _column("author_name", AnyText, doc="how that person was called"),
-    _column("is_private", Boolean, doc="asked for in a direct message"),
-    _column("kind", Text, doc="a ScheduleKind"),
-    _column("text", AnyText, doc="the reminder, or the prompt of the task"),
-    _column("recurrence", Text, doc="the text form of the rule; empty: once"),
-    _column("zone", Text, doc="the time zone whose wall clock the rule reads"),
-    _column("state", Text, doc="a ScheduleState"),
-    _column("next_due_ms", BigInteger, doc="when it is due; of one that is over, when it was due last"),
-    _column("held_until_ms", BigInteger, doc="until then its firing is one worker's, or put off; 0 for nobody's"),
-    _column("firings", Integer, doc="how often it has fired"),
-    _column("fired_at_ms", BigInteger, doc="when it last fired; 0 for never"),
-    _column("created_at_ms", BigInteger, doc="when it was asked for"),
+    column("id", Text, doc="named after what asked for it, so that a repetition adds nothing", primary_key=True),
+    column("owner", Text, doc="whose schedule; nobody else sees it"),
+    column("number", Integer, doc="what its owner calls it; never used twice"),
+    column("key", Text, doc="the lane its firings go to"),
+    column("address", AnyText, doc="where it was asked for, as JSON"),
+    column("author_id", Text, doc="who asked, in the platform's words"),
+    column("author_name", AnyText, doc="how that person was called"),
+    column("is_private", Boolean, doc="asked for in a direct message"),
+    column("kind", Text, doc="a ScheduleKind"),
+    column("text", AnyText, doc="the reminder, or the prompt of the task"),
+    column("recurrence", Text, doc="the text form of the rule; empty: once"),
+    column("zone", Text, doc="the time zone whose wall clock the rule reads"),
+    column("state", Text, doc="a ScheduleState"),
+    column("next_due_ms", BigInteger, doc="when it is due; of one that is over, when it was due last"),
+    column("held_until_ms", BigInteger, doc="until then its firing is one worker's, or put off; 0 for nobody's"),
+    column("firings", Integer, doc="how often it has fired"),
+    column("fired_at_ms", BigInteger, doc="when it last fired; 0 for never"),
+    column("created_at_ms", BigInteger, doc="when it was asked for"),
     UniqueConstraint("owner", "number"),
 )
 """Reminders and tasks with a time."""
@@ -423,13 +427,13 @@ Index(
 loans: Final = Table(
     "loans",
     metadata,
-    _column("id", _ROW_NUMBER, Identity(), doc="row number", primary_key=True),
-    _column("at_ms", BigInteger, doc="when a tool was given a secret"),
-    _column("owner", Text, doc="whose lane it was", index=True),
-    _column("key", Text, doc="that lane"),
-    _column("person", Text, doc="who had sent the secret and asked for the call"),
-    _column("placeholder", Text, doc="what stands for the secret in this lane; the secret itself is nowhere"),
-    _column("tool", Text, doc="the tool"),
-    _column("turn_id", Text, doc="the turn"),
+    column("id", ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    column("at_ms", BigInteger, doc="when a tool was given a secret"),
+    column("owner", Text, doc="whose lane it was", index=True),
+    column("key", Text, doc="that lane"),
+    column("person", Text, doc="who had sent the secret and asked for the call"),
+    column("placeholder", Text, doc="what stands for the secret in this lane; the secret itself is nowhere"),
+    column("tool", Text, doc="the tool"),
+    column("turn_id", Text, doc="the turn"),
 )
 """One row for each use of a secret that was kept for tools."""

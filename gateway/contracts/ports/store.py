@@ -32,6 +32,7 @@ from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.people import PeopleStore
 from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.spending import SpendingLedger
+from gateway.contracts.ports.subtasks import SubTaskBook, SubTypeBook
 from gateway.contracts.ports.usage import UsageBook
 
 
@@ -67,6 +68,16 @@ class Store(Protocol):
     @property
     def schedules(self) -> ScheduleBook:
         """What is to happen later."""
+        ...
+
+    @property
+    def tasks(self) -> SubTaskBook:
+        """What sub-agents do and did."""
+        ...
+
+    @property
+    def sub_types(self) -> SubTypeBook:
+        """What operators changed about the types of sub-agents."""
         ...
 
     async def begin_turn(
@@ -172,8 +183,10 @@ class Store(Protocol):
         """The session that `key` calls by that number; never one of another key."""
         ...
 
-    async def sessions(self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0) -> Sequence[Session]:
-        """Newest first; of one key or of all."""
+    async def sessions(
+        self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0, with_sub_agents: bool = False
+    ) -> Sequence[Session]:
+        """Newest first; of one key or of all. People's own conversations, unless sub-agents' are wanted, too."""
         ...
 
     async def take_stale_outbox(self, *, after_ms: int, limit: int) -> Sequence[Reply]:
@@ -193,6 +206,10 @@ class Store(Protocol):
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""
+        ...
+
+    async def committed_reply(self, reply_id: str) -> Reply | None:
+        """A reply as it was committed."""
         ...
 
     async def file_content(self, key: SessionKey, reply_id: str, position: int) -> bytes | None:

@@ -29,21 +29,25 @@ class SubTaskBook(Protocol):
     # --- one task
 
     async def open(self, task: SubTask, *, wake: WakeAddress | None) -> SubTask:
-        """Store a queued task and open its session (channel `subagent:<type>`, of the parent's key, without a number).
-        A known id is returned as it stands. `wake` only for a background task."""
+        """Store a queued task and open its session (channel `subagent:<type>`, of the parent's key, without a number,
+        titled with the label). A known id is returned as it stands. `wake` only for a background task of a
+        conversation: nobody else can be woken. `task.worker_id` says who has it queued. Raises `StoreError` when the
+        parent session is not there or belongs to another key. A task whose parent is over, or is to end, is to end."""
         ...
 
     async def start(self, task_id: str, *, worker_id: str, alive_until_ms: int, now_ms: int, live_max: int) -> bool:
-        """Make a queued task run, unless `live_max` tasks of its parent session do. False also when it is over."""
+        """Make a queued task run, unless `live_max` tasks of its parent session do. False also when it is over, is to
+        end, or was never there."""
         ...
 
     async def finish(self, task_id: str, ending: TaskEnding) -> bool:
-        """End it, unless it is over: False. Closes its session."""
+        """End it, unless it is over: False. Closes its session, and asks what still works for it to end. Of the answer
+        `SUBAGENT_KEPT_CHARS_MAX` characters are kept."""
         ...
 
     async def record(self, task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage]) -> None:
         """Append to its transcript and charge model calls: to its session, and in sum to every session above it, and
-        to every task above it."""
+        to every task above it. Also when it is over. Raises `StoreError` for one that was erased."""
         ...
 
     async def task(self, task_id: str) -> SubTask | None: ...
@@ -57,7 +61,7 @@ class SubTaskBook(Protocol):
     # --- who lives
 
     async def keep_alive(self, worker_id: str, *, alive_until_ms: int) -> None:
-        """The tasks that this worker runs, or has queued, live."""
+        """The tasks that this worker runs, or has queued, live. What was just opened does for `SUBTASK_ALIVE_S`."""
         ...
 
     async def lose(self, *, now_ms: int) -> Sequence[SubTask]:
@@ -65,43 +69,66 @@ class SubTaskBook(Protocol):
         ...
 
     async def want_cancelled(self, key: SessionKey, *, task_ids: Sequence[str] | None = None) -> int:
-        """Ask whoever runs them to end these tasks of `key` (None: all) and all below them; barriers of `key` go
-        too where all are asked for. Returns how many were live."""
+        """Ask whoever runs them to end these tasks of `key` (None: all) and all below them. Returns how many were live.
+        Where all are asked for, nothing wakes the user any more: barriers of `key` go too, and what its tasks found
+        counts as told."""
         ...
 
     async def cancels_wanted(self, worker_id: str) -> Sequence[str]:
-        """The tasks of this worker that are to be ended."""
+        """The live tasks of this worker that are to be ended, those above first."""
         ...
 
     # --- waking
 
     async def collect(self, task_ids: Sequence[str]) -> None:
-        """These were told to their session: they wake it no more."""
+        """Those of these that are over were told to their session: they wake it no more. A barrier behind which nothing
+        is left to be told falls."""
         ...
 
     async def due_wakes(self, *, limit: int) -> Sequence[Wake]:
         """Barriers that are met, and background tasks that are over, were not collected, are behind no barrier, and
-        whose turn is committed. Oldest first."""
+        whose turn is committed. Oldest first. What a barrier's wake tells never changes between two calls, whoever
+        calls: a task that was not over when the barrier was met wakes its session by itself."""
         ...
 
     async def wake_sent(self, wake: Wake) -> None:
-        """The bus has it."""
+        """The bus has it: its tasks were told."""
+        ...
+
+    async def overtaken(self, message_ids: Sequence[str]) -> frozenset[str]:
+        """Of these messages of wakes that were sent, those with nothing left to tell: all their tasks were collected
+        since, or nothing of them is to be told any more."""
         ...
 
     # --- sessions
 
     async def children(self, session_id: str) -> Sequence[Session]:
-        """Sessions that work for this one directly, oldest first."""
+        """Sessions that work for this one directly, oldest first, `FAMILY_SESSIONS_MAX` of them."""
+        ...
+
+    async def count_children(self, session_ids: Sequence[str]) -> Mapping[str, int]:
+        """How many work directly for each of these sessions; those without any are left out."""
         ...
 
     async def tree(self, session_id: str) -> Sequence[Session]:
-        """This session and all below it, parents before their children, siblings oldest first; empty if unknown."""
+        """This session and all below it, parents before their children, siblings oldest first; empty if unknown. Of a
+        larger family the oldest `FAMILY_SESSIONS_MAX`."""
+        ...
+
+    async def tasks_below(self, session_id: str) -> Sequence[SubTask]:
+        """The tasks of this session and of all below it, oldest first, as far as the board still has them; in short, as
+        in `newest`."""
+        ...
+
+    async def heads(self, *, key: SessionKey | None = None, limit: int) -> Sequence[Session]:
+        """Conversations that sub-agents have worked for, newest first; of one key or of all."""
         ...
 
     # --- the board
 
     async def newest(self, *, limit: int) -> Sequence[SubTask]:
-        """Live ones first, then the newest."""
+        """Live ones first, then those that were over last. In short: of prompt and result only the first
+        `SUBTASK_SHOWN_CHARS_MAX` characters; `task` has the whole."""
         ...
 
     async def records(self) -> Sequence[TypeRecord]:
@@ -119,7 +146,8 @@ class SubTypeBook(Protocol):
     async def changes(self) -> Mapping[str, SubTypeChange]: ...
 
     async def put(self, name: str, change: SubTypeChange, *, audited: Audited) -> None:
-        """Store the change and its line of the audit, both or neither."""
+        """Store the change and its line of the audit, both or neither. It replaces what was changed before: what is
+        None is as in the catalog again."""
         ...
 
     async def audit(self, *, subject: CleanText | None = None, limit: int) -> Sequence[Audited]:

@@ -23,6 +23,7 @@ def upgrade() -> None:
     _extend_memory()
     _reply_files()
     _book_of_loans()
+    _sub_agents()
 
 
 def _extend_conversations() -> None:
@@ -246,3 +247,127 @@ def _book_of_loans() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_loans"),
     )
     op.create_index("ix_loans_owner", "loans", ["owner"])
+
+
+def _sub_agents() -> None:
+    op.add_column("sessions", sa.Column("channel", sa.Text, nullable=False, server_default=""))
+    _let_sessions_have_no_number()
+    _create_sub_tasks()
+    _create_barriers()
+    op.create_table(
+        "sub_type_changes",
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("label", sa.Text),
+        sa.Column("description", sa.Text),
+        sa.Column("tools", sa.Text),
+        sa.Column("rounds_max", sa.Integer),
+        sa.Column("prompt", sa.Text),
+        sa.PrimaryKeyConstraint("name", name="pk_sub_type_changes"),
+    )
+    op.create_table(
+        "audit",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), nullable=False),
+        sa.Column("at_ms", sa.BigInteger, nullable=False),
+        sa.Column("actor", sa.Text, nullable=False),
+        sa.Column("action", sa.Text, nullable=False),
+        sa.Column("subject", sa.Text, nullable=False),
+        sa.Column("before", sa.Text, nullable=False),
+        sa.Column("after", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_audit"),
+    )
+    op.create_index("ix_audit_subject", "audit", ["subject"])
+
+
+def _let_sessions_have_no_number() -> None:
+    """SQLite cannot alter a column. Building the table anew is no way while others refer to it, inside of a
+    transaction; what its documentation names instead for a constraint that is only lifted is to write the definition
+    (https://www.sqlite.org/lang_altertable.html, section 7)."""
+    if op.get_bind().dialect.name != "sqlite":
+        op.alter_column("sessions", "number", nullable=True)
+        return
+    version = op.get_bind().exec_driver_sql("PRAGMA schema_version").scalar_one()
+    op.execute("PRAGMA writable_schema = ON")
+    op.execute(
+        "UPDATE sqlite_master SET sql = replace(sql, 'number INTEGER NOT NULL', 'number INTEGER')"
+        " WHERE type = 'table' AND name = 'sessions'"
+    )
+    op.execute(f"PRAGMA schema_version = {version + 1}")
+    op.execute("PRAGMA writable_schema = OFF")
+
+
+def _create_sub_tasks() -> None:
+    op.create_table(
+        "sub_tasks",
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("parent_session_id", sa.Text, nullable=False),
+        sa.Column("parent_task_id", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("turn_id", sa.Text, nullable=False),
+        sa.Column("sub_type", sa.Text, nullable=False),
+        sa.Column("label", sa.Text, nullable=False),
+        sa.Column("prompt", sa.Text, nullable=False),
+        sa.Column("mode", sa.Text, nullable=False),
+        sa.Column("depth", sa.Integer, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("result", sa.Text, nullable=False),
+        sa.Column("confinement", sa.Text, nullable=False),
+        sa.Column("worker_id", sa.Text, nullable=False),
+        sa.Column("alive_until_ms", sa.BigInteger, nullable=False),
+        sa.Column("is_cancel_wanted", sa.Boolean, nullable=False),
+        sa.Column("wake", sa.Text),
+        sa.Column("is_told", sa.Boolean, nullable=False),
+        sa.Column("wake_id", sa.Text, nullable=False),
+        sa.Column("is_collected", sa.Boolean, nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("started_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("finished_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("updated_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("tokens_in", sa.BigInteger, nullable=False),
+        sa.Column("tokens_out", sa.BigInteger, nullable=False),
+        sa.Column("cost_usd", sa.Float(53), nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_sub_tasks"),
+        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name="fk_sub_tasks_session_id"),
+        sa.UniqueConstraint("session_id", name="uq_sub_tasks_session_id"),
+    )
+    op.create_index("ix_sub_tasks_parent_session_id", "sub_tasks", ["parent_session_id"])
+    op.create_table(
+        "task_workers",
+        sa.Column("worker_id", sa.Text, nullable=False),
+        sa.Column("alive_until_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("worker_id", name="pk_task_workers"),
+    )
+    op.create_table(
+        "board",
+        sa.Column("id", sa.Integer, nullable=False, autoincrement=False),
+        sa.Column("revision", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_board"),
+    )
+
+
+def _create_barriers() -> None:
+    op.create_table(
+        "barriers",
+        sa.Column("id", sa.Text, nullable=False),
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("turn_id", sa.Text, nullable=False),
+        sa.Column("mode", sa.Text, nullable=False),
+        sa.Column("needed", sa.Integer, nullable=False),
+        sa.Column("is_met", sa.Boolean, nullable=False),
+        sa.Column("wake", sa.Text, nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_barriers"),
+        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name="fk_barriers_session_id"),
+    )
+    op.create_index("ix_barriers_session_id", "barriers", ["session_id"])
+    op.create_table(
+        "waits",
+        sa.Column("barrier_id", sa.Text, nullable=False),
+        sa.Column("task_id", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("barrier_id", "task_id", name="pk_waits"),
+        sa.ForeignKeyConstraint(["barrier_id"], ["barriers.id"], name="fk_waits_barrier_id"),
+    )
+    op.create_index("ix_waits_task_id", "waits", ["task_id"])

@@ -1,0 +1,85 @@
+"""What an orchestration tells the model that asked for it: the answer first, then who did what. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from agent.limits import ORCHESTRATION_ACCOUNT_CHARS_MAX, ORCHESTRATION_REASON_CHARS_MAX
+from agent.subagents.strategies.assignments import Exhibit, Outcome, cut, heading, shares
+
+_HEAD: Final = "| step | type | state | seconds | tokens | handle |\n|---|---|---|---|---|---|"
+_STATE_CHARS: Final = 60  # of a state with its reason, in a row
+_CELL_BREAKS: Final = str.maketrans({"|": "/", "\n": " ", "\r": " "})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One step in the table. `handle` is the id of its task, under which read_more has all of its answer; "" where
+    there is none. `seconds` is None where nobody counted."""
+
+    id: str
+    sub_type: str
+    state: str
+    seconds: float | None = None
+    tokens: int = 0
+    handle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One orchestration that is over."""
+
+    strategy: str
+    outcome: Outcome
+    rows: tuple[Row, ...]
+    seconds: float
+    tokens: int
+    tokens_max: int
+    cost_usd: float
+
+    @property
+    def text(self) -> str:
+        """At most ORCHESTRATION_ACCOUNT_CHARS_MAX characters: the answer is cut, the table is not."""
+        table = self._table()
+        opening = self._opening()
+        room = ORCHESTRATION_ACCOUNT_CHARS_MAX - len(opening) - len(table) - len("\n\n" * 2)
+        return "\n\n".join(filter(None, (opening, self._answer(room), table)))
+
+    def _opening(self) -> str:
+        problem = self.outcome.problem[:ORCHESTRATION_REASON_CHARS_MAX]
+        if not problem:
+            return ""
+        rest = "What was achieved until then is no finished answer:" if self.outcome.answer else "There is no result."
+        return f"The orchestration ({self.strategy}) failed: {problem}. {rest}"
+
+    def _answer(self, room: int) -> str:
+        handles = {row.id: row.handle for row in self.rows}
+        exhibits = self.outcome.answer
+        if len(exhibits) == 1 and not self.outcome.problem:
+            return cut(exhibits[0].text, room, handle=handles.get(exhibits[0].id, ""))
+        headings = [f"{heading(exhibit)}{_why(exhibit)}\n" for exhibit in exhibits]
+        room -= sum(len(title) + len("\n\n") for title in headings)
+        rooms = shares([len(exhibit.text) for exhibit in exhibits], room)
+        return "\n\n".join(
+            f"{title}{cut(exhibit.text, share, handle=handles.get(exhibit.id, ''))}"
+            for exhibit, title, share in zip(exhibits, headings, rooms, strict=True)
+        )
+
+    def _table(self) -> str:
+        done = sum(row.state == "completed" for row in self.rows)
+        summary = (
+            f"{self.strategy}: {done} of {len(self.rows)} steps completed, {self.seconds:.1f} s, "
+            f"{self.tokens} of {self.tokens_max} tokens, ${self.cost_usd:.4f}"
+        )
+        return "\n".join((f"---\n{summary}\n", _HEAD, *map(_line, self.rows)))
+
+
+def _line(row: Row) -> str:
+    seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
+    state = row.state.translate(_CELL_BREAKS)[:_STATE_CHARS]
+    return f"| {row.id} | {row.sub_type} | {state} | {seconds} | {row.tokens or ''} | {row.handle} |"
+
+
+def _why(exhibit: Exhibit) -> str:
+    return f": {exhibit.problem.translate(_CELL_BREAKS)}" if exhibit.problem else ""

@@ -1,0 +1,93 @@
+"""Which sub-agents live, and which are to end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import Connection, Executable, bindparam, delete, exists, select
+
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskEnding, TaskState
+from gateway.store import subtasks, wakes
+from gateway.store.board import IS_LIVE
+from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.locking import lock_lane
+from gateway.store.subagent_tables import sub_tasks, task_workers
+
+# --- who lives
+
+
+@per_dialect
+def _keep_alive(insert: InsertInto) -> Executable:
+    statement = insert(task_workers)
+    return statement.on_conflict_do_update(
+        index_elements=[task_workers.c.worker_id], set_={"alive_until_ms": statement.excluded.alive_until_ms}
+    )
+
+
+_LIVES: Final = exists().where(
+    task_workers.c.worker_id == sub_tasks.c.worker_id, task_workers.c.alive_until_ms >= bindparam("now_ms")
+)
+_LOST: Final = (
+    select(sub_tasks.c.id, sub_tasks.c.key)
+    .where(IS_LIVE, sub_tasks.c.alive_until_ms < bindparam("now_ms"), ~_LIVES)
+    .order_by(sub_tasks.c.depth, sub_tasks.c.id)
+)
+_IS_LOST: Final = _LOST.where(sub_tasks.c.id == bindparam("t"))
+_FORGET_DEAD: Final = delete(task_workers).where(
+    task_workers.c.alive_until_ms < bindparam("now_ms"),
+    ~exists().where(sub_tasks.c.worker_id == task_workers.c.worker_id, IS_LIVE),
+)
+
+
+def keep_alive(connection: Connection, worker_id: str, *, alive_until_ms: int) -> None:
+    """`SubTaskBook.keep_alive`."""
+    connection.execute(_keep_alive(connection), {"worker_id": worker_id, "alive_until_ms": alive_until_ms})
+
+
+def lost(connection: Connection, *, now_ms: int) -> list[tuple[str, str]]:
+    """Ids and lanes of live tasks that nobody kept alive. To ask costs no lock."""
+    return [(row.id, row.key) for row in connection.execute(_LOST, {"now_ms": now_ms})]
+
+
+def lose(connection: Connection, task_id: str, key: str, *, now_ms: int) -> SubTask | None:
+    """End one of them, if it is still so."""
+    lock_lane(connection, key)
+    if connection.execute(_IS_LOST, {"t": task_id, "now_ms": now_ms}).one_or_none() is None:
+        return None
+    return subtasks.end(connection, task_id, TaskEnding(TaskState.FAILED, now_ms, CleanText(WORKER_LOST)))
+
+
+def forget_dead(connection: Connection, *, now_ms: int) -> None:
+    """Workers that are gone and have nothing left to lose."""
+    connection.execute(_FORGET_DEAD, {"now_ms": now_ms})
+
+
+# --- who is to end
+
+_OF_KEY: Final = select(sub_tasks.c.session_id).where(sub_tasks.c.key == bindparam("k"))
+_NAMED: Final = _OF_KEY.where(sub_tasks.c.id.in_(bindparam("ids", expanding=True)))
+_LIVE_OF_KEY: Final = _OF_KEY.where(IS_LIVE)
+_CANCELS: Final = (
+    select(sub_tasks.c.id)
+    .where(sub_tasks.c.worker_id == bindparam("w"), sub_tasks.c.is_cancel_wanted, IS_LIVE)
+    .order_by(sub_tasks.c.depth, sub_tasks.c.id)
+)
+
+
+def want_cancelled(connection: Connection, key: SessionKey, *, task_ids: Sequence[str] | None) -> int:
+    """`SubTaskBook.want_cancelled`."""
+    if not lock_lane(connection, str(key)):
+        return 0
+    if task_ids is not None:
+        named = connection.execute(_NAMED, {"k": str(key), "ids": list(task_ids)}).scalars().all()
+        return subtasks.ask_to_end(connection, named)
+    wakes.forget_all(connection, key)
+    return subtasks.ask_to_end(connection, connection.execute(_LIVE_OF_KEY, {"k": str(key)}).scalars().all())
+
+
+def cancels_wanted(connection: Connection, worker_id: str) -> list[str]:
+    """`SubTaskBook.cancels_wanted`, those above before those below them."""
+    return list(connection.execute(_CANCELS, {"w": worker_id}).scalars())
