@@ -43,7 +43,6 @@ from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import reaped
 from gateway.contracts.subagents import TaskState
-from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
 
@@ -111,6 +110,11 @@ class Exchange:
             self._outgoing.put_nowait(Cancel(reason))
             await reaped(self._process, within_s=within_s)
 
+    def hang_up(self) -> None:
+        """Nothing more is said to it: a child of ours ends by itself then."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
     async def close(self) -> None:
         """For a child that was killed: nothing is done any more, and its pipes are read to their ends."""
         await _ended(self._tasks - self._listening)
@@ -148,7 +152,7 @@ class Exchange:
                 try:
                     self._process.stdin.write(encoded(frame))
                     await self._process.stdin.drain()
-                except OSError:
+                except (OSError, RuntimeError):  # the pipe, or our end of it, is closed
                     reads = False
                 except FrameTooLong:
                     self._fail("frame_too_long")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from agent.limits import SUBAGENT_KEPT_CHARS_MAX
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub.cutting import without_broken_start
 
 

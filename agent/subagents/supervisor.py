@@ -83,6 +83,7 @@ class Supervisor:
         """However it went. Where the child's end was not its own, it may say goodbye first."""
         if not exchange.is_over:
             await exchange.ask_to_end("no longer wanted", within_s=SUBAGENT_CANCEL_S)
+        exchange.hang_up()
         is_reaped = await held.kill()
         await exchange.close()
         if not is_reaped:
