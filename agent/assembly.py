@@ -33,7 +33,7 @@ from agent.engine import Engine
 from agent.engines.claude import ClaudeEngine, is_claude
 from agent.firing import Firing
 from agent.keeping import keeping_answers
-from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
+from agent.limits import LAST_WORDS_S
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
@@ -47,8 +47,12 @@ from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.room import Rooms
 from agent.schedules.desk import Desk
 from agent.steps import Steps
+from agent.subagents.dispatching import Dispatcher
 from agent.subagents.ending import Ending
-from agent.subagents.waiting import Waiting
+from agent.subagents.opening import Delegation, open_subagents
+from agent.subagents.plans import PlanSubAgents
+from agent.subagents.status_lines import StatusLines
+from agent.subagents.tools import answers_of
 from agent.subagents.waking import Waking
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
@@ -58,14 +62,13 @@ from agent.tools.registry import ToolRegistry
 from agent.tools.schedule import schedule_tools
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
-from agent.tools.toolbox import open_toolbox
+from agent.tools.toolbox import WORKSPACES, open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
 from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
-from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
@@ -88,9 +91,15 @@ async def assembled(
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
     parts = _Parts(settings, bus, store, client, embeddings, scrubber, clock)
-    async with aclosing(parts.meter), parts.catching_up(), parts.open_tools() as tools:
-        planning = parts.planning(tools)
-        tools.add([plan_tool(planning, scrubber)])
+    async with (
+        aclosing(parts.meter),
+        parts.catching_up(),
+        parts.open_tools() as tools,
+        parts.delegating(worker_id, tools) as delegation,
+    ):
+        planning = parts.planning(delegation.dispatcher)
+        planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
+        tools.add((*delegation.tools, *planners), absent=delegation.absent)
         yield Worker(
             worker_id=worker_id,
             bus=bus.lanes,
@@ -104,7 +113,7 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
-            beside=(parts.firing.run, parts.waking.run),
+            beside=(parts.firing.run, parts.waking.run, *delegation.beside),
             afterwards=parts.afterwards(),
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)
@@ -162,7 +171,10 @@ class _Parts:
             store.schedules, bus.intake, self._people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
         self._ends = Bell()
-        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock)
+        self._status = StatusLines(
+            store, bus.lanes, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
+        )
+        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock, ended=self._status.ended)
 
     def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
         if embeddings is None:
@@ -171,7 +183,7 @@ class _Parts:
         return ChargedEmbedder(metered, self._settings.agent.embedding_model, self._store, self._clock)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
-        """All that the model may use, but for the planner, which uses tools itself."""
+        """All that the model may use, but for what needs sub-agents, who use tools themselves."""
         remembers = self._settings.memory.enabled
         return open_toolbox(
             self._settings.tools,
@@ -183,19 +195,32 @@ class _Parts:
                 *(memory_tools(self._memory, self._scrubber) if remembers else ()),
                 *skill_tools(self._skills.of),
                 *schedule_tools(self._desk),
-                Waiting(self._store.tasks, self._clock).tool(),
             ],
             databases=Foreign(self._settings.tools.database_urls),
             scrubber=self._scrubber,
             clock=self._clock,
+            elsewhere=answers_of(self._store.tasks),
         )
 
-    def planning(self, tools: ToolRegistry) -> Planning:
-        """The planner, whose steps are charged as such."""
-        steps = Steps(
-            self.client, tools, self._scrubber, self._clock, rounds_max=PLAN_ROUNDS_MAX, purpose=UsagePurpose.PLAN
+    def delegating(self, worker_id: str, tools: ToolRegistry) -> AbstractAsyncContextManager[Delegation]:
+        """The sub-agents of this process. They use the same tools, each in a context of its own."""
+        return open_subagents(
+            worker_id,
+            self._settings.subagents,
+            tools=tools,
+            workspaces=self._settings.data_dir / WORKSPACES,
+            client=self.client,
+            models=self.models,
+            store=self._store,
+            scrubber=self._scrubber,
+            clock=self._clock,
+            watch=self._status,
+            ring=self._ends.ring,
         )
-        planner = Planner(steps, self.models, self._store, self._scrubber, self.beside)
+
+    def planning(self, dispatcher: Dispatcher) -> Planning:
+        """The planner, which is a sub-agent whose calls are charged as planning."""
+        planner = Planner(PlanSubAgents(dispatcher), self._scrubber)
         return Planning(planner, self._approvals, self._store, self._scrubber)
 
     def turns(self, tools: ToolRegistry, planning: Planning) -> TurnTaker:

@@ -21,14 +21,21 @@ from agent.sentences import removed_note, status_text, stopped_sentence, where_t
 from agent.subagents.ending import Ending
 from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply, ReplyKind
+from gateway.contracts.messages import (
+    STATUS_PREFIX,
+    ControlKind,
+    ControlRequest,
+    InboundMessage,
+    Reply,
+    ReplyKind,
+)
 from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber, Store
 
 _log = structlog.get_logger(__name__)
 _RETRY_S: Final = 0.5
 _LOOK_EVERY_S: Final = 0.02  # a turn that is cancelled ends within some milliseconds
 _REPLIES_SHOWN: Final = 3
-_REPLIES_READ: Final = 20  # some of them are answers of this lane, which nobody asks for
+_REPLIES_READ: Final = 60  # some of them are answers of this lane, questions, status lines: nobody asks for these
 _TURN_ID: Final = "control:"
 
 
@@ -144,7 +151,7 @@ class ControlLane:
         replies = [
             reply
             for reply in await self._store.recent_deliveries(key, limit=_REPLIES_READ)
-            if not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX))
+            if not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX, STATUS_PREFIX))
         ]
         running_for_s = None if began_ms is None else (self._clock.now_ms() - began_ms) / 1000
         return where_text(replies[:_REPLIES_SHOWN], waiting=waiting, is_running=is_running, running_for_s=running_for_s)

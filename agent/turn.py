@@ -140,9 +140,9 @@ class TurnTaker:
     async def _listen(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> Done | None:
         """What a command says; None when the turn is a conversation, whose words the transcript holds by now."""
         if not batch.is_command:
-            said = [message.text for message in batch.messages if not is_wake(message)]
-            taken.said = joined(*said, by="\n\n") if said else None
-            taken.is_plain = bool(said) and len(batch.messages) == 1 and not batch.messages[0].attachments
+            words = [message.text for message in batch.messages if not is_wake(message)]
+            taken.said = joined(*words, by="\n\n") if words else None
+            taken.is_plain = bool(words) and len(batch.messages) == 1 and not batch.messages[0].attachments
             return None
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)

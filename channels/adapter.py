@@ -203,6 +203,15 @@ class SupportsChoices(Protocol):
 
 
 @runtime_checkable
+class SupportsSilence(Protocol):
+    """A platform that lets us choose whether a message makes itself heard."""
+
+    def silent(self, chunk: AnyChunk) -> AnyChunk:
+        """The chunk as a message that makes no sound."""
+        ...
+
+
+@runtime_checkable
 class SupportsDeletion(Protocol):
     """A platform on which we may delete what people wrote, here or there."""
 

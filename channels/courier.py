@@ -16,38 +16,35 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from channels.adapter import ChannelAdapter, SupportsMoves, SupportsPlaceholders
+from channels.adapter import ChannelAdapter
 from channels.backoff import jittered
 from channels.contents import Borrower, Contents
 from channels.homes import Homes
 from channels.journey import YOUNG_S, GiveUp, Journey, next_move
 from channels.leases import Tenure
+from channels.lessons import Lessons
 from channels.pacing import Pacer
 from channels.page import Page, TakenOver
 from channels.patience import Abandoned, Patience
 from channels.sender import Dropped, Sender, SendRules
+from channels.status import StatusCourier
 from gateway.contracts.errors import (
     AddressDead,
-    AddressMoved,
     CredentialsRejected,
     DeliveryError,
-    OutcomeUnknown,
-    RateLimited,
 )
-from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState, Reply
 from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, PlaceBus, Scrubber
 
 log = logging.getLogger(__name__)
 
-REFUSALS_MAX: Final = 1_000  # within REFUSALS_WINDOW_S; at ten times as many Discord shuts out the whole machine
-REFUSED_PAUSE_S: Final = 60.0
 _ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
 _INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
 
 
 class Courier:
-    """Sends replies of one channel. Safe to use from many lanes at once."""
+    """Sends replies of one channel, but for status lines: these are for its `statuses`. Safe to use from many lanes at
+    once."""
 
     def __init__(
         self,
@@ -66,15 +63,16 @@ class Courier:
         """`answering` is told just before the first chunk leaves; `delay_scale` shortens the waits of tests."""
         self._adapter = adapter
         self._bus = bus
-        self._places = places
         self._scrubber = scrubber
         self._homes = homes
         self._clock = clock
         self._answering = answering
         self._patience = Patience(adapter.name, scale=delay_scale)
-        self._pacer = Pacer(bus, adapter, self._patience.wait)
+        pacer = Pacer(bus, adapter, self._patience.wait)
         self._borrower = Borrower(bus, self._patience)
-        self._sender = Sender(adapter, places, self._pacer, self._patience, tenure, rules)
+        self._lessons = Lessons(adapter, places, pacer, self._patience, scrubber)
+        self._sender = Sender(adapter, places, pacer, self._patience, tenure, rules)
+        self.statuses = StatusCourier(adapter, bus, homes, self._sender, self._lessons, self._patience, scrubber, clock)
 
     def abandon_waits(self) -> None:
         """From now on a reply that would have to wait raises `Abandoned` instead."""
@@ -105,9 +103,7 @@ class Courier:
     async def _send_all(self, page: Page) -> tuple[DeliveryState, str]:
         contents = Contents(self._adapter, page.reply, self._borrower)
         address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
-        outlook = await self._patience.with_bus(
-            lambda: self._places.outlook(self._adapter.account, self._grave(address))
-        )
+        outlook = await self._lessons.outlook(address)
         was_cut = page.record.state in _INTERRUPTED
         if outlook.dead_because and not was_cut:
             return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
@@ -156,7 +152,7 @@ class Courier:
             except DeliveryError as error:
                 move = next_move(error, journey, is_young=page.now_ms() - page.reply.created_at_ms < YOUNG_S * 1000)
                 if not (journey.carries_file and isinstance(error, AddressDead)):
-                    await self._learn(error, journey.address)
+                    await self._lessons.learn(error, journey.address)
                 if isinstance(move, GiveUp):
                     return move
                 log.warning("%s: reply %s: %s", self._adapter.name, page.reply.id, error)
@@ -173,31 +169,3 @@ class Courier:
     def _leaving(self, page: Page) -> Callable[[], None]:
         """The indicator goes out with the first chunk."""
         return (lambda: None) if page.record.next_chunk else (lambda: self._answering(page.reply))
-
-    async def _learn(self, error: DeliveryError, address: ReplyAddress) -> None:
-        """What a refusal means for everybody else who writes there."""
-        adapter, places, with_bus = self._adapter, self._places, self._patience.with_bus
-        match error:
-            case RateLimited():
-                await self._pause(address, error.retry_after_s, is_global=error.is_global)
-            case AddressMoved() if isinstance(adapter, SupportsMoves):
-                old, new = adapter.chat_of(address), adapter.chat_of(error.address)
-                log.info("%s: chat %s is %s now", adapter.name, old, new)
-                await with_bus(lambda: places.note_move(adapter.name, old, new))
-            case AddressDead():
-                reason = self._scrubber.scrub(str(error))
-                met = await with_bus(lambda: places.bury(adapter.account, self._grave(address), reason=reason))
-                if met >= REFUSALS_MAX:
-                    log.error("%s: %d places refused us lately, so sends pause", adapter.name, met)
-                    await self._pause(address, REFUSED_PAUSE_S, is_global=True)
-            case OutcomeUnknown() if isinstance(adapter, SupportsPlaceholders):
-                await with_bus(lambda: places.doubt(adapter.account))
-            case _:
-                pass
-
-    async def _pause(self, address: ReplyAddress, for_s: float, *, is_global: bool) -> None:
-        budgets = self._adapter.budgets(address)
-        await self._patience.with_bus(lambda: self._pacer.pause(budgets[-1:] if is_global else budgets, for_s=for_s))
-
-    def _grave(self, address: ReplyAddress) -> str:
-        return f"{self._adapter.account}:{address.lane}"

@@ -1,4 +1,5 @@
-"""Committed replies on their way out: one in flight per lane, lanes in parallel, nothing forgotten.
+"""Committed replies on their way out: one in flight per lane, lanes in parallel, nothing forgotten. Status lines go
+when nothing else waits in their lane.
 
 One process at a time delivers for an account, by a lease on the bus: so the order of a lane holds over
 retries and over a change of the process. The outbound stream keeps a reply until its receipt is written;
@@ -9,18 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import Final
 
 from channels.adapter import ChannelAdapter
 from channels.backoff import Backoff
 from channels.courier import Courier
 from channels.homes import Homes
+from channels.lane import Waiting
 from channels.leases import Tenure, while_holding
 from channels.page import TakenOver
 from channels.patience import Abandoned
+from channels.status import PutOff
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
+from gateway.contracts.messages import ReplyKind
 from gateway.contracts.ports import DeliveryBus, PendingReply
 
 log = logging.getLogger(__name__)
@@ -53,7 +56,7 @@ class Delivery:
         self._homes = homes
         self._tenure = tenure
         self._consumer = consumer
-        self._lanes: dict[str, deque[PendingReply]] = {}
+        self._lanes: dict[str, Waiting] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._in_hand: set[str] = set()
         self._room = asyncio.Event()
@@ -87,6 +90,8 @@ class Delivery:
         """Take nothing more, let what is in flight arrive; what waits stays in the stream."""
         self._draining = True
         self._courier.abandon_waits()
+        for waiting in self._lanes.values():
+            waiting.look()
         workers = tuple(self._workers.values())
         if workers:
             await asyncio.wait(workers, timeout=grace_s)
@@ -137,7 +142,7 @@ class Delivery:
         if pending.entry_id in self._in_hand:
             return
         self._in_hand.add(pending.entry_id)
-        self._lanes.setdefault(lane, deque()).append(pending)
+        self._lanes.setdefault(lane, Waiting()).put(pending)
         if lane not in self._workers:
             worker = asyncio.create_task(self._work(lane), name=f"{self._adapter.name}-lane")
             self._workers[lane] = worker
@@ -146,12 +151,14 @@ class Delivery:
         waiting = self._lanes[lane]
         try:
             while waiting and not self._draining:
-                pending = waiting[0]
-                try:
-                    await self._courier.deliver(pending)
-                except TakenOver:
-                    log.warning("%s: reply %s is delivered by another process", self._adapter.name, pending.reply.id)
-                waiting.popleft()
+                pending = waiting.next()
+                if pending is None:
+                    await waiting.until_changed()
+                    continue
+                if later := await self._carry(pending, is_overtaken=waiting.is_overtaken(pending)):
+                    waiting.put_off(later)
+                    continue
+                waiting.done(pending)
                 self._in_hand.discard(pending.entry_id)
                 self._room.set()
         except Abandoned:
@@ -161,6 +168,16 @@ class Delivery:
                 self._rejected.set_exception(error)
         finally:
             del self._lanes[lane], self._workers[lane]
+
+    async def _carry(self, pending: PendingReply, *, is_overtaken: bool) -> PutOff | None:
+        """Bring it to its end, or, a status line, perhaps not yet."""
+        try:
+            if pending.reply.kind is ReplyKind.STATUS:
+                return await self._courier.statuses.attempt(pending, is_overtaken=is_overtaken)
+            await self._courier.deliver(pending)
+        except TakenOver:
+            log.warning("%s: reply %s is delivered by another process", self._adapter.name, pending.reply.id)
+        return None
 
 
 async def _cancelled(*tasks: asyncio.Task[None]) -> None:

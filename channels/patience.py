@@ -34,9 +34,13 @@ class Patience:
         """From now on whoever would have to wait gets `Abandoned` instead."""
         self._stopping.set()
 
+    def chosen_s(self, delay_s: float) -> float:
+        """How long a wait by our own choice is."""
+        return delay_s * self._scale
+
     async def back_off(self, delay_s: float) -> None:
         """Wait by our own choice."""
-        await self.wait(delay_s * self._scale)
+        await self.wait(self.chosen_s(delay_s))
 
     async def wait(self, delay_s: float) -> None:
         """Sleep unless the process stops first."""

@@ -51,6 +51,10 @@ class Dropped(Exception):
     """The chunk may have arrived, and the operator wants it left at that."""
 
 
+class Crowded(Exception):
+    """Answers need what there is of the budgets."""
+
+
 @dataclass(frozen=True, slots=True)
 class SendRules:
     """What the configuration says about sends that may have arrived."""
@@ -99,6 +103,24 @@ class Sender:
             ids = await self._recovered(page, chunk, journey, since_ms) if journey.is_unsure else None
             return ids or await self._send(page, chunk, journey, leaving)
         return await self._by_editing(self._editing, page, chunk, journey, leaving)
+
+    async def attempt_status(self, page: Page, chunk: AnyChunk, address: ReplyAddress) -> tuple[str, ...]:
+        """The same for a status line, which spends only what answers leave over. Raises `Crowded` if that is nothing,
+        and the `DeliveryError` tree."""
+        await self._adapter.until_ready()
+        amending, message_id = self._amending, await page.amended() if page.reply.amends else ""
+        if page.reply.amends and not message_id:
+            return ()
+        budgets = self._adapter.budgets(address)
+        if not await self._patience.with_bus(lambda: self._pacer.may_spend(budgets)):
+            raise Crowded
+        await self._note_sending(page, attempt=page.record.attempt, placeholder="")
+        if amending is None or not message_id:
+            return await self._called(
+                page, lambda: self._adapter.send(address, chunk, send_id=page.send_id, plain=False)
+            )
+        await self._asked(lambda: amending.amend(address, chunk, message_id=message_id, plain=False))
+        return ()
 
     async def remember(self, page: Page, address: ReplyAddress) -> None:
         """What arrived is ours, so no look-up for another reply may take it for a lost one.
@@ -247,9 +269,12 @@ class Sender:
         """Wait until the budgets allow a call, then write down that it is being made."""
         budgets = self._adapter.budgets(journey.address)
         await self._patience.with_bus(lambda: self._pacer.wait(budgets))
+        await self._note_sending(page, attempt=journey.attempt, placeholder=placeholder)
+
+    async def _note_sending(self, page: Page, *, attempt: int, placeholder: str) -> None:
         while not self._tenure.is_sure:  # the bus is away, or somebody else delivers by now and we shall be told
             await self._patience.wait(TENURE_LOOK_S)
-        await page.note(DeliveryState.SENDING, attempt=journey.attempt, placeholder=placeholder)
+        await page.note(DeliveryState.SENDING, attempt=attempt, placeholder=placeholder)
 
     def _shown(self, page: Page, chunk: AnyChunk) -> AnyChunk:
         return self._adapter.marked(chunk) if page.is_marked else chunk

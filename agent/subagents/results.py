@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from agent.limits import SUBAGENT_RESULT_CHARS_MAX
+from agent.subagents.reasons import in_words
 from agent.tools.framing import frame_chars, framed
 from agent.tools.truncation import grapheme_start, pieces
 from gateway.contracts.messages import own_words
-from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskMode, TaskState
+from gateway.contracts.subagents import SubTask, TaskMode, TaskState
 
 _CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
 _CUT_CHARS: Final = 160
@@ -22,7 +23,6 @@ _ATTEMPT: Final = (
     "gives what one of them said, and what was lost has to be done again if it still matters:"
 )
 _APART: Final = "\n\n"
-_LOST: Final = "its process was lost with the worker that ran it"
 
 _STATES: Final = {
     TaskState.QUEUED: "waits for its turn",
@@ -52,8 +52,9 @@ def result_line(task: SubTask) -> str:
     label = " ".join(task.label.split())
     named = f' "{label}"' if label else ""
     seconds = f" after {task.duration_ms / 1000:.1f} s" if task.duration_ms else ""
-    reason = f": {_LOST if task.reason == WORKER_LOST else task.reason}" if task.reason else ""
-    return f"Sub-agent {task.id} ({task.sub_type}){named} {_STATES[task.state]}{seconds}{reason}."
+    tokens = f", {task.tokens:,} tokens" if task.tokens else ""
+    reason = f": {in_words(task.reason)}" if task.reason else ""
+    return f"Sub-agent {task.id} ({task.sub_type}){named} {_STATES[task.state]}{seconds}{tokens}{reason}."
 
 
 def attempt_text(tasks: Sequence[SubTask]) -> str:

@@ -62,6 +62,8 @@ class Tool:
     arguments, but for one that only `quotes` them: it reads, searches or tells the user. `instead` is what is
     advised to a model that did it.
 
+    One that `only_waits`, for sub-agents that have limits of their own, is not counted among those that run at once.
+
     In its `secret_arguments` a tool is given the values, where there is a vault and a person approves. It keeps them
     to itself, or says to which origin they go (`secrets_go_to`).
     """
@@ -75,6 +77,7 @@ class Tool:
     foreign: bool = False
     locks: Callable[[Mapping[str, Any]], tuple[str, ...]] = _locks_nothing
     quotes: bool = False
+    only_waits: bool = False
     instead: str = ""
     secret_arguments: tuple[str, ...] = ()
     secrets_go_to: Callable[[Mapping[str, Any]], str] | None = None

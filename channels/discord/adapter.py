@@ -29,7 +29,7 @@ from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
-    `SupportsDeletion`, `SupportsTyping`."""
+    `SupportsSilence`, `SupportsDeletion`, `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -78,6 +78,9 @@ class DiscordAdapter:
     def offering(self, chunk: DiscordChunk, choices: Sequence[Choice]) -> DiscordChunk:
         return replace(chunk, choices=tuple(choices))
 
+    def silent(self, chunk: DiscordChunk) -> DiscordChunk:
+        return replace(chunk, is_silent=True)
+
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return (
             Budget(f"channel:{parse_target(address.target).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
@@ -92,9 +95,10 @@ class DiscordAdapter:
                 chunk.plain if plain else chunk.content,
                 nonce=nonce_of(send_id),
                 allowed_mentions=discord.AllowedMentions.none(),
-                reference=_quoted(target),
+                reference=_quoted(target, chunk),
                 view=cast(View, view_of(chunk.choices)),
                 file=_attachment(chunk),
+                silent=_is_silent(chunk),
             )
             return (str(sent.id),)
 
@@ -174,14 +178,18 @@ class DiscordAdapter:
             limit.reschedule(asyncio.get_running_loop().time())
 
 
-def _quoted(target: DiscordTarget) -> discord.MessageReference:
+def _quoted(target: DiscordTarget, chunk: DiscordPart) -> discord.MessageReference:
     """The message that is answered. That it may be gone by now is no reason to fail; None, too, is a reference
     to the SDK, though its overloads do not say so."""
-    if target.reply_to_message_id is None:
+    if target.reply_to_message_id is None or _is_silent(chunk):
         return cast(discord.MessageReference, None)
     return discord.MessageReference(
         message_id=int(target.reply_to_message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
     )
+
+
+def _is_silent(chunk: DiscordPart) -> bool:
+    return isinstance(chunk, DiscordChunk) and chunk.is_silent
 
 
 def _attachment(chunk: DiscordPart) -> discord.File:

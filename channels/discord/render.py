@@ -36,11 +36,13 @@ _BACKTICKS: Final = re.compile(r"`+")
 
 @dataclass(frozen=True, slots=True)
 class DiscordChunk:
-    """One message's `content`. `plain` is the same without formatting. `choices` are the buttons below it."""
+    """One message's `content`. `plain` is the same without formatting. `choices` are the buttons below it. One
+    that `is_silent` quotes nobody either."""
 
     content: str
     plain: str
     choices: tuple[Choice, ...] = ()
+    is_silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Button:
 class Said:
     """One message as people see it now. `text` is plain, `html` is how the vendor's client would show it.
 
-    `only_for` is the person who alone sees it; None: everybody does.
+    `only_for` is the person who alone sees it; None: everybody does. A `silent` one rang nobody.
     """
 
     id: str
@@ -69,6 +69,7 @@ class Said:
     files: tuple[str, ...] = ()
     buttons: tuple[Button, ...] = ()
     only_for: str | None = None
+    silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 
 
 class TelegramAdapter:
-    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`, `SupportsMoves`,
-    `SupportsDeletion`, `SupportsTyping`."""
+    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`, `SupportsSilence`,
+    `SupportsMoves`, `SupportsDeletion`, `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -115,6 +115,9 @@ class TelegramAdapter:
 
     def offering(self, chunk: TelegramChunk, choices: Sequence[Choice]) -> TelegramChunk:
         return replace(chunk, choices=tuple(choices))
+
+    def silent(self, chunk: TelegramChunk) -> TelegramChunk:
+        return replace(chunk, is_silent=True)
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         chat_id = parse_target(address.target).chat_id

@@ -49,12 +49,13 @@ class TelegramEntity:
 @dataclass(frozen=True, slots=True)
 class TelegramChunk:
     """One sendMessage: `text` and `entities`, no parse mode. `plain` goes out without entities. `choices` are the
-    buttons below it."""
+    buttons below it. One that `is_silent` quotes nobody either."""
 
     text: str
     entities: tuple[TelegramEntity, ...]
     plain: str
     choices: tuple[Choice, ...] = ()
+    is_silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

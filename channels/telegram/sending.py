@@ -51,8 +51,9 @@ class TelegramSender:
             message_thread_id=target.message_thread_id,
             direct_messages_topic_id=target.direct_messages_topic_id,
             business_connection_id=target.business_connection_id,
-            reply_parameters=_quoting(target),
+            reply_parameters=None if chunk.is_silent else _quoting(target),
             reply_markup=_keyboard(chunk),
+            disable_notification=chunk.is_silent or None,
             link_preview_options=_NO_PREVIEW,
             read_timeout=limits.SEND_READ_TIMEOUT_S,
         )

@@ -7,6 +7,7 @@ all of it: only what an older release could not understand is kept from it.
 
     1   everything that has been there from the start
     2   replies with choices or files, replies that amend others; /approve and /deny, and presses of buttons
+    3   status lines, and what is edited into them
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from gateway.contracts.messages import (
     ReplyKind,
 )
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The newest version that this release reads."""
 
 _FIRST: Final = 1
@@ -120,6 +121,8 @@ def address_from_text(text: str) -> ReplyAddress:
 
 def _version(value: Wire) -> int:
     match value:
+        case Reply(kind=ReplyKind.STATUS):
+            return 3
         case Reply() if value.files or _asks_or_amends(value):
             return 2
         case ControlRequest() if value.kind in _SINCE_2:

@@ -141,11 +141,18 @@ class InboundMessage:
         return bool(self.mends) and not self.text and not self.attachments
 
 
+STATUS_PREFIX = "status:"
+"""How the ids of status lines, and of what is edited into them, begin."""
+
+
 class ReplyKind(StrEnum):
     ANSWER = "answer"
     NOTICE = "notice"
     ERROR = "error"
     QUESTION = "question"
+    STATUS = "status"
+    """How work goes that an answer waits for, in a line that is edited in place: silent, given up rather than late,
+    and never in an answer's way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ _UNSENT: Final = (
     )
     .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
 )
+_COMMITTED: Final = select(outbox).where(outbox.c.id == bindparam("reply"))
 _SILENT_MS: Final[ColumnElement[int]] = bindparam("now_ms", type_=BigInteger) - outbox.c.updated_at_ms
 _TAKE_STALE: Final = (
     update(outbox)
@@ -94,6 +95,12 @@ def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> 
     """What these turns answered and no receipt has ended."""
     rows = connection.execute(_UNSENT, {"turn_ids": turn_ids, "k": str(key)})
     return tuple(to_reply(row) for row in rows)
+
+
+def committed(connection: Connection, reply_id: str) -> Reply | None:
+    """One reply, however its delivery stands."""
+    row = connection.execute(_COMMITTED, {"reply": reply_id}).one_or_none()
+    return None if row is None else to_reply(row)
 
 
 def take_stale(connection: Connection, *, now_ms: int, after_ms: int, limit: int) -> list[Reply]:

@@ -255,6 +255,9 @@ class SqlStore:
         """The turn that `id_` belongs to: an inbound message's id, a turn's or a reply's."""
         return await self._database.read(partial(tracing.trace, wanted=id_))
 
+    async def committed_reply(self, reply_id: str) -> Reply | None:
+        return await self._database.read(partial(outbox.committed, reply_id=reply_id))
+
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn; known ids are skipped."""
         await self._database.write(partial(outbox.put, replies=replies))

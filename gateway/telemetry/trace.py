@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.contracts.messages import DeliveryRecord, TurnTrace, Whereabouts
+from gateway.contracts.messages import STATUS_PREFIX, DeliveryRecord, TurnTrace, Whereabouts
 from gateway.contracts.ports import DeadLetter, OperatorBus, Store
 
 DEAD_LETTERS_LOOKED_AT: Final = 1_000  # the newest; an older one is listed by `trivet dead`
@@ -54,7 +54,8 @@ def _of_turn(turn: TurnTrace, records: dict[str, DeliveryRecord]) -> Iterator[Ho
         if message.answered_at_ms:
             yield Hop(message.answered_at_ms, "answered", message.message_id)
     for reply in turn.replies:
-        yield from _of_reply(reply, records[reply.reply_id])
+        record = records[reply.reply_id]
+        yield from (_of_status(reply, record) if reply.reply_id.startswith(STATUS_PREFIX) else _of_reply(reply, record))
 
 
 def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
@@ -70,6 +71,12 @@ def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
         yield Hop(record.updated_at_ms, record.state.value, f"{reply.reply_id}, {parts}{marked}{reason}")
     if reply.chunks:
         yield Hop(reply.updated_at_ms, "receipt", f"{reply.reply_id} {reply.state.value}")
+
+
+def _of_status(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
+    """A status line is no answer: one hop, when it was said."""
+    reason = f": {record.reason}" if record.reason else ""
+    yield Hop(reply.created_at_ms, "status line", f"{reply.reply_id} {record.state.value}{reason}")
 
 
 def _of_dead(letter: DeadLetter) -> Iterator[Hop]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -77,6 +78,7 @@ QUESTION: Final = replace(
         Choice(own_words("Deny"), own_words("/deny K7QM2PXA")),
     ),
 )
+STATUS: Final = replace(REPLY, id="status:t_1:task_1", text=own_words("⏳ explore: the tests"), kind=ReplyKind.STATUS)
 FILE: Final = ReplyFile(own_words("größe.png"), "image/png", 2_048, own_words("today's"))
 MEND: Final = Mend("telegram:4242:-100456:8", 20, "a1b2", own_words("[redacted:github#a1b2c3]"))
 VALUES: Final[dict[str, Wire]] = {
@@ -86,6 +88,10 @@ VALUES: Final[dict[str, Wire]] = {
     "reply_with_files": replace(REPLY, files=(FILE,)),
     "question": QUESTION,
     "amendment": replace(REPLY, id="t_1:ask:K7QM2PXA:end", text=own_words("**Approved** by Ada."), amends=QUESTION.id),
+    "status": STATUS,
+    "status_edited": replace(
+        STATUS, id=f"{STATUS.id}:completed", text=own_words("✓ explore: the tests (2 s, 900 tokens)"), amends=STATUS.id
+    ),
     "press": ControlRequest(ControlKind.APPROVE, replace(INBOUND, text=own_words("/approve K7QM2PXA")), is_press=True),
     "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True, stopped_fence=7),
     "receipt": Receipt(
@@ -111,9 +117,16 @@ def test_a_stop_of_an_older_release_names_no_turn() -> None:
 
 
 def test_only_what_an_older_release_cannot_understand_is_kept_from_it() -> None:
-    """It reads version 1, and leaves version 2 to newer processes."""
-    is_newer = {name: encode(value).startswith(b'{"v":2,') for name, value in VALUES.items()}
-    assert {name for name, newer in is_newer.items() if newer} == {"question", "amendment", "press", "reply_with_files"}
+    """It reads the versions up to its own, and leaves what is newer to newer processes."""
+    versions = {name: json.loads(encode(value))["v"] for name, value in VALUES.items()}
+    assert {name: version for name, version in versions.items() if version > 1} == {
+        "question": 2,
+        "amendment": 2,
+        "press": 2,
+        "reply_with_files": 2,
+        "status": 3,
+        "status_edited": 3,
+    }
 
 
 def test_fields_of_a_newer_release_are_passed_over() -> None:
@@ -124,7 +137,7 @@ def test_fields_of_a_newer_release_are_passed_over() -> None:
 def test_what_a_newer_release_wrote_is_no_rubbish() -> None:
     """It is left to a process that understands it."""
     with pytest.raises(NewerEnvelope):
-        decode(encode(REPLY).replace(b'"v":1', b'"v":3'))
+        decode(encode(REPLY).replace(b'"v":1', b'"v":4'))
 
 
 def test_files_fit_into_a_column() -> None:

@@ -41,6 +41,7 @@ def as_said(world: World, message: Message) -> Said:
         files=tuple(file.name for file in message.files),
         buttons=tuple(buttons_of(message.components)),
         only_for=_only_for(message),
+        silent=bool(message.flags & MessageFlag.SILENT),
     )
 
 

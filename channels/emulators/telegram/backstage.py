@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from channels.emulators.audience import Audience
@@ -22,10 +22,11 @@ MESSAGE_UPDATES: Final = frozenset({"message", "edited_message"})
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where in a chat a message of the bot goes."""
+    """Where in a chat a message of the bot goes, and whether it is heard there."""
 
     thread_id: int | None = None
     reply_to: int | None = None
+    is_silent: bool = False
 
 
 @dataclass(slots=True)
@@ -127,6 +128,9 @@ class Backstage:
 
     def target_of(self, call: Call, chat: Chat) -> Target:
         """Topic and quoted message. Raises 400 for a quoted message that is gone, unless the call allows it."""
+        return replace(self._place_of(call, chat), is_silent=call.flag("disable_notification"))
+
+    def _place_of(self, call: Call, chat: Chat) -> Target:
         thread_id = self.thread_of(call, chat)
         given = call.table("reply_parameters") or {
             "message_id": call.number("reply_to_message_id"),
@@ -189,7 +193,7 @@ class Backstage:
             media=media,
             files=files,
         )
-        message.reply_markup = keyboard
+        message.reply_markup, message.is_silent = keyboard, target.is_silent
         self.show(EventKind.SAID, chat, message)
         return chat.message_json(message, self.world.users)
 

@@ -52,6 +52,7 @@ class Message:
     service: Json = field(default_factory=dict)  # the service part, such as {"forum_topic_created": {...}}
     reply_markup: Json | None = None
     reactions: dict[int, list[Json]] = field(default_factory=dict)
+    is_silent: bool = False
 
     @property
     def topic_id(self) -> int | None:

@@ -192,6 +192,7 @@ class World:
             reply_to=str(message.reply_to) if message.reply_to in chat.messages else None,
             files=message.files,
             buttons=tuple(buttons_of(message)),
+            silent=message.is_silent,
         )
 
 

@@ -208,6 +208,10 @@ class Store(Protocol):
         """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""
         ...
 
+    async def committed_reply(self, reply_id: str) -> Reply | None:
+        """A reply as it was committed."""
+        ...
+
     async def file_content(self, key: SessionKey, reply_id: str, position: int) -> bytes | None:
         """The bytes of a file of a reply of this key; None once its delivery has ended."""
         ...

@@ -1,0 +1,66 @@
+"""What waits in one lane: replies in the order of their commits, and status lines for when nothing else waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from channels.status import PutOff
+from gateway.contracts.messages import ReplyKind
+from gateway.contracts.ports import PendingReply
+
+
+class Waiting:
+    """Whatever is put in while it is worked off; one at a time is out."""
+
+    def __init__(self) -> None:
+        self._replies: deque[PendingReply] = deque()
+        self._statuses: deque[PendingReply] = deque()
+        self._paused_until_s = float("-inf")
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._replies) + len(self._statuses)
+
+    def put(self, pending: PendingReply) -> None:
+        self._row(pending).append(pending)
+        self._changed.set()
+
+    def next(self) -> PendingReply | None:
+        """What goes now; None while there is nothing, or only status lines that pause."""
+        if self._replies:
+            return self._replies[0]
+        return self._statuses[0] if self._statuses and self._pause_left_s() <= 0 else None
+
+    def is_overtaken(self, pending: PendingReply) -> bool:
+        """True if a later edit of the same status line waits."""
+        amends = pending.reply.amends
+        return bool(amends) and any(other.reply.amends == amends for other in tuple(self._statuses)[1:])
+
+    def done(self, pending: PendingReply) -> None:
+        """What `next` gave has come to its end."""
+        self._row(pending).popleft()
+
+    def put_off(self, later: PutOff) -> None:
+        """The status line that `next` gave stays in front of the others; all of them pause."""
+        self._statuses[0] = later.pending
+        self._paused_until_s = asyncio.get_running_loop().time() + later.pause_s
+
+    async def until_changed(self) -> None:
+        """Return when something comes, when the pause is over, or when told to look."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(max(self._pause_left_s(), 0.0)):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def look(self) -> None:
+        """Something else has changed."""
+        self._changed.set()
+
+    def _row(self, pending: PendingReply) -> deque[PendingReply]:
+        return self._statuses if pending.reply.kind is ReplyKind.STATUS else self._replies
+
+    def _pause_left_s(self) -> float:
+        return self._paused_until_s - asyncio.get_running_loop().time()

@@ -1,0 +1,161 @@
+"""A status line on its way out: one attempt at a time, given up rather than late, never in an answer's way.
+
+It makes no sound where the platform lets us choose, spends only what answers leave over of the rate limits, and the
+typing indicator does not hear of it. A line that may have been sent is not looked for. Only an edit is tried for a
+while: without it the line would say for ever that somebody is at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import Final
+
+from channels.adapter import ChannelAdapter
+from channels.choices import chunks_of
+from channels.homes import Homes
+from channels.journey import RETRY_DELAYS_S
+from channels.lessons import Lessons
+from channels.page import Page, TakenOver
+from channels.patience import Abandoned, Patience
+from channels.sender import Crowded, Sender
+from gateway.contracts.errors import (
+    AddressDead,
+    AddressMoved,
+    CredentialsRejected,
+    DeliveryError,
+    FormatRefused,
+    OutcomeUnknown,
+    RateLimited,
+)
+from gateway.contracts.messages import DeliveryState
+from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
+
+log = logging.getLogger(__name__)
+
+LINE_LATE_AFTER_S: Final = 8.0  # less than RELAY_AFTER_S: what SQL's sweep finds is no news any more
+EDIT_LATE_AFTER_S: Final = 120.0
+ATTEMPT_MAX_S: Final = 5.0  # an answer may have come meanwhile
+CROWDED_PAUSE_S: Final = 1.0  # until answers leave something over
+_ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
+_INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """Not now: the line, as it stands in the ledger, is to be tried again after `pause_s`."""
+
+    pending: PendingReply
+    pause_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    state: DeliveryState
+    reason: str = ""
+
+
+class StatusCourier:
+    """Sends the status lines of one channel. Safe to use from many lanes at once."""
+
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        bus: DeliveryBus,
+        homes: Homes,
+        sender: Sender,
+        lessons: Lessons,
+        patience: Patience,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._adapter = adapter
+        self._bus = bus
+        self._homes = homes
+        self._sender = sender
+        self._lessons = lessons
+        self._patience = patience
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def attempt(self, pending: PendingReply, *, is_overtaken: bool) -> PutOff | None:
+        """Send the line, or edit it; `is_overtaken`: a later edit of the same line waits already. None: it has come to
+        its end, the receipt is written. Raises `CredentialsRejected`, `Abandoned`, `TakenOver`."""
+        page = Page(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._patience)
+        outcome = self._foregone(page, is_overtaken=is_overtaken) or await self._tried(page)
+        if isinstance(outcome, _Ending):
+            if outcome.state is not DeliveryState.SENT:
+                log.info("%s: status line %s is left out: %s", self._adapter.name, page.reply.id, outcome.reason)
+            await page.finish(outcome.state, reason=outcome.reason)
+            return None
+        return PutOff(replace(pending, record=page.record), outcome)
+
+    def _foregone(self, page: Page, *, is_overtaken: bool) -> _Ending | None:
+        """What needs no attempt."""
+        if page.record.state in _ENDED:
+            return _Ending(page.record.state, page.record.reason)
+        if page.record.state in _INTERRUPTED and not page.reply.amends:
+            return _Ending(DeliveryState.UNKNOWN, "nobody knows whether it arrived")
+        if is_overtaken:
+            return _Ending(DeliveryState.FAILED, "a later edit takes its place")
+        return _Ending(DeliveryState.FAILED, "too late") if _left_s(page) <= 0 else None
+
+    async def _tried(self, page: Page) -> _Ending | float:
+        """How it ended, or the pause before the next attempt."""
+        try:
+            async with asyncio.timeout(ATTEMPT_MAX_S):
+                return await self._send(page)
+        except (CredentialsRejected, Abandoned, TakenOver):
+            raise
+        except TimeoutError:
+            return await self._after(page, OutcomeUnknown("no answer within the time that a status line has"))
+        except Exception as error:  # one line that cannot even be tried must not block its lane
+            log.exception("%s: status line %s cannot be sent", self._adapter.name, page.reply.id)
+            return _Ending(DeliveryState.FAILED, f"unforeseen {type(error).__name__}")
+
+    async def _send(self, page: Page) -> _Ending | float:
+        address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
+        outlook = await self._lessons.outlook(address)
+        if outlook.dead_because:
+            return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}")
+        chunks = chunks_of(page.reply, self._adapter)
+        page.record = replace(page.record, chunks=len(chunks))
+        if not chunks:
+            return _Ending(DeliveryState.SENT)
+        try:
+            ids = await self._sender.attempt_status(page, chunks[-1], address)
+        except Crowded:
+            return CROWDED_PAUSE_S
+        except CredentialsRejected:
+            raise
+        except DeliveryError as error:
+            await self._lessons.learn(error, address)
+            return await self._after(page, error)
+        page.arrived(ids)
+        await self._sender.remember(page, address)
+        return _Ending(DeliveryState.SENT)
+
+    async def _after(self, page: Page, error: DeliveryError) -> _Ending | float:
+        match error:
+            case OutcomeUnknown() if not page.reply.amends and page.record.state is DeliveryState.SENDING:
+                return _Ending(DeliveryState.UNKNOWN, str(error))
+            case AddressDead() | FormatRefused():
+                return _Ending(DeliveryState.FAILED, str(error))
+            case RateLimited():
+                pause_s = error.retry_after_s
+            case AddressMoved():
+                pause_s = 0.0
+            case _:
+                chosen_s = RETRY_DELAYS_S[min(page.record.attempt, len(RETRY_DELAYS_S) - 1)]
+                pause_s = self._patience.chosen_s(chosen_s)
+        if pause_s >= _left_s(page):
+            return _Ending(DeliveryState.FAILED, str(error))
+        await page.note(DeliveryState.RETRY, reason=str(error), attempt=page.record.attempt + 1)
+        return pause_s
+
+
+def _left_s(page: Page) -> float:
+    """How long it is worth trying."""
+    late_after_s = EDIT_LATE_AFTER_S if page.reply.amends else LINE_LATE_AFTER_S
+    return late_after_s - (page.now_ms() - page.reply.created_at_ms) / 1000
