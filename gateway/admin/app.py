@@ -94,7 +94,7 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
-    app.include_router(families(parts.store), dependencies=[Depends(admin.require)])
+    app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(
         people(parts.store, parts.access, parts.vault, parts.scrubber), dependencies=[Depends(admin.require)]
     )

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette import status
 
+from gateway.admin.task_views import TaskView, task_view
 from gateway.admin.views import SessionView, session_view
 from gateway.contracts.entries import Session
-from gateway.contracts.ports import Store
+from gateway.contracts.ports import Clock, Store
 from gateway.contracts.subagents import SubTask
 
 SessionId = Annotated[str, Path(description="The id of a session, a person's or a sub-agent's.")]
-
-
-class TaskSummary(BaseModel):
-    """How a sub-agent stands."""
-
-    id: str
-    type: str
-    label: str
-    state: str = Field(description="`queued`, `running`, `completed`, `failed`, `cancelled` or `timed_out`.")
-    reason: str = Field(description="Why it did not complete, such as `worker_lost`; else empty.")
-    mode: str = Field(description="`inline` or `background`.")
-    duration_ms: int = Field(description="From its start to its end; 0 until it has both.")
-    tokens: int = Field(description="Of its own model calls and of those of the sub-agents below it.")
-    cost: float = Field(description="US dollars, likewise.")
 
 
 class SessionTree(SessionView):
     """A session with all that works for it."""
 
     depth: int = Field(description="0 for the session that was asked for.")
-    task: TaskSummary | None = Field(
+    task: TaskView | None = Field(
         description="Null for a person's conversation, and where the board keeps the task no more."
     )
     children: list[SessionTree] = Field(description="Those that work for it directly, oldest first.")
 
 
-def families(store: Store) -> APIRouter:
+def families(store: Store, clock: Clock) -> APIRouter:
     """`GET /api/sessions/{id}/children` and `/tree`."""
     book = store.tasks
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
@@ -61,14 +48,14 @@ def families(store: Store) -> APIRouter:
         found = await book.tree(session_id)
         if not found:
             raise _unknown(session_id)
-        return nested(found, await book.tasks_below(session_id))
+        return nested(found, await book.tasks_below(session_id), now_ms=clock.now_ms())
 
     return router
 
 
-def nested(family: Sequence[Session], tasks: Sequence[SubTask]) -> SessionTree:
+def nested(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> SessionTree:
     """A family as `SubTaskBook.tree` gives it, root first, as one value."""
-    by_session: Mapping[str, SubTask] = {task.session_id: task for task in tasks}
+    by_session = {task.session_id: task_view(task, now_ms=now_ms) for task in tasks}
     nodes: dict[str, SessionTree] = {}
     for session in family:
         above = nodes.get(session.parent_session_id or "")
@@ -78,23 +65,8 @@ def nested(family: Sequence[Session], tasks: Sequence[SubTask]) -> SessionTree:
     return nodes[family[0].id]
 
 
-def _node(session: Session, task: SubTask | None, *, depth: int) -> SessionTree:
-    told = _summary(task) if task is not None else None
-    return SessionTree(**session_view(session).model_dump(), depth=depth, task=told, children=[])
-
-
-def _summary(task: SubTask) -> TaskSummary:
-    return TaskSummary(
-        id=task.id,
-        type=task.sub_type,
-        label=task.label,
-        state=task.state.value,
-        reason=task.reason,
-        mode=task.mode.value,
-        duration_ms=task.duration_ms,
-        tokens=task.tokens,
-        cost=task.cost_usd,
-    )
+def _node(session: Session, task: TaskView | None, *, depth: int) -> SessionTree:
+    return SessionTree(**dict(session_view(session)), depth=depth, task=task, children=[])
 
 
 def _unknown(session_id: str) -> HTTPException:

@@ -72,7 +72,7 @@ def test_a_branch_is_read_without_the_rest(family: list[Session], data: st.DataO
 def test_the_api_and_the_command_show_every_session_once(family: list[Session]) -> None:
     ordered = in_tree_order("s0", family)
     shown = []
-    waiting = [nested(ordered, ())]
+    waiting = [nested(ordered, (), now_ms=0)]
     while waiting:
         node = waiting.pop()
         shown.append((node.id, node.depth))
