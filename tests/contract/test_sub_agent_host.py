@@ -185,7 +185,7 @@ async def test_a_conversation_that_grows_is_looked_through_once(sqlite_store: Sq
 async def test_what_the_model_says_reaches_the_child_clean_and_in_pieces(sqlite_store: SqlStore) -> None:
     pieces = [f"the token {SECRET[:9]}", f"{SECRET[9:]} is ", "here. " * 40]
     whole = "".join(pieces)
-    events = [*map(TextDelta, pieces), ModelAnswer(whole, (), "stop", TokenCount(1, 1), 0.0, "m")]
+    events: list[ModelEvent] = [*map(TextDelta, pieces), ModelAnswer(whole, (), "stop", TokenCount(1, 1), 0.0, "m")]
     async with hosting(sqlite_store, events) as hosted:
         *deltas, result = await hosted.ask()
         assert isinstance(result, ModelResult)
