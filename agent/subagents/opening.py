@@ -38,11 +38,12 @@ _OFF: Final = "sub-agents are switched off"
 @dataclass(frozen=True, slots=True)
 class Delegation:
     """What an agent process has of sub-agents: who dispatches them, the tools that ask for them, what runs beside the
-    worker; or the tools that are off because there are none."""
+    worker and what lasts longer than a turn; or the tools that are off because there are none."""
 
     dispatcher: Dispatcher
     tools: tuple[Tool, ...] = ()
     beside: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = ()
+    lasting: tuple[Callable[[float], Coroutine[Any, Any, None]], ...] = ()
     absent: tuple[AbsentTool, ...] = ()
 
     @property
@@ -86,7 +87,7 @@ async def open_subagents(
     )
     async with aclosing(agents):
         own = subagent_tools(agents, store.tasks, await catalog.current(), scrubber, clock, limit_s=limit_s)
-        yield Delegation(agents, (*own, Waiting(store.tasks, clock).tool()), (lives.keep,))
+        yield Delegation(agents, (*own, Waiting(store.tasks, clock).tool()), (lives.keep,), (agents.finish,))
 
 
 def _nobody() -> Delegation:
