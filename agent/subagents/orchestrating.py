@@ -21,6 +21,7 @@ from agent.limits import (
     SUBAGENTS_LIVE_MAX,
 )
 from agent.subagents.dispatching import Dispatcher, SubOrder
+from agent.subagents.reasons import in_words
 from agent.subagents.strategies.accounts import Account, Row
 from agent.subagents.strategies.asked import spec, strategy_of
 from agent.subagents.strategies.assignments import Assignment, Ended, Outcome, prompt_of
@@ -130,6 +131,7 @@ class Orchestration:
             clipped(prompt, SUBAGENT_PROMPT_CHARS_MAX),
             clipped(self._scrubber.scrub(assignment.label), SUBAGENT_LABEL_CHARS_MAX),
             self._deadline.left_s - ORCHESTRATION_ENDING_S,
+            form=assignment.form,
         )
         try:
             task = await self._dispatcher.run(self._context, order)
@@ -173,7 +175,7 @@ class Orchestration:
             ended = self._ended.get(assignment.id)
             state = ended.problem if ended else f"killed: {_OUT_OF_TIME}"
             return Row(assignment.id, assignment.sub_type, state)
-        state = _ended(task).problem or task.state.value
+        state = ": ".join(filter(None, (in_words(task.state.value), _ended(task).problem)))
         return Row(assignment.id, task.sub_type, state, task.duration_ms / 1000, task.tokens, task.id)
 
 
@@ -189,9 +191,10 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
         )
         strategy = strategy_of(clean, types)
         account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).run()
+        text = account.text(clock.code(FRAME_CHARS))
         if account.outcome.problem:
-            raise ToolError(account.text)
-        return account.text
+            raise ToolError(text)
+        return text
 
     return Tool(
         spec(types),
@@ -201,10 +204,11 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
         timeout_s=ORCHESTRATION_LIMIT_S + ORCHESTRATION_GRACE_S,
         protected=True,
         quotes=True,
+        only_waits=True,
     )
 
 
 def _ended(task: SubTask) -> Ended:
     if task.state is not TaskState.COMPLETED:
-        return Ended(task.result, f"{task.state.value}: {task.reason}" if task.reason else task.state.value)
-    return Ended(task.result, "" if task.result.strip() else "completed without an answer")
+        return Ended(task.result, in_words(task.reason or task.state.value))
+    return Ended(task.result, "" if task.result.strip() else "it left no answer")
