@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -120,6 +121,14 @@ class SubAgents:
             life.end(CANCELLED)
             await life.written.wait()
         return _known(await self._book.task(task.id))
+
+    async def finish(self, timeout_s: float) -> None:
+        """Let those in the background finish, for so long at most: their process is about to stop."""
+        lasting = [life for life in self._lives if life.task.mode is TaskMode.BACKGROUND]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for life in lasting:
+                    await life.written.wait()
 
     async def aclose(self) -> None:
         """End all that still live here. What cannot be written in time is found lost by other processes."""
