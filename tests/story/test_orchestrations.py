@@ -31,14 +31,21 @@ ANN = SessionKey.parse("telegram:1")
 CHILD = "agent.subagents.child"
 
 
+def orchestrate(**arguments: Any) -> RequestedCall:
+    """The call of a model that has several sub-agents work on one thing."""
+    return RequestedCall("c1", "orchestrate", json.dumps({"goal": "Find the fault.", **arguments}))
+
+
 class Cast(ScriptedClient):
     """A model that plays all roles. In the user's turn it calls `orchestrate` and keeps what comes of it. As a
-    sub-agent it says the next of its `lines`: those of the first key that stands in its task; behind a key that is
-    `held` it thinks until `gate` is open."""
+    sub-agent it says the next of its `lines`, or makes the call that stands there: those of the first key that stands
+    in its task; behind a key that is `held` it thinks until `gate` is open."""
 
-    def __init__(self, lines: Mapping[str, str | Sequence[str]], *, held: str = "", **call: Any) -> None:
+    def __init__(
+        self, lines: Mapping[str, str | Sequence[str | RequestedCall]], *, held: str = "", **call: Any
+    ) -> None:
         self._lines = {key: [line] if isinstance(line, str) else list(line) for key, line in lines.items()}
-        self._call = json.dumps({"goal": "Find the fault.", **call})
+        self._call = orchestrate(**call)
         self._held = held
         self.gate = asyncio.Event()
         self.tasks: list[str] = []
@@ -47,7 +54,9 @@ class Cast(ScriptedClient):
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         match request.purpose:
             case UsagePurpose.SUBAGENT:
-                answer = ModelAnswer(await self._line(request), (), "stop", TokenCount(390, 10), 0.001, request.model)
+                line = await self._line(request)
+                text, calls = (line, ()) if isinstance(line, str) else ("", (line,))
+                answer = ModelAnswer(text, calls, "stop", TokenCount(390, 10), 0.001, request.model)
             case UsagePurpose.TURN:
                 answer = self._turn(request)
             case _:
@@ -61,12 +70,11 @@ class Cast(ScriptedClient):
         tokens = TokenCount(10, 10)
         results = [message.text for message in request.messages if message.role is Role.TOOL]
         if not results:
-            call = RequestedCall("c1", "orchestrate", self._call)
-            return ModelAnswer("", (call,), "tool_calls", tokens, 0.0, request.model)
+            return ModelAnswer("", (self._call,), "tool_calls", tokens, 0.0, request.model)
         self.result = results[-1]
         return ModelAnswer("So much for that.", (), "stop", tokens, 0.0, request.model)
 
-    async def _line(self, request: ModelRequest) -> str:
+    async def _line(self, request: ModelRequest) -> str | RequestedCall:
         task = request.messages[0].text
         self.tasks.append(task)
         key = next(key for key in self._lines if key in task)
@@ -210,6 +218,27 @@ async def test_a_stop_kills_all_of_it(bus: RedisBus, sqlite_store: SqlStore, tmp
         await until(lambda: not children(), children)
         assert {task.state for task in (await board(sqlite_store)).values()} == {TaskState.CANCELLED}
         assert len(cast.tasks) == 3
+
+
+async def test_a_sub_agent_may_have_sub_agents_of_its_own_work_together(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """They are one level deeper, and what they cost is part of what it costs."""
+    below = orchestrate(strategy="parallel", steps=[step("left"), step("right")])
+    lines: dict[str, str | Sequence[str | RequestedCall]] = {
+        "Do it all": [below, "All done."],
+        "Do left": "L",
+        "Do right": "R",
+        "You make one answer": "L and R.",
+    }
+    cast = Cast(lines, strategy="sequential", steps=[{"id": "all", "type": "general", "task": "Do it all."}])
+    async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
+        await agent.ask("Find it.")
+        tasks = await board(sqlite_store)
+        above = tasks["1/1 all"]
+        assert (above.result, above.depth, above.tokens) == ("All done.", 1, 2_000)
+        assert {(task.depth, task.parent_task_id) for task in tasks.values() if task != above} == {(2, above.id)}
+        assert f"| all | general | completed | {above.duration_ms / 1000:.1f} | 2000 | {above.id} |" in cast.result
 
 
 async def test_a_budget_that_is_spent_ends_it_with_what_is_there(
