@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,17 +14,22 @@ from agent.profiles import PROFILES
 from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import CATALOG, Catalog, SubType
 from agent.subagents.ceilings import NEVER, NOT_AT_THE_BOTTOM
+from agent.tools.toolbox import open_toolbox
+from gateway.clock import SystemClock
+from gateway.config.tools import Tools
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.profiles import PROFILE_ROWS
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import Audited, SubTypeChange
-from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL
+from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL, FILES, RUNNING, SEARCHING
 from gateway.limits import (
     SUB_TYPE_DESCRIPTION_CHARS_MAX,
     SUB_TYPE_LABEL_CHARS_MAX,
     SUB_TYPE_PROMPT_CHARS_MAX,
     SUB_TYPE_ROUNDS_MAX,
 )
+from gateway.scrub import Scrubber
+from gateway.store.foreign import Foreign
 
 DESIGN = """
 explore    6   file_read file_search file_list file_tree file_info
@@ -137,6 +143,16 @@ def test_the_rows_keep_the_bounds_that_people_have_to_keep() -> None:
         assert 0 < len(row.description) <= SUB_TYPE_DESCRIPTION_CHARS_MAX
         assert 0 < row.rounds_max <= SUB_TYPE_ROUNDS_MAX
         assert len(CATALOG[row.name].prompt) <= SUB_TYPE_PROMPT_CHARS_MAX
+
+
+async def test_the_rows_name_tools_that_there_are(tmp_path: Path) -> None:
+    """Present here, or absent with a reason; a slip of the pen would be a tool that no sub-agent can have."""
+    async with open_toolbox(
+        Tools(), data_dir=tmp_path, own=(), databases=Foreign({}), scrubber=Scrubber(), clock=SystemClock()
+    ) as tools:
+        named = {tool for row in SUB_TYPE_ROWS.values() for tool in row.tools} - {EVERY_TOOL}
+        assert named <= tools.names
+        assert {*FILES, *RUNNING, *SEARCHING} <= tools.names
 
 
 def test_only_the_generalist_has_what_its_parent_has() -> None:
