@@ -19,7 +19,7 @@ from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind
+from gateway.contracts.messages import ControlKind, ReplyKind
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
@@ -88,6 +88,13 @@ def agent_with(bus: RedisBus, store: SqlStore, tmp_path: Path, cast: Cast) -> Ab
     return running_agent(bus, store, cast, tmp_path, grace_s=0.2)
 
 
+async def answer_of(agent: AgentProcess) -> str:
+    """The answer of the turn; the status lines before it are heard, too."""
+    while not (answers := [reply.text for reply in agent.replies if reply.kind is ReplyKind.ANSWER]):
+        await agent.heard(len(agent.replies) + 1)
+    return answers[0]
+
+
 async def board(store: SqlStore) -> dict[str, SubTask]:
     """All sub-agents by the first word of their labels that is no count."""
     return {task.label.split(":")[0]: task for task in await store.tasks.newest(limit=100)}
@@ -134,6 +141,7 @@ def _line_of(pid: int) -> list[int]:
             "Spaces win.",
             {"round 1/1 side 1", "round 1/1 side 2", "judgement"},
             id="debate",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"strategy": "review", "reviewer": {"type": "reviewer"}, "iterations": 2},
@@ -157,6 +165,7 @@ def _line_of(pid: int) -> list[int]:
             "Two doors, three windows.",
             {"splitting", "1/2 part", "2/2 part", "joining"},
             id="hierarchical",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"strategy": "graph", "steps": [step("roof", "walls"), step("walls", "floor"), step("floor")]},
@@ -178,7 +187,8 @@ async def test_a_strategy_is_played_by_processes_of_their_own(
 ) -> None:
     cast = Cast(lines, **call)
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
-        assert await agent.ask("Find it.") == "So much for that."
+        await agent.say("Find it.")
+        assert await answer_of(agent) == "So much for that."
         assert answer in cast.result.partition("\n---\n")[0]
         assert not cast.result.startswith("The orchestration")
         tasks = await board(sqlite_store)
@@ -201,7 +211,7 @@ async def test_a_child_that_is_killed_is_a_failure_that_the_others_live_with(
         await until(lambda: len(cast.tasks) == 2)
         await until_over(sqlite_store, "1/3 left")
         os.kill(children()[-1], signal.SIGKILL)
-        await agent.heard(1)
+        await answer_of(agent)
         assert "Only L." in cast.result
         assert "| right | explore | failed: its process was killed by signal 9 |" in cast.result
         assert "Step right (explore) (FAILED)" in cast.tasks[-1]
@@ -214,7 +224,8 @@ async def test_a_stop_kills_all_of_it(bus: RedisBus, sqlite_store: SqlStore, tmp
         await until(lambda: len(cast.tasks) == 3)
         assert len(children()) >= 3
         await agent.control(ControlKind.STOP)
-        await agent.heard(1)
+        for label in ("round 1/2 side 1", "round 1/2 side 2", "round 1/2 side 3"):
+            await until_over(sqlite_store, label)
         await until(lambda: not children(), children)
         assert {task.state for task in (await board(sqlite_store)).values()} == {TaskState.CANCELLED}
         assert len(cast.tasks) == 3
@@ -233,7 +244,8 @@ async def test_a_sub_agent_may_have_sub_agents_of_its_own_work_together(
     }
     cast = Cast(lines, strategy="sequential", steps=[{"id": "all", "type": "general", "task": "Do it all."}])
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
-        await agent.ask("Find it.")
+        await agent.say("Find it.")
+        await answer_of(agent)
         tasks = await board(sqlite_store)
         above = tasks["1/1 all"]
         assert (above.result, above.depth, above.tokens) == ("All done.", 1, 2_000)
@@ -248,7 +260,8 @@ async def test_a_budget_that_is_spent_ends_it_with_what_is_there(
     steps = [step(name) for name in "abcde"]
     cast = Cast({"Do ": "found"}, strategy="sequential", steps=steps, tokens_max=1_000)
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
-        await agent.ask("Find it.")
+        await agent.say("Find it.")
+        await answer_of(agent)
         assert "failed: the budget of 1000 tokens was spent." in cast.result
         assert len(cast.tasks) == 3
         assert "| c | explore | completed |" in cast.result
@@ -263,7 +276,8 @@ async def test_at_the_deadline_what_runs_is_ended_and_what_is_there_is_told(
     steps = [step("left"), step("right")]
     cast = Cast(lines, held="Do right", strategy="parallel", steps=steps, limit_s=10)
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
-        await agent.ask("Find it.", within_s=30)
+        await agent.say("Find it.")
+        await answer_of(agent)
         assert "failed: the time was up." in cast.result
         assert "| right | explore | timed out: it took longer than" in cast.result
         assert "| the synthesis | general | not run: not reached |" in cast.result
