@@ -43,8 +43,8 @@ _OWN_REASON: Final = re.compile(r"[a-z0-9_.]{1,48}")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What all sub-agents of one orchestration may take together. `usd_max` None: no bound in dollars. `ending_s` before the
-    end of `limit_s` nothing begins any more, and what runs is ended by its own limit."""
+    """What all sub-agents of one orchestration may take together. `usd_max` None: no bound in dollars. `ending_s`
+    before the end of `limit_s` nothing begins any more, and what runs is ended by its own limit."""
 
     tokens_max: int = ORCHESTRATION_TOKENS
     usd_max: float | None = None
