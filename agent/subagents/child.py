@@ -53,6 +53,7 @@ class Child:
         self._words = words
         self._frames = pipes.frames()
         self._parent = Parent(pipes.send)
+        self._is_ready = threading.Event()
 
     def run(self) -> Never:
         """Live. What cannot be helped becomes an `error` frame with the name of its class."""
@@ -74,6 +75,7 @@ class Child:
             threading.Thread(target=self._listen, args=[runner.get_loop()], daemon=True).start()
             restrain(init.limits)
             self._pipes.send(Ready(os.getpid(), confinement))
+            self._is_ready.set()
             runner.run(self._work(init, own))
         raise AssertionError("the work ends the process")
 
@@ -109,13 +111,15 @@ class Child:
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """On a thread of its own, so that nothing that runs here keeps the parent from ending it."""
+        self._is_ready.wait()
         try:
             for frame in self._frames:
                 if isinstance(frame, Cancel):
                     break
                 loop.call_soon_threadsafe(self._heard, frame)
-        finally:
-            os._exit(_ASKED_TO)
+        except Exception as error:  # noqa: BLE001 - the root of this thread: without it the child is deaf
+            self._end(Failed(type(error).__name__))
+        os._exit(_ASKED_TO)
 
     def _heard(self, frame: Frame | Unread) -> None:
         match frame:

@@ -12,7 +12,7 @@ from agent.model.client import ModelClient
 from agent.models import Models
 from agent.planner import PLAN
 from agent.subagents.catalog import Catalog
-from agent.subagents.dispatcher import SubAgents
+from agent.subagents.dispatcher import SubAgents, Watch
 from agent.subagents.dispatching import Dispatcher, SubOrder
 from agent.subagents.hosting import Hosting, Means
 from agent.subagents.lives import Lives
@@ -64,6 +64,7 @@ async def open_subagents(
     store: Store,
     scrubber: Scrubber,
     clock: Clock,
+    watch: Watch,
     ring: Callable[[], None],
 ) -> AsyncIterator[Delegation]:
     """As long as the block lasts; then all that still live are ended. `workspaces` is the folder of the file tools,
@@ -83,13 +84,17 @@ async def open_subagents(
         store.tasks,
         scrubber,
         clock,
+        watch=watch,
         ring=ring,
     )
     async with aclosing(agents):
         types = await catalog.current()
-        own = subagent_tools(agents, store.tasks, types, scrubber, clock, limit_s=limit_s)
-        several = (Waiting(store.tasks, clock).tool(), orchestrate_tool(agents, tuple(types), scrubber, clock))
-        yield Delegation(agents, (*own, *several), (lives.keep,))
+        offered = (
+            *subagent_tools(agents, store.tasks, types, scrubber, clock, limit_s=limit_s),
+            Waiting(store.tasks, clock).tool(),
+            orchestrate_tool(agents, tuple(types), scrubber, clock),
+        )
+        yield Delegation(agents, offered, (lives.keep,))
 
 
 def _nobody() -> Delegation:

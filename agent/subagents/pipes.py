@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from typing import Final
 
@@ -23,6 +24,7 @@ class Pipes:
         os.dup2(nothing, 0)
         os.close(nothing)
         os.dup2(2, 1)
+        self._whole = threading.Lock()
 
     def frames(self) -> Iterator[Frame | Unread]:
         """What the parent says, until it closes its end. Blocks."""
@@ -35,5 +37,6 @@ class Pipes:
         """Say something, whole; waits for a parent that does not listen. Raises `FrameTooLong`, and `OSError` when the
         parent is gone."""
         left = memoryview(encoded(frame))
-        while left:
-            left = left[os.write(self._sink, left) :]
+        with self._whole:
+            while left:
+                left = left[os.write(self._sink, left) :]

@@ -53,7 +53,7 @@ def _candidates(wanted: str, hidden: Sequence[Path]) -> Iterator[Cage]:
     bwrap = shutil.which("bwrap")
     if bwrap is not None:
         for options in OPTIONS:
-            yield InBubblewrap(bwrap, options, python=_python_prefixes(), hidden=hidden)
+            yield InBubblewrap(bwrap, options, python=python_prefixes(), hidden=hidden)
     if landlock.version() and not _is_in_sight(hidden):
         yield Bare(Confinement.LANDLOCK, confines_itself=True)
     yield Bare(Confinement.PLAIN, confines_itself=wanted == AUTO)
@@ -65,7 +65,7 @@ def _is_in_sight(hidden: Sequence[Path]) -> bool:
     return any(folder.resolve().is_relative_to(place) for folder in hidden for place in shown)
 
 
-def _python_prefixes() -> list[Path]:
+def python_prefixes() -> list[Path]:
     """Where this interpreter stands, under every name that leads to it."""
     named = {Path(sys.prefix), Path(sys.base_prefix)}
     executable = Path(sys.executable)

@@ -31,7 +31,7 @@ from agent.subagents.frames import (
     ToolOutcome,
 )
 from agent.tools.files.workspace import Workspace
-from tests.parts.child_talk import HERE, THERE, a_call, an_init, child_talk
+from tests.parts.child_talk import HERE, THERE, a_call, an_init, child_talk, with_rounds
 from tests.parts.waiting import until
 
 FORBIDDEN = {"litellm", "sqlalchemy", "redis", "pydantic", "httpx", "structlog", "playwright", "mcp"} | {
@@ -173,7 +173,7 @@ async def test_a_tool_of_here_that_cannot_run_here_is_asked_of_the_parent() -> N
 
 async def test_after_its_rounds_a_child_is_asked_once_more_without_tools() -> None:
     async with child_talk() as child:
-        asked = await child.begin(replace(an_init(tools=THERE), rounds_max=2))
+        asked = await child.begin(with_rounds(an_init(tools=THERE), 2))
         for _ in range(2):
             assert asked.tools
             await child.answer(asked, a_call("shell"))
@@ -205,7 +205,7 @@ async def test_a_model_that_fails_is_the_end() -> None:
 
 async def test_a_prompt_that_is_too_long_loses_its_old_results_and_then_the_new_ones() -> None:
     async with child_talk() as child:
-        asked = await child.begin(replace(an_init(tools=THERE), rounds_max=9))
+        asked = await child.begin(with_rounds(an_init(tools=THERE), 9))
         for _ in range(7):
             await child.answer(asked, a_call("shell"))
             await child.hear(ToolCall)
@@ -281,6 +281,23 @@ async def test_an_init_of_another_protocol_is_refused() -> None:
     async with child_talk() as child:
         await child.send(replace(an_init(), protocol=2))
         assert await child.hear(Failed) == Failed("this sub-agent speaks protocol 1, not 2")
+
+
+async def test_a_child_that_is_told_no_more_than_its_order_says_that_it_was_ready() -> None:
+    async with child_talk() as child:
+        await child.send(an_init(), Cancel("no longer wanted"))
+        assert isinstance((await child.end())[0], Ready)
+        assert child.process.returncode == 0
+
+
+async def test_a_child_without_memory_for_what_it_hears_says_so() -> None:
+    async with child_talk() as child:
+        asked = await child.begin(replace(an_init(), limits=Limits(memory_bytes=200 * 1024 * 1024)))
+        many = b",".join([b"[]"] * 2_700_000)
+        await child.send(b'{"type":"model_result","id":"%s","calls":[%s]}\n' % (asked.id.encode(), many))
+        assert await child.hear(Failed) == Failed("MemoryError")
+        await child.end()
+        assert child.process.returncode == 1
 
 
 @pytest.mark.parametrize("ending", ["cancel", "closed"])
@@ -382,15 +399,32 @@ async def test_nothing_but_frames_comes_out_and_no_exception_is_quoted(tmp_path:
         assert "Traceback" not in notes
 
 
-async def test_a_child_imports_nothing_heavy_from_its_start_to_its_end(tmp_path: Path) -> None:
+async def test_a_child_has_all_it_needs_and_imports_nothing_heavy_from_its_start_to_its_end(tmp_path: Path) -> None:
+    """Once it is confined it may read nothing but the standard library, us and its workspace."""
+    Workspace(tmp_path).write("long", b"word " * 200_000)
+    patch = "--- a\n+++ a\n@@ -1 +1 @@\n-b\n+c\n"
+    calls = [
+        a_call("file_write", path="a", content="a"),
+        a_call("file_edit", path="a", old="a", new="b"),
+        a_call("file_patch", patch=patch),
+        a_call("file_rename", path="a", to="b"),
+        a_call("file_delete", path="b"),
+        a_call("file_undo"),
+        a_call("file_redo"),
+        a_call("file_read", path="long"),
+        a_call("file_list"),
+        a_call("file_tree"),
+        a_call("file_info", path="long"),
+        Call("c1", "file_search", "{'text': \"nobody\", 'ignore_case': true"),
+    ]
+    assert {call.name for call in calls} == {tool.name for tool in HERE}
     async with child_talk("-X", "importtime") as child:
-        asked = await child.begin(replace(an_init(tools=HERE, home=tmp_path), rounds_max=20))
-        calls = {tool.name: a_call(tool.name, tool.name, path="a") for tool in HERE}
-        calls["file_write"] = a_call("file_write", path="a", content="a")
-        calls["file_patch"] = a_call("file_patch", patch="--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n")
-        for call in (calls["file_write"], *calls.values()):
+        init = replace(an_init(tools=HERE, home=tmp_path), rounds_max=len(calls) + 1, confines_itself=True)
+        asked = await child.begin(init)
+        for call in calls:
             await child.answer(asked, call)
             asked = await child.hear(ModelCall)
+            assert not asked.messages[-1].is_error, asked.messages[-1]
         await child.answer(asked, text="done")
         await child.hear(Done)
         await child.end()

@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -62,6 +63,11 @@ def an_init(said: str = "hello", *, tools: Sequence[OfferedTool] = (), home: Pat
 def a_call(name: str, call_id: str = "c1", **arguments: object) -> Call:
     """A tool call as a model makes it."""
     return Call(call_id, name, json.dumps(arguments))
+
+
+def with_rounds(init: Init, rounds_max: int) -> Init:
+    """The same order with another cap."""
+    return replace(init, rounds_max=rounds_max)
 
 
 class ChildTalk:

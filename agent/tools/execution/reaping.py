@@ -15,7 +15,7 @@ from agent.tools.execution.processes import children, family, marked
 
 _ROUNDS: Final = 100
 _ROUND_S: Final = 0.01
-_ORDERLY_S: Final = 1.0  # bubblewrap takes a millisecond, unless somebody has stopped it
+_ORDERLY_S: Final = 1.0  # bubblewrap takes a millisecond
 
 
 async def undisturbed(work: Coroutine[Any, Any, object]) -> None:
@@ -38,8 +38,10 @@ async def kill_namespace(process: Process) -> bool:
     First of all the namespace's first process: the kernel ends everything in it, bubblewrap reaps it and ends by
     itself, and nobody is left to whoever is the machine's process 1. Then the group, for one that is not so far yet.
     """
-    if process.returncode is None:
-        signal_each(children(process.pid), signal.SIGKILL)
+    inside = children(process.pid) if process.returncode is None else []
+    if inside:
+        signal_each(inside, signal.SIGKILL)
+        signal_each([process.pid], signal.SIGCONT)  # should somebody have stopped it
         if await reaped(process, within_s=_ORDERLY_S):
             return True
     kill_group(process)
