@@ -26,6 +26,7 @@ from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
 from gateway.config.settings import Access, Agent, Queue
+from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -180,6 +181,7 @@ async def running_agent(
     routing: Routing | None = None,
     schedules: Schedules | None = None,
     scrub: Scrub | None = None,
+    subagents: Subagents | None = None,
     engine: Literal["litellm", "claude_sdk"] = "litellm",
     api_base: str = "",
     tweak: Callable[[AgentProcess], None] | None = None,
@@ -209,6 +211,7 @@ async def running_agent(
         memory=memory or Memory(),
         schedules=schedules or Schedules(),
         scrub=scrub or Scrub(),
+        subagents=subagents or Subagents(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(
