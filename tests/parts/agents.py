@@ -79,6 +79,8 @@ class AgentProcess:
     clock: SystemClock
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     replies: list[Reply] = field(default_factory=list)
+    statuses: list[Reply] = field(default_factory=list)
+    """Lines that show how work goes; whether one is shown depends on how long the work takes."""
 
     async def say(
         self, text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "", interrupts: bool = False
@@ -147,7 +149,7 @@ class AgentProcess:
         for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
             record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
             await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))
-            self.replies.append(pending.reply)
+            (self.statuses if pending.reply.kind is ReplyKind.STATUS else self.replies).append(pending.reply)
 
     async def ask(self, text: str, key: str = "telegram:1", *, within_s: float = ANSWER_WITHIN_S) -> CleanText:
         """Say something and hear the next answer."""
