@@ -5,6 +5,7 @@ import { follow } from "./feed.js";
 import { summary } from "./words.js";
 
 const LIMIT = 200; // the hundred that are over, and as many that live
+const LOOK_AGAIN_MS = 3000;
 
 const LINKS = {
   live: "Live",
@@ -37,6 +38,7 @@ async function look() {
       isAway = false;
     } catch {
       isAway = true;
+      if (link === "live") setTimeout(look, LOOK_AGAIN_MS); // else the feed has us look
     }
     sayLink();
   }
