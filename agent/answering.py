@@ -18,17 +18,18 @@ import structlog
 
 from agent.afterwards import AfterTurn, Finished
 from agent.background import Background
-from agent.batches import first_batch, mended, turn_id_of
+from agent.batches import first_batch, leading, mended, turn_id_of
 from agent.engine import StepsTaken
 from agent.insisting import insist
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
 from agent.runs import Run
+from agent.subagents.staleness import stale_among
 from agent.titler import Titler
 from agent.turn import Batch, TurnTaker
 from gateway.contracts.entries import Session, TurnCommit, TurnStart, Usage
 from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import InboundMessage, Reply
+from gateway.contracts.messages import Activity, InboundMessage, Reply
 from gateway.contracts.ports import CancelKind, Clock, LaneBus, LaneDepth, Scrubber, Store
 from gateway.limits import RETRY_DELAYS_S
 
@@ -95,16 +96,22 @@ class Answering:
     async def _answer(self, run: Run) -> None:
         claim = run.claim
         lane = mended(claim.messages)
-        messages = first_batch(lane)
+        taken = first_batch(lane)
+        stale = await insist(lambda: stale_among(self._store.tasks, taken))
+        messages = tuple(message for message in taken if message.id not in stale)
+        if not messages:
+            await self._pass_over(run, taken)
+            return
         batch = Batch(turn_id_of(messages[0]), claim.key, claim.lease.fence, messages)
         with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
             start = await insist(lambda: self._begin(batch), for_s=BEGIN_PATIENCE_S)
             fresh = tuple(message for message in messages if message.id in start.fresh_ids)
             if messages[0] not in fresh:
-                await self._publish_again(run, start, batch)
+                handled = leading(taken, lambda message: message.id not in start.fresh_ids)
+                await self._publish_again(run, start, handled)
                 return
             self._forget_halves(batch.key, messages)
-            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh), lane[len(messages) :])
+            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh), lane[len(taken) :])
             await self._take(run, start)
 
     async def _begin(self, batch: Batch) -> TurnStart:
@@ -117,11 +124,15 @@ class Answering:
             is_said=batch.is_said,
         )
 
-    async def _publish_again(self, run: Run, start: TurnStart, batch: Batch) -> None:
+    async def _pass_over(self, run: Run, messages: Sequence[InboundMessage]) -> None:
+        """What these were to tell was told in another way."""
+        handled = run.covered if run.cancelled is CancelKind.STOP else len(messages)
+        run.settle()
+        _log.info("wakes.passed_over", messages=len(messages))
+        await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=()))
+
+    async def _publish_again(self, run: Run, start: TurnStart, handled: int) -> None:
         """An earlier run committed and died before it could say so: publish, take its messages off the lane."""
-        handled = 0
-        while handled < len(batch.messages) and batch.messages[handled].id not in start.fresh_ids:
-            handled += 1
         run.settle()
         await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=start.unsent))
 
@@ -153,7 +164,17 @@ class Answering:
         await insist(lambda: self._store.commit_turn(commit), for_s=COMMIT_PATIENCE_S)
         replies = (*earlier, *commit.outbox)
         is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
+        if not replies:
+            await self._put_out(run)
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
+
+    async def _put_out(self, run: Run) -> None:
+        """No answer will put the typing indicator out. Lossy: it goes out by itself a little later."""
+        assert run.batch is not None
+        try:
+            await self._bus.show_activity(Activity(run.batch.newest.address, run.batch.turn_id, 0.0, ended=True))
+        except BusError as error:
+            _log.debug("turn.indicator_left", reason=str(error))
 
     async def _restart(self, run: Run, session: Session, usage: Sequence[Usage]) -> None:
         """Newer words came: nothing of this run stays but what it cost."""

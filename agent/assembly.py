@@ -10,6 +10,7 @@ from platform import python_version, system
 
 from agent.afterwards import AfterTurn
 from agent.background import Background
+from agent.bell import Bell
 from agent.cache import AnswerCache, CachedEngine
 from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
@@ -30,9 +31,9 @@ from agent.deciding import Deciding
 from agent.embedder import ChargedEmbedder
 from agent.engine import Engine
 from agent.engines.claude import ClaudeEngine, is_claude
-from agent.firing import Bell, Firing
+from agent.firing import Firing
 from agent.keeping import keeping_answers
-from agent.limits import LAST_WORDS_S, PLAN_ROUNDS_MAX
+from agent.limits import LAST_WORDS_S
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
@@ -46,6 +47,13 @@ from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.room import Rooms
 from agent.schedules.desk import Desk
 from agent.steps import Steps
+from agent.subagents.dispatching import Dispatcher
+from agent.subagents.ending import Ending
+from agent.subagents.opening import Delegation, open_subagents
+from agent.subagents.plans import PlanSubAgents
+from agent.subagents.status_lines import StatusLines
+from agent.subagents.tools import answers_of
+from agent.subagents.waking import Waking
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.lending import Lender
@@ -54,13 +62,13 @@ from agent.tools.registry import ToolRegistry
 from agent.tools.schedule import schedule_tools
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
-from agent.tools.toolbox import open_toolbox
+from agent.tools.toolbox import WORKSPACES, open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
+from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
 from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
-from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import SHUTDOWN_GRACE_S
@@ -83,9 +91,15 @@ async def assembled(
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
     parts = _Parts(settings, bus, store, client, embeddings, scrubber, clock)
-    async with aclosing(parts.meter), parts.catching_up(), parts.open_tools() as tools:
-        planning = parts.planning(tools)
-        tools.add([plan_tool(planning, scrubber)])
+    async with (
+        aclosing(parts.meter),
+        parts.catching_up(),
+        parts.open_tools() as tools,
+        parts.delegating(worker_id, tools) as delegation,
+    ):
+        planning = parts.planning(delegation.dispatcher)
+        planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
+        tools.add((*delegation.tools, *planners), absent=delegation.absent)
         yield Worker(
             worker_id=worker_id,
             bus=bus.lanes,
@@ -99,7 +113,7 @@ async def assembled(
             concurrency=settings.agent.concurrency,
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
-            beside=(parts.firing.run,),
+            beside=(parts.firing.run, parts.waking.run, *delegation.beside),
             afterwards=parts.afterwards(),
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)
@@ -156,6 +170,11 @@ class _Parts:
         self.firing = Firing(
             store.schedules, bus.intake, self._people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
+        self._ends = Bell()
+        self._status = StatusLines(
+            store, bus.lanes, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
+        )
+        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock, ended=self._status.ended)
 
     def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
         if embeddings is None:
@@ -164,7 +183,7 @@ class _Parts:
         return ChargedEmbedder(metered, self._settings.agent.embedding_model, self._store, self._clock)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
-        """All that the model may use, but for the planner, which uses tools itself."""
+        """All that the model may use, but for what needs sub-agents, who use tools themselves."""
         remembers = self._settings.memory.enabled
         return open_toolbox(
             self._settings.tools,
@@ -180,14 +199,28 @@ class _Parts:
             databases=Foreign(self._settings.tools.database_urls),
             scrubber=self._scrubber,
             clock=self._clock,
+            elsewhere=answers_of(self._store.tasks),
         )
 
-    def planning(self, tools: ToolRegistry) -> Planning:
-        """The planner, whose steps are charged as such."""
-        steps = Steps(
-            self.client, tools, self._scrubber, self._clock, rounds_max=PLAN_ROUNDS_MAX, purpose=UsagePurpose.PLAN
+    def delegating(self, worker_id: str, tools: ToolRegistry) -> AbstractAsyncContextManager[Delegation]:
+        """The sub-agents of this process. They use the same tools, each in a context of its own."""
+        return open_subagents(
+            worker_id,
+            self._settings.subagents,
+            tools=tools,
+            workspaces=self._settings.data_dir / WORKSPACES,
+            client=self.client,
+            models=self.models,
+            store=self._store,
+            scrubber=self._scrubber,
+            clock=self._clock,
+            watch=self._status,
+            ring=self._ends.ring,
         )
-        planner = Planner(steps, self.models, self._store, self._scrubber, self.beside)
+
+    def planning(self, dispatcher: Dispatcher) -> Planning:
+        """The planner, which is a sub-agent whose calls are charged as planning."""
+        planner = Planner(PlanSubAgents(dispatcher), self._scrubber)
         return Planning(planner, self._approvals, self._store, self._scrubber)
 
     def turns(self, tools: ToolRegistry, planning: Planning) -> TurnTaker:
@@ -217,10 +250,13 @@ class _Parts:
         """In the order of /help."""
         store, scrubber = self._store, self._scrubber
         minutes = self._settings.schedules.heartbeat_minutes
+        ending = Ending(store.tasks, self._clock)
         return (
-            *conversation_commands(store, self._compactor, self._bus.operator, scrubber, left=(self._bus.vault.drop,)),
-            *choice_commands(store, self.models),
-            undo_command(store),
+            *conversation_commands(
+                store, self._compactor, self._bus.operator, scrubber, ending, left=(self._bus.vault.drop,)
+            ),
+            *choice_commands(store, self.models, ending),
+            undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock),
             *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget, self._bus.vault.drop_all)),
             *belongings_commands(store.people, scrubber),
@@ -240,6 +276,7 @@ class _Parts:
         return (
             *((self._consolidation.after,) if remembers else ()),
             *((keeping_answers(self._cache),) if keeps else ()),
+            waking_waiters(self._ends.ring),
         )
 
 

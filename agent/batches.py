@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -30,10 +30,12 @@ def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...
 
 def those_that_join(first: InboundMessage, behind: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
     """Of the messages behind a turn that `first` began, in order, those that may be part of it."""
-    count = 0
-    while count < len(behind) and _belongs(behind[count], first):
-        count += 1
-    return tuple(behind[:count])
+    return tuple(behind[: leading(behind, lambda message: _belongs(message, first))])
+
+
+def leading(messages: Sequence[InboundMessage], belongs: Callable[[InboundMessage], bool]) -> int:
+    """How many of the first messages do."""
+    return next((at for at, message in enumerate(messages) if not belongs(message)), len(messages))
 
 
 def _belongs(message: InboundMessage, first: InboundMessage) -> bool:

@@ -70,11 +70,15 @@ def build_prompt(entries: Sequence[Entry]) -> tuple[PromptMessage, ...]:
     return tuple(messages)
 
 
-def preamble(now_ms: int, *, tone: Tone = Tone.NONE, memory: CleanText | None = None) -> CleanText:
+def preamble(
+    now_ms: int, *, tone: Tone = Tone.NONE, memory: CleanText | None = None, lost: CleanText | None = None
+) -> CleanText:
     """What changes from turn to turn and so may not stand in the system prompt: the time, how the person
-    sounds, and a block of `memory` that says of itself that it is data."""
+    sounds, a block of `memory` that says of itself that it is data, and what is `lost` of an earlier attempt."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
     parts = [memory] if memory else []
     if tone is not Tone.NONE:
         parts.append(joined(own_words("<tone>\n"), TONE_HINTS[tone], own_words("\n</tone>")))
+    if lost:
+        parts.append(joined(own_words("<interrupted>\n"), lost, own_words("\n</interrupted>")))
     return joined(*parts, CleanText(f"<now>\n{moment:%A %Y-%m-%d %H:%M} UTC\n</now>"), by="\n\n")

@@ -1,8 +1,9 @@
 """The control lane: /stop, /status, /where and the answers to questions are taken here, however busy the worker is.
 
 The stop itself happened on the bus, in the step that took the command. What is left is to say so, and not a
-moment before it is true: the acknowledgement leaves when the stopped turn has ended. A worker that does not
-end it in time (it is paused, cut off, or its event loop is stuck) loses the lane, and is fenced off in SQL.
+moment before it is true: the acknowledgement leaves when the stopped turn has ended, and its sub-agents with it. A
+worker that does not end it in time (it is paused, cut off, or its event loop is stuck) loses the lane, and is fenced
+off in SQL.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from agent.insisting import insist
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
 from agent.questions import QUESTION_PREFIX
 from agent.sentences import removed_note, status_text, stopped_sentence, where_text
+from agent.subagents.ending import Ending
 from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
@@ -55,6 +57,7 @@ class ControlLane:
         self._lanes = lanes
         self._store = store
         self._deciding = deciding
+        self._ending = Ending(store.tasks, clock)
         self._scrubber = scrubber
         self._clock = clock
         self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
@@ -82,9 +85,10 @@ class ControlLane:
     async def _answer(self, receipt: str, request: ControlRequest) -> None:
         """Whatever of this is repeated, the command is answered once."""
         message = request.message
+        ended = await self._ending.ask(message.key) if request.kind is ControlKind.STOP else 0
         if request.stopped_fence:
             await self._end_turn(message.key, request.stopped_fence)
-        reply = self._reply(message, await insist(lambda: self._text(request)))
+        reply = self._reply(message, await insist(lambda: self._text(request, ended)))
         if request.is_press:
             await insist(lambda: self._bus.finish_press(receipt, message, reply))
             return
@@ -117,14 +121,17 @@ class ControlLane:
         if answered:
             await insist(lambda: self._bus.republish(answered))
 
-    async def _text(self, request: ControlRequest) -> str:
+    async def _text(self, request: ControlRequest, ended: int) -> str:
         key = request.message.key
         match request.kind:
             case ControlKind.STOP:
-                return stopped_sentence(was_running=request.was_running, dropped=request.dropped)
+                ended = max(ended, await self._ending.end(key))  # also what the turn had started at the last moment
+                return stopped_sentence(was_running=request.was_running, dropped=request.dropped, ended=ended)
             case ControlKind.STATUS:
                 waiting, is_running = await self._lanes.lane_depth(key)
-                return status_text(await self._store.current_session(key), waiting=waiting, is_running=is_running)
+                session = await self._store.current_session(key)
+                tasks = await self._store.tasks.tasks_of_session(session.id) if session is not None else ()
+                return status_text(session, waiting=waiting, is_running=is_running, tasks=tasks)
             case ControlKind.WHERE:
                 return await self._whereabouts(key)
             case ControlKind.APPROVE | ControlKind.DENY:

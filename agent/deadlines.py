@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token, copy_context
 from types import TracebackType
 from typing import Final
 
@@ -33,6 +33,12 @@ class Deadline:
     def has_passed(self) -> bool:
         """True when it was this limit that ended the block."""
         return self._timeout.expired()
+
+    @property
+    def left_s(self) -> float:
+        """How much of it is left; all of it before it is entered."""
+        when = self._timeout.when()
+        return self._left_s if when is None else max(when - _now_s(), 0.0)
 
     async def __aenter__(self) -> Deadline:
         await self._timeout.__aenter__()
@@ -84,6 +90,13 @@ def while_asking() -> Iterator[None]:
     finally:
         for limit in around:
             limit.resume()
+
+
+def outside_deadlines() -> Context:
+    """The context for work that outlives what begins it: no deadline around this is one of its own."""
+    context = copy_context()
+    context.run(_AROUND.set, ())
+    return context
 
 
 def _now_s() -> float:

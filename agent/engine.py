@@ -12,6 +12,7 @@ from typing import Protocol
 
 from agent.model.client import PromptMessage
 from agent.tools.enclosures import Enclosures
+from agent.tools.suspension import Suspension
 from agent.tools.tool import ToolContext
 from gateway.contracts.answers import Question
 from gateway.contracts.entries import Entry, Usage
@@ -24,7 +25,7 @@ class StepsTaken:
 
     `said` is what the user said in this turn, once the transcript holds it; of a command nothing is held.
     `is_plain`: one message that is text and nothing else. `asked` is what the answer may be kept under;
-    `finish_reason` is the model's, of its last words.
+    `finish_reason` is the model's, of its last words. A turn that yields leaves a barrier in its `suspension`.
     """
 
     said: CleanText | None = None
@@ -34,6 +35,7 @@ class StepsTaken:
     answer: CleanText | None = None
     joined: list[InboundMessage] = field(default_factory=list)
     enclosures: Enclosures = field(default_factory=Enclosures)
+    suspension: Suspension = field(default_factory=Suspension)
     is_plain: bool = False
     asked: Question | None = None
     finish_reason: str = ""
@@ -85,8 +87,8 @@ class Engine(Protocol):
         prompt: Sequence[PromptMessage],
         room: Room,
     ) -> None:
-        """Fill `taken` until it has an answer. Raises the `ModelError` tree; cancellable at every await. `room` is
-        asked between two rounds.
+        """Fill `taken` until it has an answer, or until the suspension of `context` has a barrier: then the turn yields
+        behind the round. Raises the `ModelError` tree; cancellable at every await. `room` is asked between two rounds.
 
         What the model says is heard as a stream and scrubbed as it comes; every call is charged.
         """

@@ -9,13 +9,13 @@ once. A schedule whose owner may not speak any more is not fired: it is passed o
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
+from agent.bell import Bell
 from agent.commands.remind import REMINDER
 from agent.limits import FIRING_HELD_S, FIRING_POLL_S, FIRING_PUT_OFF_S, FIRINGS_PARALLEL_MAX
 from agent.people import People
@@ -30,26 +30,6 @@ from gateway.contracts.schedules import Schedule, ScheduleKind
 _log = structlog.get_logger(__name__)
 _RETRY_S: Final = 1.0
 _TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
-
-
-class Bell:
-    """Wakes the firing loop of this process when something was scheduled in it."""
-
-    def __init__(self) -> None:
-        self._rung = asyncio.Event()
-
-    def ring(self) -> None:
-        """Look again now."""
-        self._rung.set()
-
-    async def wait(self, timeout_s: float) -> None:
-        """Return when it rings, at the latest after `timeout_s`."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._rung.wait()
-        except TimeoutError:
-            return
-        self._rung.clear()
 
 
 class Firing:

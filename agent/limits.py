@@ -146,6 +146,8 @@ WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousan
 WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+FOLDER_LOCK_S: Final = 20.0  # one change takes milliseconds; who waits longer waits for a process that was stopped
+FOLDER_LOCK_LOOK_S: Final = 0.003  # for the lock that another process holds: as long as a change takes
 
 # --- files that are sent
 SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
@@ -174,7 +176,21 @@ LENT_LANES_MAX: Final = 256  # lanes of one process in which something was lent 
 SECRET_ENV_MAX: Final = 8  # variables with a secret in one call; a program that needs more reads a file
 SECRET_ENV_BYTES_MAX: Final = 32_768  # of all of them: half of what the pipe to the sandbox holds
 SANDBOX_RUNS_MAX: Final = 8  # at once in one agent process
+REAP_S: Final = 5.0  # how long a killed process may take to be gone; it takes milliseconds, unless a disk holds it
 CODE_CHARS_MAX: Final = 32_000
+
+# --- the process of a sub-agent, as its parent holds it
+SUBAGENT_READY_S: Final = 30.0  # it takes a tenth of a second; a machine under load may take a hundred times as long
+SUBAGENT_CALLS_OPEN_MAX: Final = 16  # of one child: a round has eight tools at once; whoever asks more is not heard
+SUBAGENT_FRAMES_WAITING_MAX: Final = 64  # for a child to read them; then whoever answers it waits
+SUBAGENT_HEARD_BYTES_MAX: Final = 256 * 1024 * 1024  # of one child: its longest work repeats a full prompt 12 times
+SUBAGENT_HEARD_FRAMES_MAX: Final = 200_000  # a token a frame, that is more than any model says in 12 rounds
+SUBAGENT_UNREAD_MAX: Final = 100  # lines that are no frame: a newer child may send some, a broken one many
+SUBAGENT_ERRORS_BYTES_MAX: Final = 16 * 1024  # of its standard error, for the log
+SUBAGENT_TREE_MAX: Final = 16  # processes, with bubblewrap's own two: a child needs none beside itself
+SUBAGENT_WATCH_EVERY_S: Final = 0.25
+SUBAGENT_LAST_WORDS_S: Final = 1.0  # for what a process that has ended left in its pipes
+SUBAGENT_CANCEL_S: Final = 0.1  # for a child to end its own way before it is killed; /stop has a second in all
 
 # --- the web
 WEB_TIMEOUT_S: Final = 30.0  # of one fetch, redirects included
@@ -216,8 +232,8 @@ MCP_SCHEMA_CHARS_MAX: Final = 16_000
 MCP_BACKOFF_S: Final = (1.0, 60.0)  # after the first failure, and at most
 
 # --- plans
-PLAN_ROUNDS_MAX: Final = 8  # of the planner's tools (agent.md section 11)
 PLAN_TIMEOUT_S: Final = 300.0  # of a planner, the time in which somebody thinks about the plan not counted
+PLAN_ANSWER_CHARS_MAX: Final = 8_000  # of a plan that is corrected: with its task, half of what a sub-agent may be told
 PLAN_STEPS_MAX: Final = 20  # more is a project, and nobody reads it before approving
 PLAN_TASK_CHARS_MAX: Final = 4_000
 
@@ -240,6 +256,55 @@ SUBAGENTS_LIVE_MAX: Final = 9  # that run for one session at a time; a tenth wai
 SUBAGENT_RESULT_CHARS_MAX: Final = 4_000  # of an answer before the model that asked; read_more has the rest
 SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
 SUBAGENT_LABEL_CHARS_MAX: Final = 80
+SUBAGENTS_WAITING_MAX: Final = 100  # of one session in one process: as many as the board shows
+SUBAGENT_ID_CHARS: Final = 12  # of a task's id, which is the handle to its answer: 59 bits, and a model can copy them
+SUBAGENT_CALLS_MAX: Final = 17  # tools that one child has running in its parent: a round, and nine that only wait
+SUBAGENT_ALIVE_S: Final = 10.0  # how long a task counts as alive after its worker said so
+SUBAGENT_ALIVE_EVERY_S: Final = 2.0  # how often it says so: four may be missed
+SUBAGENT_LOOK_EVERY_S: Final = 0.25  # for tasks that are to be cancelled: a stop ends them within a second
+SUBAGENT_START_EVERY_S: Final = 0.5  # for a place that another process has to free
+
+# --- the process of a sub-agent, where its parent says nothing else
+SUBAGENT_CPU_S: Final = 120  # it waits for models most of its time; a search through a full workspace takes a second
+SUBAGENT_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of address space: threads reserve more than they use
+SUBAGENT_FILE_BYTES: Final = 64 * 1024 * 1024  # of one file it writes; the file tools stop at two megabytes
+SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few have ten
+SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
+SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
+SUBAGENT_NOTES_MAX: Final = 100  # lines a child says about itself: fewer than a pipe holds that nobody reads
+SUB_TYPES_SEEN_WITHIN_S: Final = 1.5  # after an operator's change, in every process; a look is one small query
+SUBAGENT_GRACE_S: Final = 30.0  # for the tool that waits, behind the time limit of what it waits for
+SUBAGENTS_AWAITED_MAX: Final = 32  # by one call: more than a session may have at work and waiting
+SUBAGENT_WAIT_S: Final = 300.0  # of a call that waits in place: what a sub-agent may take
+SUBAGENT_WAIT_LOOK_S: Final = 0.5  # between two looks of such a call
+SUBAGENT_RESULTS_CHARS_MAX: Final = TOOL_RESULT_CHARS_MAX - 200  # of several in one tool result, which is not cut again
+WAKE_CHARS_MAX: Final = 24_000  # of the message that wakes a session: well below what the bus takes
+WAKE_POLL_S: Final = 1.0  # for what ended in other processes
+WAKE_SETTLE_S: Final = 0.3  # sub-agents that end together wake their session once
+WAKES_AT_ONCE: Final = 100  # looked at in one go
+LOST_LOOK_S: Final = 2.0  # between two looks for sub-agents whose process died
+STOP_SUBAGENTS_S: Final = 1.0  # a stop is acknowledged when nothing runs any more, or after this
+STOP_LOOK_S: Final = 0.05
+
+# --- orchestrations
+ORCHESTRATION_STEPS_MAX: Final = 20  # as a plan: more is a project
+ORCHESTRATION_SIDES_MAX: Final = 5
+ORCHESTRATION_ROUNDS_MAX: Final = 5  # of a debate
+ORCHESTRATION_ITERATIONS_MAX: Final = 10  # of a review: the author and the reviewer, who may be asked twice
+ORCHESTRATION_PARTS_MAX: Final = 9  # that a lead may split its work into: all of them are live at once
+ORCHESTRATION_PARTS: Final = 5  # if nobody says how many
+ORCHESTRATION_GOAL_CHARS_MAX: Final = 2_000  # in front of every prompt
+ORCHESTRATION_TASK_CHARS_MAX: Final = 4_000  # with the goal and our words half a prompt: the rest is for results
+ORCHESTRATION_POSITION_CHARS_MAX: Final = 1_000  # of one side in a debate
+ORCHESTRATION_REASON_CHARS_MAX: Final = 300  # why a child failed, in prompts and in the answer
+ORCHESTRATION_ACCOUNT_CHARS_MAX: Final = 7_700  # a result that needs no cut, even if scrubbing makes it longer
+ORCHESTRATION_TOKENS: Final = 500_000  # of all children together, if nobody says how many
+ORCHESTRATION_TOKENS_MAX: Final = 5_000_000
+ORCHESTRATION_USD_MAX: Final = 100.0
+ORCHESTRATION_LIMIT_S: Final = 540.0  # of a turn's ten minutes; the last one is for saying what came of it
+ORCHESTRATION_LIMIT_MIN_S: Final = 10.0
+ORCHESTRATION_ENDING_S: Final = 2.0  # before the end of all children end: what they had said by then is kept
+ORCHESTRATION_GRACE_S: Final = 10.0  # for killing what is left at the deadline
 STATUS_LINES_MAX: Final = 3  # of one turn in its chat; all further sub-agents share one more
 STATUS_EVERY_S: Final = 1.0  # between two rounds of edits: a group may be written to twenty times a minute
 STATUS_WAITS_AFTER_S: Final = 2.0  # a sub-agent that is queued for longer is said to wait

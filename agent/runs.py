@@ -16,10 +16,11 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from agent.batches import those_that_join
+from agent.batches import leading, those_that_join
 from agent.engine import Joined
 from agent.insisting import insist
 from agent.limits import CUT_GRACE_S
+from agent.subagents.staleness import stale_among
 from agent.turn import Batch
 from gateway.contracts.entries import TurnCommit
 from gateway.contracts.errors import BusUnavailable
@@ -136,7 +137,9 @@ class Run:
             return ()
         more = await insist(lambda: self._bus.extend(self.claim, messages_max=room))
         self._covered += len(more)
-        newcomers = those_that_join(self.batch.messages[0], more)
+        joining = those_that_join(self.batch.messages[0], more)
+        stale = await insist(lambda: stale_among(self._store.tasks, joining))
+        newcomers = joining[: leading(joining, lambda message: message.id not in stale)]
         self._behind = list(more[len(newcomers) :])
         return await self._stored(self.batch, newcomers) if newcomers else ()
 

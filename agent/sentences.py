@@ -10,11 +10,13 @@ from typing import Final
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import ContextTooLong, ModelTooSlow
 from gateway.contracts.messages import CleanText, DeliveryState, RemovedSecrets, Whereabouts, own_words
+from gateway.contracts.subagents import SubTask
 from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND
 
 CUT_NOTE: Final = own_words("> The answer was longer than a chat can take; the rest was left out.")
 DEAD_NOTE: Final = own_words("(This message could not be answered, after several tries.)")
 STOPPED_NOTE: Final = own_words("(Stopped by the user before an answer was given.)")
+YIELDED_WORD: Final = own_words("I am waiting for my sub-agents, and go on when they are done.")
 
 _DELIVERY: Final = {
     DeliveryState.PENDING: "on its way",
@@ -81,14 +83,21 @@ def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
 
 
-def status_text(session: Session | None, *, waiting: int, is_running: bool) -> str:
-    """The answer to /status."""
+def status_text(session: Session | None, *, waiting: int, is_running: bool, tasks: Sequence[SubTask] = ()) -> str:
+    """The answer to /status. Of `tasks` the live ones are named."""
     work = "a turn is running" if is_running else "nothing is running"
     lines = [f"Work: {work}, {waiting} message(s) waiting."]
     if session is not None:
         lines.insert(0, f"Conversation {session.number}: **{session.title}**")
         lines.append(f"Messages: {session.message_count} · tokens: {session.tokens} · cost: ${session.cost_usd:.4f}")
+    if live := [task for task in tasks if not task.state.is_over]:
+        lines.append("Sub-agents:\n\n" + "\n".join(map(_live_line, live)))
     return "\n\n".join(lines)
+
+
+def _live_line(task: SubTask) -> str:
+    label = " ".join(task.label.split())
+    return f"- {task.sub_type}{': ' if label else ''}{label} ({task.state.value})"
 
 
 def where_text(replies: Sequence[Whereabouts], *, waiting: int, is_running: bool, running_for_s: float | None) -> str:
@@ -107,9 +116,10 @@ def _whereabouts_line(reply: Whereabouts) -> str:
     return f"- {moment:%H:%M:%S} UTC: {_DELIVERY[reply.state]}{parts}"
 
 
-def stopped_sentence(*, was_running: bool, dropped: int) -> str:
-    """The acknowledgement of /stop."""
-    if not was_running and not dropped:
+def stopped_sentence(*, was_running: bool, dropped: int, ended: int = 0) -> str:
+    """The acknowledgement of /stop; `ended` sub-agents were at work."""
+    if not was_running and not dropped and not ended:
         return "There was nothing to stop."
+    sub_agents = f" {ended} sub-agent(s) were ended." if ended else ""
     waiting = f" {dropped} waiting message(s) were dropped." if dropped else ""
-    return f"Stopped.{waiting}"
+    return f"Stopped.{sub_agents}{waiting}"

@@ -74,7 +74,7 @@ class Steps:
         prompt: Sequence[PromptMessage],
         room: Room,
     ) -> None:
-        """Fill `taken` until it has an answer. Raises the `ModelError` tree.
+        """Fill `taken` until it has an answer, or the turn yields. Raises the `ModelError` tree.
 
         Between two rounds the messages that `hold` lets in are put before the model, and `room` sees to it that
         they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up.
@@ -89,6 +89,8 @@ class Steps:
             results = await self._tools.run_round(context, _as_run(spoken))
             self._keep_results(taken, context, messages, results)
             self._note_failures(taken, context, messages, results)
+            if context.suspension is not None and context.suspension.barrier is not None:
+                return
             _let_in(taken, messages, await hold.join())
             messages[:] = await room.condensed(taken.entries, counted=taken.prompt_tokens) or messages
         self._note(taken, context, messages, PROMPTS.wrap_up)

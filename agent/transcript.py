@@ -28,6 +28,11 @@ def is_said(entry: Entry) -> bool:
     return entry.role is Role.USER and entry.kind is EntryKind.MESSAGE
 
 
+def last_said(view: Sequence[Entry]) -> CleanText:
+    """What a person said last; empty where nobody has."""
+    return next((entry.text for entry in reversed(view) if is_said(entry)), own_words(""))
+
+
 def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
     """Entries cut into user-led turns: user messages, then everything up to the next user message.
 

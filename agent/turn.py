@@ -26,10 +26,13 @@ from agent.profiles import profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
 from agent.routing import Depth
-from agent.sentences import CUT_NOTE, STOPPED_NOTE, failure_sentence, removed_note, unchecked_notes
+from agent.sentences import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
+from agent.subagents.results import attempt_text
 from agent.tone import tone_of
+from agent.tools.lineage import Lineage
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
+from agent.transcript import last_said
 from agent.usage_sentences import spent_sentence
 from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import BudgetSpent, ModelError
@@ -37,6 +40,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.contracts.schedules import is_firing
+from gateway.contracts.subagents import Barrier, WakeAddress, is_wake
 from gateway.limits import REPLY_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
@@ -52,6 +56,11 @@ class Batch:
     messages: tuple[InboundMessage, ...]
 
     @property
+    def newest(self) -> InboundMessage:
+        """The last that somebody wrote; where nobody did, the last."""
+        return newest_of(self.messages)
+
+    @property
     def is_command(self) -> bool:
         """A command is always alone in its batch (`agent.batches.first_batch`)."""
         return parse_command(self.messages[0].text) is not None
@@ -60,6 +69,11 @@ class Batch:
     def is_said(self) -> bool:
         """Whether its messages are part of the conversation."""
         return not self.is_command and not self.messages[0].only_mends
+
+
+def newest_of(messages: Sequence[InboundMessage]) -> InboundMessage:
+    """Who is answered, and where: what the end of a sub-agent sent comes behind what a person wrote."""
+    return (tuple(message for message in messages if not is_wake(message)) or messages)[-1]
 
 
 class TurnTaker:
@@ -105,6 +119,8 @@ class TurnTaker:
             return self._refused(batch, session, taken, error)
         except (ModelError, TimeoutError) as error:
             return self._failed(batch, session, taken, error)
+        if taken.suspension.barrier is not None:
+            return self._yielded(batch, session, taken)
         if not (taken.answer or "").strip():
             return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
         reply = self._answer(batch, taken, await self._meter.little_left(batch.key.owner))
@@ -124,8 +140,9 @@ class TurnTaker:
     async def _listen(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> Done | None:
         """What a command says; None when the turn is a conversation, whose words the transcript holds by now."""
         if not batch.is_command:
-            taken.said = joined(*(message.text for message in batch.messages), by="\n\n")
-            taken.is_plain = len(batch.messages) == 1 and not batch.messages[0].attachments
+            words = [message.text for message in batch.messages if not is_wake(message)]
+            taken.said = joined(*words, by="\n\n") if words else None
+            taken.is_plain = bool(words) and len(batch.messages) == 1 and not batch.messages[0].attachments
             return None
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)
@@ -154,7 +171,8 @@ class TurnTaker:
         todos = await self._store.todos(context.key)
         system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
-        chosen = self._models.choose(session, taken.said or "", Depth.of(room.view), prompt_tokens=room.tokens)
+        said = taken.said if taken.said is not None else last_said(room.view)
+        chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
         await room.fit(chosen.budget)
         await self._begin_notes(batch, session, taken, room.view)
         prompt = room.prompt(taken.entries)
@@ -165,15 +183,16 @@ class TurnTaker:
     async def _begin_notes(self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> None:
         """What the model is told beside the request itself: the first thing that the turn leaves behind."""
         said = taken.said or own_words("")
-        memory = await self._memory.block(session, said, view) if self._memory is not None else None
+        memory = await self._memory.block(session, said, view) if self._memory is not None and said else None
+        lost = attempt_text(await self._store.tasks.tasks_of_turn(batch.turn_id))
         now_ms = self._clock.now_ms()
-        told = preamble(now_ms, tone=tone_of(said), memory=memory)
+        told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=self._clean(batch, lost) if lost else None)
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
 
     async def _context(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""
-        newest = batch.messages[-1]
+        newest = batch.newest
         return ToolContext(
             batch.key,
             batch.key.owner,
@@ -186,6 +205,9 @@ class TurnTaker:
             ceiling=profile_named(session.profile).ceiling,
             permit=hold.permit,
             enclosures=taken.enclosures,
+            lineage=Lineage(session.id),
+            suspension=taken.suspension,
+            wake=WakeAddress(batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private),
         )
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
@@ -209,6 +231,14 @@ class TurnTaker:
             parts.append(self._clean(batch, little_left))
         reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
         return replace(reply, files=taken.enclosures.files)
+
+    def _yielded(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
+        """No answer yet; but files that are to go out do not wait for it, nor what was removed from a message."""
+        files = taken.enclosures.files
+        reply = replace(self._reply(batch, taken, YIELDED_WORD, ReplyKind.NOTICE), files=files)
+        has_news = bool(files) or reply.text != YIELDED_WORD
+        barrier = taken.suspension.barrier
+        return self._commit(batch, session, TurnState.DONE, taken, reply if has_news else None, barrier=barrier)
 
     def _refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
         """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
@@ -246,7 +276,7 @@ class TurnTaker:
             id=f"{batch.turn_id}:1",
             turn_id=batch.turn_id,
             key=batch.key,
-            address=answered[-1].address,
+            address=newest_of(answered).address,
             text=joined(text, *notes, by="\n\n"),
             kind=kind,
             created_at_ms=self._clock.now_ms(),
@@ -262,6 +292,7 @@ class TurnTaker:
         *,
         effects: tuple[Effect, ...] = (),
         reference: str = "",
+        barrier: Barrier | None = None,
     ) -> TurnCommit:
         return TurnCommit(
             turn_id=batch.turn_id,
@@ -278,4 +309,5 @@ class TurnTaker:
             error_reference=reference,
             finished_at_ms=self._clock.now_ms(),
             prompt_tokens=taken.prompt_tokens,
+            barrier=barrier,
         )

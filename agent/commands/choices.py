@@ -7,6 +7,7 @@ from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.models import Models
+from agent.subagents.ending import Ending
 from gateway.contracts.entries import GrantRole, ResumeSession, Session, SetModel
 from gateway.contracts.messages import joined
 from gateway.contracts.ports import Store
@@ -15,13 +16,14 @@ DEFAULT: Final = "default"
 """The word that takes a choice of model back."""
 
 
-def choice_commands(store: Store, models: Models) -> tuple[CommandRow, ...]:
+def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 
     async def retry(asked: Asked) -> Outcome:
         said = await store.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
         if not said:
             return Done("There is nothing to try again: you have not said anything in this conversation yet.")
+        await ending.end_since(asked.session, said[0].created_at_ms)
         return Converse(joined(*(entry.text for entry in said), by="\n\n"), is_stored=True)
 
     async def resume(asked: Asked) -> Done:
@@ -33,6 +35,7 @@ def choice_commands(store: Store, models: Models) -> tuple[CommandRow, ...]:
             return Done(f"You have no conversation {number}. /sessions lists them.")
         if found.is_current:
             return Done(f"You are in conversation {number} already: **{found.title}**.")
+        await ending.ask(asked.session.key)
         return Done(f"Back in conversation {number}: **{found.title}**.", (ResumeSession(number),))
 
     async def model(asked: Asked) -> Done:

@@ -8,6 +8,7 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Done
 from agent.compactor import Compactor
 from agent.sentences import status_text, stopped_sentence
+from agent.subagents.ending import Ending
 from agent.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ids import SessionKey
@@ -20,18 +21,25 @@ _SESSIONS_SHOWN: Final = 10
 
 
 def conversation_commands(
-    store: Store, compactor: Compactor, lanes: LaneDepth, scrubber: Scrubber, *, left: Sequence[Left] = ()
+    store: Store,
+    compactor: Compactor,
+    lanes: LaneDepth,
+    scrubber: Scrubber,
+    ending: Ending,
+    *,
+    left: Sequence[Left] = (),
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 
     async def new(asked: Asked) -> Done:
         for tell in left:
             await tell(asked.session.key)
+        await ending.ask(asked.session.key)
         return Done("A new conversation has begun.", (OpenSession(),))
 
-    async def stop(_asked: Asked) -> Done:
+    async def stop(asked: Asked) -> Done:
         # The control lane stops turns; a /stop that comes this way finds its own lane idle.
-        return Done(stopped_sentence(was_running=False, dropped=0))
+        return Done(stopped_sentence(was_running=False, dropped=0, ended=await ending.end(asked.session.key)))
 
     async def title(asked: Asked) -> Done:
         if not asked.argument:
@@ -48,7 +56,8 @@ def conversation_commands(
     async def status(asked: Asked) -> Done:
         waiting, _ = await lanes.lane_depth(asked.session.key)
         # This very command is the turn that runs and the message that waits.
-        return Done(status_text(asked.session, waiting=max(waiting - 1, 0), is_running=False))
+        tasks = await store.tasks.tasks_of_session(asked.session.id)
+        return Done(status_text(asked.session, waiting=max(waiting - 1, 0), is_running=False, tasks=tasks))
 
     async def compact(asked: Asked) -> Done:
         view = await store.view(asked.session.id)

@@ -6,6 +6,7 @@ from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import UNDO_SHOWN_CHARS, UNDO_TURNS_MAX
+from agent.subagents.ending import Ending
 from gateway.contracts.entries import Undo
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Store
@@ -13,7 +14,7 @@ from gateway.contracts.ports import Store
 _NOTHING: Final = "There is nothing to take back."
 
 
-def undo_command(store: Store) -> CommandRow:
+def undo_command(store: Store, ending: Ending) -> CommandRow:
     """Its row."""
 
     async def undo(asked: Asked) -> Done:
@@ -24,6 +25,8 @@ def undo_command(store: Store) -> CommandRow:
         if not turns:
             return Done(_NOTHING)
         oldest = turns[-1]
+        for entry in await store.transcript(asked.session.id, after_seq=oldest.first_seq - 1, limit=1):
+            await ending.end_since(asked.session, entry.created_at_ms)
         what = "this exchange" if len(turns) == 1 else f"the last {len(turns)} exchanges, from here on"
         return Done(f"I took back {what}:\n\n> {first_words(oldest.text)}", (Undo(oldest.first_seq),))
 

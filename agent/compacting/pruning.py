@@ -10,7 +10,7 @@ from agent.limits import OUTPUTS_KEPT, PRUNED_FROM_CHARS
 from agent.tokens import entries_tokens, entry_tokens, estimate_tokens
 from agent.transcript import said_in, turns_of
 from gateway.contracts.entries import Entry, Role
-from gateway.contracts.messages import in_digits, joined, own_words
+from gateway.contracts.messages import CleanText, in_digits, joined, own_words
 
 _PRUNED: Final = (own_words("<output pruned, ~"), own_words(" tokens>"))
 
@@ -37,10 +37,13 @@ def pruned(entries: Sequence[Entry], *, kept: int = OUTPUTS_KEPT, protected: Set
 
 def prune_output(entry: Entry) -> Entry:
     """A tool's result without its output, if that is long."""
-    if len(entry.text) <= PRUNED_FROM_CHARS:
-        return entry
+    return entry if len(entry.text) <= PRUNED_FROM_CHARS else replace(entry, text=stand_in(entry.text))
+
+
+def stand_in(output: str) -> CleanText:
+    """What stands in the place of a pruned output."""
     before, after = _PRUNED
-    return replace(entry, text=joined(before, in_digits(estimate_tokens(entry.text)), after))
+    return joined(before, in_digits(estimate_tokens(output)), after)
 
 
 def prune_pass(

@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -117,6 +118,7 @@ class ClaudeEngine:
         if not is_claude(model):
             await self._otherwise.run(taken, hold, context, model=model, system=system, prompt=prompt, room=room)
             return
+        context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
         try:
             await self._attempt(taken, context, model, system, prompt)
         except ContextTooLong:

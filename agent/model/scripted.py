@@ -5,8 +5,10 @@ to, so that everything around a model can be tried without one. The first word o
 
     say TEXT · long N · markdown · history · slow SECONDS · fail [kind] · tool NAME {json}
     remember FACT · recall WORDS · todo TASK
+    split TASK | TASK … (sub-agents in parallel) · spawn TASK | TASK … (in the background, then it waits for them)
 
-Anything else is answered by repeating it. `demo/scripted@500ms` waits that long before it answers.
+A sub-agent does the same with its task; `explore:` or another type in front of a task chooses who does it. Anything
+else is answered by repeating it. `demo/scripted@500ms` waits that long before it answers.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +37,7 @@ from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, Mo
 
 PREFIX: Final = "demo/"
 SIGNATURE: Final = "_Demo model: scripted, no AI behind it._"
+_TASK: Final = re.compile(r"(?:(?P<type>[a-z]+):\s*)?(?P<task>.+)", re.DOTALL)
 _NAME: Final = re.compile(r"demo/scripted(?:@(?P<latency_ms>\d{1,6})ms)?")
 _WINDOW: Final = 32_768
 _OUTPUT_MAX: Final = 8_192
@@ -44,6 +47,8 @@ _SLOW_MAX_S: Final = 120.0
 _TITLE_WORDS: Final = 6
 _SUMMARY_LINES: Final = 12
 _SUMMARY_LINE_CHARS: Final = 80
+_SPEAKING: Final = frozenset({UsagePurpose.TURN, UsagePurpose.SUBAGENT})
+"""Calls in which it does what it is told."""
 
 _MARKDOWN_SAMPLE: Final = """# A heading
 
@@ -137,9 +142,10 @@ def _without_preamble(text: str) -> str:
 
 
 def _slowness_s(request: ModelRequest) -> float:
-    if request.purpose is not UsagePurpose.TURN:
+    said, since = _newest_request(request)
+    if request.purpose not in _SPEAKING or since:
         return 0.0
-    match = re.match(r"slow\s+(\d+(?:\.\d+)?)", _newest_request(request)[0], re.IGNORECASE)
+    match = re.match(r"slow\s+(\d+(?:\.\d+)?)", said, re.IGNORECASE)
     return min(float(match[1]), _SLOW_MAX_S) if match else 0.0
 
 
@@ -167,6 +173,8 @@ def _facts(request: ModelRequest) -> _Script:
 def _turn(request: ModelRequest) -> _Script:
     said, since = _newest_request(request)
     results = [message for message in since if message.role is Role.TOOL]
+    if said.lower().startswith("spawn ") and _called(since) == {"sub_agent_spawn"}:
+        return _Script(calls=(_calling("sub_agent_wait", {"mode": "all"}),))
     if results:
         shown = "\n".join(f"> {line}" for result in results for line in result.text.splitlines())
         return _signed(f"The tool answered:\n\n{shown}")
@@ -236,6 +244,30 @@ def _todo(rest: str, _request: ModelRequest) -> _Script:
     return _call("todo_write", json.dumps({"todos": [task]}, ensure_ascii=False))
 
 
+def _split(rest: str, _request: ModelRequest) -> _Script:
+    return _sub_agents("sub_agent", rest)
+
+
+def _spawn(rest: str, _request: ModelRequest) -> _Script:
+    return _sub_agents("sub_agent_spawn", rest)
+
+
+def _sub_agents(tool: str, rest: str) -> _Script:
+    """One call for each task."""
+    tasks = [_TASK.fullmatch(task.strip()) for task in rest.split("|") if task.strip()]
+    orders = [{"type": match["type"] or "explore", "task": match["task"]} for match in tasks if match]
+    calls = tuple(_calling(tool, order, number) for number, order in enumerate(orders, 1))
+    return _Script(calls=calls) if calls else _signed("There is nothing to split: write `split TASK | TASK`.")
+
+
+def _calling(tool: str, arguments: Mapping[str, str], number: int = 1) -> RequestedCall:
+    return RequestedCall(f"call_{tool}_{number}", tool, json.dumps(arguments, ensure_ascii=False))
+
+
+def _called(messages: Sequence[PromptMessage]) -> set[str]:
+    return {call.name for message in messages for call in message.tool_calls}
+
+
 def _plan(request: ModelRequest) -> _Script:
     task, _ = _newest_request(request)
     step = {"depends_on": [], "risks": [], "rollback": "Nothing needs to be undone.", "detail": SIGNATURE}
@@ -258,6 +290,8 @@ _BEHAVIOURS: Final[Mapping[str, Callable[[str, ModelRequest], _Script]]] = {
     "remember": _remember,
     "recall": _recall,
     "todo": _todo,
+    "split": _split,
+    "spawn": _spawn,
 }
 _SCRIPTS: Final[Mapping[UsagePurpose, Callable[[ModelRequest], _Script]]] = {
     UsagePurpose.TURN: _turn,
@@ -265,4 +299,5 @@ _SCRIPTS: Final[Mapping[UsagePurpose, Callable[[ModelRequest], _Script]]] = {
     UsagePurpose.COMPACTION: _summary,
     UsagePurpose.MEMORY: _facts,
     UsagePurpose.PLAN: _plan,
+    UsagePurpose.SUBAGENT: _turn,
 }

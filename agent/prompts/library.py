@@ -21,17 +21,29 @@ class PromptLibrary:
     gather: CleanText
     heartbeat: CleanText
     plan: CleanText
+    delegated: CleanText
+    woken: CleanText
 
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    names = ("system", "vault", "title", "summary", "wrap_up", "gather", "heartbeat", "plan")
+    names = ("system", "vault", "title", "summary", "wrap_up", "gather", "heartbeat", "plan", "delegated", "woken")
     return PromptLibrary(*map(_read, names))
 
 
 def profile_prompt(name: str) -> CleanText:
     """What the agent profile `name` says of itself. Raises as `load_prompts` does."""
     return _read(f"profiles/{name}")
+
+
+def sub_type_prompt(name: str) -> CleanText:
+    """What sub-agents of the type `name` are told of themselves. Raises as `load_prompts` does."""
+    return _read(f"subagents/{name}")
+
+
+def strategy_prompt(name: str) -> CleanText:
+    """What a sub-agent is told about its place in an orchestration. Raises as `load_prompts` does."""
+    return _read(f"strategies/{name}")
 
 
 def _read(name: str) -> CleanText:

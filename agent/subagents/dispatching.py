@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from agent.tools.tool import ToolContext
+from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.subagents import SubTask
 
@@ -15,12 +16,15 @@ _NOTHING: Final = own_words("")
 @dataclass(frozen=True, slots=True)
 class SubOrder:
     """One sub-agent to be started. `label`: a few words for people ("" : made of the prompt); `limit_s`: its wall
-    clock, None for the configured one (which is also the most it may be)."""
+    clock, None for the configured one (which is also the most it may be); `purpose`: what its model calls are charged
+    as; `form`: how its answer has to look, said behind what its type is told."""
 
     sub_type: str
     prompt: CleanText
     label: CleanText = _NOTHING
     limit_s: float | None = None
+    purpose: UsagePurpose = UsagePurpose.SUBAGENT
+    form: CleanText = _NOTHING
 
 
 class Dispatcher(Protocol):

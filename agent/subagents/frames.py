@@ -4,7 +4,7 @@
     child -> parent   ready · chunk · model_call · tool_call · done · error
 
 A child sends `ready` when it has read `init` and is confined, asks for model calls and for the tools that run in its
-parent, and ends with `done` or `error`.
+parent, and ends with `done` or `error`. `codec` writes and reads them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from agent.limits import (
+    SUBAGENT_CPU_S,
+    SUBAGENT_DESCRIPTORS,
+    SUBAGENT_FILE_BYTES,
+    SUBAGENT_MEMORY_BYTES,
+    SUBAGENT_PROCESSES,
+)
 
 PROTOCOL: Final = 1
 LINE_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -51,11 +59,11 @@ class Said:
 class Limits:
     """What the child's process may take of the machine. The wall clock is its parent's affair."""
 
-    cpu_s: int
-    memory_bytes: int
-    file_bytes: int
-    descriptors: int
-    processes: int
+    cpu_s: int = SUBAGENT_CPU_S
+    memory_bytes: int = SUBAGENT_MEMORY_BYTES
+    file_bytes: int = SUBAGENT_FILE_BYTES
+    descriptors: int = SUBAGENT_DESCRIPTORS
+    processes: int = SUBAGENT_PROCESSES
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,52 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
 
-from agent.subagents.frames import Chunk, Init, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
-from gateway.contracts.messages import CleanText
+import structlog
+
+from agent.deadlines import Deadline
+from agent.limits import SUBAGENT_CANCEL_S
+from agent.subagents.cages import Cage, Held
+from agent.subagents.exchange import Exchange, Verdict
+from agent.subagents.orders import ChildEnding, ChildOrder, Host
+from agent.tools.execution.reaping import undisturbed
+from gateway.contracts.errors import BudgetSpent
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.subagents import TaskState
 
+__all__ = ["ChildEnding", "ChildOrder", "Host", "Supervisor"]
 
-class Host(Protocol):
-    """What the parent does for one child. A child is believed nothing: each call is checked as its model's would be."""
+COMMAND: Final = (sys.executable, "-m", "agent.subagents.child")
 
-    def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
-        """Deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
-        (`BudgetSpent`, `StoreUnavailable`, `CancelledError`)."""
-        ...
+_log = structlog.get_logger(__name__)
 
-    async def tool(self, call: ToolCall) -> ToolOutcome:
-        """Run a tool of the parent; a failure is an outcome."""
-        ...
-
-    def heard(self, chunk: Chunk) -> None:
-        """The child said something on the way."""
-        ...
+_NOT_STARTED: Final = "not_started"
 
 
-@dataclass(frozen=True, slots=True)
-class ChildOrder:
-    """`home` is the folder of the conversation (`files/`, `journal/`), None where the child has no file tool;
-    `writes`: it may change the files. `limit_s` is wall-clock time from the start of the process."""
+class Supervisor:
+    """Runs children, each in a cage of its own."""
 
-    init: Init
-    home: Path | None
-    writes: bool
-    limit_s: float
+    def __init__(self, cage: Cage, scrubber: Scrubber, clock: Clock, *, command: Sequence[str] = COMMAND) -> None:
+        self._cage = cage
+        self._scrubber = scrubber
+        self._clock = clock
+        self._command = tuple(command)
+
+    async def run(self, order: ChildOrder, host: Host) -> ChildEnding:
+        """Carry an order out. A child that fails, floods, dies or takes too long is an ending, and so is a spent
+        budget; whatever else the host raises is raised. Cancelling kills it.
+
+        When this returns or raises, every process of the child is dead and reaped.
+        """
+        began_s = self._clock.monotonic_s()
+        try:
+            held = await self._start(order)
+        except OSError as error:
+            _log.error("subagent.not_started", task_id=order.init.task_id, error=type(error).__name__)
+            return self._ending(Verdict(TaskState.FAILED, _NOT_STARTED), began_s, ready_ms=None)
+        exchange = self._exchange(held, order, host)
+        try:
+            verdict = await _until_over(exchange, order.limit_s)
+        finally:
+            await undisturbed(self._end(held, exchange, order.init.task_id))
+        return self._ending(verdict, began_s, ready_ms=exchange.ready_ms)
+
+    async def _start(self, order: ChildOrder) -> Held:
+        """Whoever cancels meanwhile: what was started is ended."""
+        starting = asyncio.ensure_future(self._cage.start(self._command, order.home, writes=order.writes))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await undisturbed(_kill_started(starting))
+            raise
+
+    def _exchange(self, held: Held, order: ChildOrder, host: Host) -> Exchange:
+        init = replace(
+            order.init,
+            workspace=self._cage.home_inside(order.home),
+            confines_itself=self._cage.confines_itself,
+        )
+        return Exchange(held, host, init)
+
+    async def _end(self, held: Held, exchange: Exchange, task_id: str) -> None:
+        """However it went. Where the child's end was not its own, it may say goodbye first."""
+        if not exchange.is_over:
+            await exchange.ask_to_end("no longer wanted", within_s=SUBAGENT_CANCEL_S)
+        is_reaped = await held.kill()
+        await exchange.close()
+        if not is_reaped:
+            _log.error("subagent.survivor", task_id=task_id, pid=held.process.pid)
+        if errors := exchange.errors.text():
+            log = _log.debug if exchange.has_completed else _log.warning
+            log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
+
+    def _ending(self, verdict: Verdict, began_s: float, *, ready_ms: int | None) -> ChildEnding:
+        return ChildEnding(
+            verdict.state,
+            self._scrubber.scrub(verdict.reason),
+            verdict.response,
+            self._cage.confinement,
+            round(1000 * (self._clock.monotonic_s() - began_s)),
+            ready_ms,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class ChildEnding:
-    """How it ended: `state` is one of those that are over, `reason` one word or clause ("" if it completed),
-    `response` what the child said last, raw. `ready_ms` is None when it never was."""
+async def _until_over(exchange: Exchange, limit_s: float) -> Verdict:
+    """Talk, for as long as there is time and money."""
+    deadline = Deadline(limit_s)
+    try:
+        async with deadline:
+            return await exchange.until_over()
+    except TimeoutError:
+        if not deadline.has_passed:
+            raise
+        return Verdict(TaskState.TIMED_OUT, f"limit_{limit_s:g}_s", exchange.said)
+    except BudgetSpent:
+        return Verdict(TaskState.FAILED, "budget_spent", exchange.said)
 
-    state: TaskState
-    reason: CleanText
-    response: str
-    confinement: str
-    duration_ms: int
-    ready_ms: int | None
+
+async def _kill_started(starting: asyncio.Future[Held]) -> None:
+    with suppress(OSError):
+        await (await starting).kill()

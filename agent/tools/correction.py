@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.limits import NOTE_CHARS_MAX
+from agent.tools.outputs import failure_note
 from agent.tools.tool import ToolResult
 from agent.tools.truncation import grapheme_start
 from gateway.contracts.messages import CleanText
@@ -16,20 +17,8 @@ def correction_note(results: Sequence[ToolResult], scrubber: Scrubber) -> CleanT
 
     It repeats results that are clean already, and is scrubbed all the same: the calls' names are the model's.
     """
-    failures = [result for result in results if result.is_error]
-    if not failures:
-        return None
-    lines = [f"- {result.name[:64]}: {_in_short(result.text)}" for result in failures]
-    return scrubber.scrub(
-        "\n".join(
-            [
-                "<tool-failures>",
-                *lines,
-                "Find the cause before you try again: the same call fails the same way.",
-                "</tool-failures>",
-            ]
-        )
-    )
+    failures = [(result.name, _in_short(result.text)) for result in results if result.is_error]
+    return scrubber.scrub(failure_note(failures)) if failures else None
 
 
 def _in_short(text: str) -> str:

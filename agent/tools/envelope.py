@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from agent.limits import FRAME_CHARS, TOOL_RAW_CHARS_MAX, TOOL_RESULT_CHARS_MAX
+from agent.limits import FRAME_CHARS, TOOL_RESULT_CHARS_MAX
 from agent.tools.framing import frame_chars, framed
+from agent.tools.outputs import readable
 from agent.tools.shelf import Shelf
 from agent.tools.truncation import pieces
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.scrub.cutting import head
 from gateway.scrub.placeholder import WHOLE_TEXT
 
 _CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
+_CUT_FOR_GOOD: Final = "\n[… {count} characters left out: ask for less at once …]\n"
 _CUT_CHARS: Final = 160
-_TOO_LONG: Final = "\n[… the rest of {chars} characters is lost: ask for less at once …]"
 
 _UNCHECKED: Final = own_words(
     "[redacted:text#0000] This result could not be looked through for secrets, so it is left out: ask for less."
@@ -38,30 +38,28 @@ class Envelopes:
         self._scrubber = scrubber
         self._clock = clock
 
-    def wrap(self, key: SessionKey, raw: str, *, foreign: bool) -> Envelope:
-        """The envelope of what a tool returned for `key`: at most TOOL_RESULT_CHARS_MAX characters."""
+    def wrap(self, key: SessionKey, raw: str, *, foreign: bool, reads_on: bool = True) -> Envelope:
+        """The envelope of what a tool returned for `key`: at most TOOL_RESULT_CHARS_MAX characters. Only who `reads_on`
+        gets a handle to the rest: a sub-agent may not have `read_more`."""
         scrubber = self._scrubber.for_chat(str(key))
-        clean = scrubber.scrub(_readable(raw))
+        clean = scrubber.scrub(readable(raw))
         if clean == WHOLE_TEXT:
             return Envelope(_UNCHECKED, is_truncated=False)
         room = TOOL_RESULT_CHARS_MAX - (frame_chars(FRAME_CHARS) if foreign else 0)
         is_truncated = len(clean) > room
-        shown = self._cut(key, clean, room, foreign=foreign) if is_truncated else clean
+        shown = self._cut(key, clean, room, foreign=foreign, reads_on=reads_on) if is_truncated else clean
         if foreign:
             shown = framed(shown, self._clock.code(FRAME_CHARS))
         # Scrubbed once more: the cut brought together what was apart.
         return Envelope(scrubber.scrub(shown), is_truncated)
 
-    def _cut(self, key: SessionKey, clean: CleanText, room: int, *, foreign: bool) -> str:
+    def _cut(self, key: SessionKey, clean: CleanText, room: int, *, foreign: bool, reads_on: bool) -> str:
         """Cut only after scrubbing: a cut through a secret would hide it from the scrubber."""
-        handle = self._shelf.keep(key, clean, foreign=foreign)
         head_end, tail_start = pieces(room - _CUT_CHARS, clean)
-        mark = _CUT.format(count=tail_start - head_end, handle=handle, start=head_end)
+        count = tail_start - head_end
+        if reads_on:
+            handle = self._shelf.keep(key, clean, foreign=foreign)
+            mark = _CUT.format(count=count, handle=handle, start=head_end)
+        else:
+            mark = _CUT_FOR_GOOD.format(count=count)
         return clean[:head_end] + mark + clean[tail_start:]
-
-
-def _readable(raw: str) -> str:
-    """Bounded, and with every half of a surrogate pair replaced, which no database takes."""
-    if len(raw) > TOOL_RAW_CHARS_MAX:
-        raw = head(raw, TOOL_RAW_CHARS_MAX) + _TOO_LONG.format(chars=len(raw))
-    return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

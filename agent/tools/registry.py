@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import structlog
-from jsonschema import Draft202012Validator
-from referencing import Registry
 
-from agent.deadlines import Deadline
 from agent.limits import ARGUMENTS_SHOWN_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
 from agent.questions import tool_question
 from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
-from agent.tools.arguments import parse_arguments, written_out
+from agent.tools.arguments import written_out
+from agent.tools.calls import Fitting, check_schema, run_in_time
 from agent.tools.correction import correction_note
-from agent.tools.envelope import Envelopes
+from agent.tools.envelope import Envelope, Envelopes
 from agent.tools.lending import Lender
 from agent.tools.permissions import Permission, Permissions, Policy
 from agent.tools.placeholders import NotAvailable, refuse_placeholders
-from agent.tools.shelf import Shelf
+from agent.tools.shelf import READ_MORE, KeptElsewhere, Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.errors import ToolError
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
 
@@ -41,14 +39,14 @@ class _Round:
 
     context: ToolContext
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TOOLS_PARALLEL_MAX))
-    locks: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
 
 class ToolRegistry:
     """All tools of an agent process, by name. Refuses two tools of one name and a broken schema.
 
-    `read_more` is always among them: it belongs to the results, which are kept here. `absent` tools are
-    listed with their reasons, and a call of one says so.
+    `read_more` is always among them: it belongs to the results, which are kept here, or `elsewhere`. `absent` tools
+    are listed with their reasons, and a call of one says so. What touches the same thing runs one after the other in
+    all rounds of one conversation: its sub-agents have rounds of their own.
     """
 
     def __init__(
@@ -61,10 +59,11 @@ class ToolRegistry:
         approvals: Approvals | None = None,
         lender: Lender | None = None,
         absent: Sequence[AbsentTool] = (),
+        elsewhere: KeptElsewhere | None = None,
     ) -> None:
-        shelf = Shelf(clock)
+        shelf = Shelf(clock, elsewhere)
         self._tools: dict[str, Tool] = {}
-        self._validators: dict[str, Draft202012Validator] = {}
+        self._fitting: dict[str, Fitting] = {}
         self._absent = {tool.name: tool for tool in absent}
         self._envelopes = Envelopes(shelf, scrubber, clock)
         self._policy = policy or Policy()
@@ -72,27 +71,38 @@ class ToolRegistry:
         self._lender = lender
         self._scrubber = scrubber
         self._clock = clock
+        self._locks: WeakValueDictionary[tuple[SessionKey, str], asyncio.Lock] = WeakValueDictionary()
         self.add((*tools, shelf.tool()))
 
-    def add(self, tools: Iterable[Tool]) -> None:
-        """Offer more tools from now on (an MCP server that has come up); all of them or none."""
+    def add(self, tools: Iterable[Tool], *, absent: Sequence[AbsentTool] = ()) -> None:
+        """Offer more tools from now on (an MCP server that has come up); all of them or none. `absent` ones are off."""
         new = tuple(tools)
         names = [tool.spec.name for tool in new]
         if len(set(names)) != len(names) or not self._tools.keys().isdisjoint(names):
             raise ValueError("two tools share a name")
         for tool in new:
-            _check(json.dumps(tool.spec.schema, sort_keys=True))
+            check_schema(tool.spec.schema)
+        self._absent |= {tool.name: tool for tool in absent}
         self._tools |= {tool.spec.name: tool for tool in new}
-        self._validators |= {tool.spec.name: _validator(tool.spec.schema) for tool in new}
+        self._fitting |= {tool.spec.name: Fitting(tool.spec.schema) for tool in new}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """As the model sees them, in a fixed order: the prompt's prefix must not change."""
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all tools there are, those that are off here included."""
+        return frozenset(self._tools.keys() | self._absent.keys())
+
+    def permission(self, context: ToolContext, name: str) -> Permission:
+        """What happens to a call of the tool `name` in this context. There is such a tool."""
+        return self._granted(context).of(name, self._tools[name].risk)
+
     def specs_for(self, context: ToolContext) -> tuple[ToolSpec, ...]:
         """The tools that are not denied in this context, in the same fixed order."""
-        return tuple(spec for spec in self.specs if self._permission(context, spec.name) is not Permission.DENY)
+        return tuple(spec for spec in self.specs if self.permission(context, spec.name) is not Permission.DENY)
 
     def overview(self, context: ToolContext) -> Mapping[str, tuple[str, ...]]:
         """Tool names by category, for the system prompt, of those that are not denied in this context; what is
@@ -142,30 +152,39 @@ class ToolRegistry:
             _log.exception("tool.crashed", tool=call.name)
             raw, is_error = f"{call.name} failed: {type(error).__name__}", True
         duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
-        if self._lender is not None:
-            raw = await self._lender.lent_lately(shared.context.key).out_of(raw)
-        envelope = self._envelopes.wrap(shared.context.key, raw, foreign=is_foreign)
+        envelope = await self._envelope(shared.context, raw, is_foreign=is_foreign)
         _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
 
+    async def wrapped(self, context: ToolContext, name: str, raw: str) -> CleanText:
+        """The envelope of what the tool `name` returned where it ran: in a sub-agent's own process."""
+        tool = self._tools.get(name)
+        envelope = await self._envelope(context, raw, is_foreign=tool is None or tool.foreign)
+        return envelope.text
+
+    async def _envelope(self, context: ToolContext, raw: str, *, is_foreign: bool) -> Envelope:
+        if self._lender is not None:
+            raw = await self._lender.lent_lately(context.key).out_of(raw)
+        reads_on = self.permission(context, READ_MORE.name) is not Permission.DENY
+        return self._envelopes.wrap(context.key, raw, foreign=is_foreign, reads_on=reads_on)
+
     async def _attempt(self, shared: _Round, call: RequestedCall) -> str:
         tool = self._find(shared.context, call.name)
-        if self._permission(shared.context, call.name) is Permission.DENY:
+        if self.permission(shared.context, call.name) is Permission.DENY:
             raise ToolError(f"{call.name} is not permitted to this user in this place")
-        arguments = parse_arguments(call.arguments)
-        problems = sorted(self._validators[call.name].iter_errors(arguments), key=lambda problem: list(problem.path))
-        if problems:
-            raise ToolError("; ".join(f"{problem.json_path}: {problem.message[:200]}" for problem in problems[:5]))
+        arguments = self._fitting[call.name].arguments(call.arguments)
         wanted = self._wanted(tool, arguments)
         async with AsyncExitStack() as held:
             for name in sorted(set(tool.locks(arguments))):
-                await held.enter_async_context(shared.locks[name])
+                lock = self._locks.setdefault((shared.context.key, name), asyncio.Lock())
+                await held.enter_async_context(lock)
             await self._ask_if_needed(shared.context, tool, call, is_lent=bool(wanted))
-            await held.enter_async_context(shared.slots)
+            if not tool.only_waits:
+                await held.enter_async_context(shared.slots)
             await shared.context.permit()
             if wanted:
                 return await self._run_lent(tool, shared.context, arguments, wanted)
-            return await _run_in_time(tool, shared.context, arguments)
+            return await run_in_time(tool, shared.context, arguments)
 
     def _wanted(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """The placeholders for which the call needs the values. Raises `ToolError` for one anywhere else."""
@@ -182,7 +201,7 @@ class ToolRegistry:
         assert self._lender is not None
         lent = await self._lender.lend(context, tool, wanted)
         try:
-            return await lent.out_of(await _run_in_time(tool, context, lent.into(arguments, tool.secret_arguments)))
+            return await lent.out_of(await run_in_time(tool, context, lent.into(arguments, tool.secret_arguments)))
         except ToolError as error:
             said = await lent.out_of(str(error))
         except Exception as error:  # noqa: BLE001 - the tool boundary: its words, and its traceback, may hold a secret
@@ -197,16 +216,13 @@ class ToolRegistry:
         offered = ", ".join(spec.name for spec in self.specs_for(context))
         raise ToolError(f"there is no tool {name[:64]!r}; there are: {offered}")
 
-    def _permission(self, context: ToolContext, name: str) -> Permission:
-        return self._granted(context).of(name, self._tools[name].risk)
-
     def _granted(self, context: ToolContext) -> Permissions:
         return self._policy.permissions(context.role, context.place) & context.ceiling
 
     async def _ask_if_needed(self, context: ToolContext, tool: Tool, call: RequestedCall, *, is_lent: bool) -> None:
         """Raises `ToolError` unless the call needs no approval or gets one; a call that is lent a secret needs one in
         any case. Waiting takes none of its time."""
-        if self._permission(context, tool.spec.name) is Permission.ALLOW and not is_lent:
+        if self.permission(context, tool.spec.name) is Permission.ALLOW and not is_lent:
             return
         question = Question(
             key=context.key,
@@ -228,25 +244,3 @@ def _asking(tool: Tool, call: RequestedCall) -> str:
     return tool_question(
         tool.spec.name, tool.risk.value, written_out(call.arguments), chars_max=ARGUMENTS_SHOWN_CHARS_MAX
     )
-
-
-@cache
-def _check(schema: str) -> None:
-    """Raises `SchemaError`. Our own schemas are the same in every registry, and looking at all of them takes 0.2 s."""
-    Draft202012Validator.check_schema(json.loads(schema))
-
-
-def _validator(schema: Mapping[str, Any]) -> Draft202012Validator:
-    """With an empty registry: without one, a `$ref` in a stranger's schema would be fetched from wherever."""
-    return Draft202012Validator(schema, registry=Registry())
-
-
-async def _run_in_time(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    limit = Deadline(tool.timeout_s)
-    try:
-        async with limit:
-            return await tool.run(context, arguments)
-    except TimeoutError as error:
-        if not limit.has_passed:
-            raise
-        raise ToolError(f"{tool.spec.name} did not finish within {tool.timeout_s:g} s") from error

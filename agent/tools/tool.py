@@ -15,6 +15,7 @@ from agent.tools.suspension import Suspension
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.subagents import WakeAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class ToolContext:
     (None: nobody can be asked), `fence` the fencing token of the run. `ceiling` narrows what the policy grants: a
     sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with the
     turn's answer; None where no answer follows. `lineage` says in which session a call is made, a user's or a
-    sub-agent's. `suspension` takes what the turn is to wait for; None where it cannot be suspended.
+    sub-agent's. `suspension` takes what the turn is to wait for; None where it cannot be suspended. `wake` says in
+    whose name that session is woken by what outlives its turn; None where nothing can wake it.
     """
 
     key: SessionKey
@@ -42,6 +44,7 @@ class ToolContext:
     enclosures: Enclosures | None = field(default=None, compare=False, repr=False)
     lineage: Lineage = NOBODYS
     suspension: Suspension | None = field(default=None, compare=False, repr=False)
+    wake: WakeAddress | None = None
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -59,6 +62,8 @@ class Tool:
     arguments, but for one that only `quotes` them: it reads, searches or tells the user. `instead` is what is
     advised to a model that did it.
 
+    One that `only_waits`, for sub-agents that have limits of their own, is not counted among those that run at once.
+
     In its `secret_arguments` a tool is given the values, where there is a vault and a person approves. It keeps them
     to itself, or says to which origin they go (`secrets_go_to`).
     """
@@ -72,6 +77,7 @@ class Tool:
     foreign: bool = False
     locks: Callable[[Mapping[str, Any]], tuple[str, ...]] = _locks_nothing
     quotes: bool = False
+    only_waits: bool = False
     instead: str = ""
     secret_arguments: tuple[str, ...] = ()
     secrets_go_to: Callable[[Mapping[str, Any]], str] | None = None

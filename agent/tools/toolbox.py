@@ -23,6 +23,7 @@ from agent.tools.mcp.server import McpServer
 from agent.tools.mcp.tools import McpTools
 from agent.tools.permissions import Permission, Place, Policy, PolicyLine
 from agent.tools.registry import ToolRegistry
+from agent.tools.shelf import KeptElsewhere
 from agent.tools.tool import Tool
 from agent.tools.web.reaching import Reach
 from agent.tools.web.search import Brave, SearchEngine, Searxng, Tavily
@@ -47,6 +48,7 @@ async def open_toolbox(
     clock: Clock,
     approvals: Approvals | None = None,
     lender: Lender | None = None,
+    elsewhere: KeptElsewhere | None = None,
 ) -> AsyncIterator[ToolRegistry]:
     """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
     lasts. MCP servers join when they are up. Raises `ConfigError`."""
@@ -76,6 +78,7 @@ async def open_toolbox(
             approvals=approvals,
             lender=lender,
             absent=[tool for _, absent in offered for tool in absent],
+            elsewhere=elsewhere,
         )
         servers = McpTools(tuple(map(_server, settings.mcp_servers)), scrubber, clock)
         keeping = asyncio.create_task(servers.run(registry.add))

@@ -52,6 +52,7 @@ async def _serve(loaded: Loaded) -> None:
                 clock=clock,
                 channels=settings.channels.enabled_names,
                 version=version("trivet"),
+                sub_types=settings.subagents.rows(scrubber.scrub),
                 stopping=stopping,
             )
             taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)

@@ -11,7 +11,9 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
 from fastapi.responses import Response
 from starlette import status
 
+from gateway.admin.agents import agents
 from gateway.admin.answers import clean_json, refuse_in
+from gateway.admin.audit import audit_routes
 from gateway.admin.auth import AdminToken
 from gateway.admin.board_feed import BoardFeed
 from gateway.admin.deliveries import deliveries
@@ -46,6 +48,7 @@ from gateway.contracts.ports import (
     Verdict,
 )
 from gateway.contracts.spending import day_begins_ms, day_of
+from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 from gateway.telemetry.usage import Sums, usage_families
 
@@ -57,7 +60,8 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the API is made of. `channels` are those that shall be connected. Streams end when `stopping` is set."""
+    """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
+    they are configured. Streams end when `stopping` is set."""
 
     store: Store
     figures: OperatorBus
@@ -68,6 +72,7 @@ class Parts:
     clock: Clock
     channels: Sequence[str]
     version: str
+    sub_types: SubTypeRows = field(default_factory=lambda: SUB_TYPE_ROWS)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -93,6 +98,11 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     )
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
+    app.include_router(
+        agents(parts.sub_types, parts.store.sub_types, parts.scrubber, parts.clock),
+        dependencies=[Depends(admin.require)],
+    )
+    app.include_router(audit_routes(parts.store.sub_types, parts.scrubber), dependencies=[Depends(admin.require)])
     feed = BoardFeed(parts.store.tasks, parts.stopping)
     app.include_router(tasks(parts.store.tasks, feed, parts.clock), dependencies=[Depends(admin.require_to_read)])
     app.include_router(site(app), dependencies=[Depends(admin.require_from_browser)])

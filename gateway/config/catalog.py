@@ -46,6 +46,24 @@ class Setting:
         return str(self.field.annotation).startswith("tuple")
 
     @property
+    def is_table(self) -> bool:
+        """True when the key holds entries of one kind, each a table with a name of its own."""
+        return get_origin(self.field.annotation) is Mapping
+
+    def entry(self, path: str) -> Setting | None:
+        """The setting `name.key` of an entry, None if entries have no such key. Raises `ValueError` for a name that
+        no entry can have."""
+        name_kind, kind = get_args(self.field.annotation)
+        name, _, key = path.partition(".")
+        TypeAdapter(name_kind).validate_python(name)
+        field = kind.model_fields.get(key)
+        return Setting(f"{self.key}.{path}", field) if field else None
+
+    def entry_keys(self, name: str) -> tuple[str, ...]:
+        """Every key that the entry `name` can have, in full."""
+        return tuple(f"{self.key}.{name}.{key}" for key in get_args(self.field.annotation)[1].model_fields)
+
+    @property
     def adapter(self) -> TypeAdapter[Any]:
         """Validates one value of this key alone."""
         annotated: Any = Annotated[self.field.annotation, self.field]
@@ -85,16 +103,18 @@ def to_toml(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return str(value)
+    if isinstance(value, Mapping):
+        return "{}"  # the entries of a table have keys of their own
     if isinstance(value, tuple):
         return json.dumps([str(item) for item in value], ensure_ascii=False)
     return json.dumps(str(value), ensure_ascii=False)
 
 
 def value_of(settings: Settings, key: str) -> object:
-    """The value under a dotted key that `catalog()` lists."""
+    """The value under a dotted key that `catalog()` lists, or under that of an entry of a table."""
     value: object = settings
     for name in key.split("."):
-        value = getattr(value, name)
+        value = value[name] if isinstance(value, Mapping) else getattr(value, name)
     return value
 
 

@@ -9,7 +9,7 @@ import difflib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,8 @@ _SHOWN_CHARS_MAX: Final = 60  # of a wrong value, in an error message
 class Loaded:
     """The settings in force and their story.
 
-    `sources` maps every key to "default", "<file> line N" or the variable's name. `warnings` are sentences.
+    `sources` maps every key, and every key of an entry that is there, to "default", "<file> line N" or the
+    variable's name. `warnings` are sentences.
     `secrets` is everything the scrubber should know: secret settings and provider keys of the environment.
     """
 
@@ -45,8 +46,9 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """One value as it was written, and where."""
+    """One value as it was written, where, and for which setting."""
 
+    setting: Setting
     value: object
     source: str
     is_text: bool
@@ -73,8 +75,8 @@ def load_settings(config_path: Path | None, environ: Mapping[str, str]) -> Loade
     from_environment, unknown = _from_environment(environ)
     given |= from_environment
     warnings += unknown
-    values = {key: _checked(catalog()[key], item) for key, item in given.items()}
-    sources = {key: given[key].source if key in given else "default" for key in catalog()}
+    values = {key: _checked(item) for key, item in given.items()}
+    sources = dict.fromkeys(catalog(), "default") | {key: item.source for key, item in given.items()}
     if not values.get("agent.model"):
         provider = found_provider(environ)
         values["agent.model"] = provider.model if provider else SCRIPTED_MODEL
@@ -111,10 +113,12 @@ def _from_file(path: Path) -> tuple[dict[str, _Given], list[str]]:
     for key, value in flatten(table):
         place = f"{path} line {lines[key]}"
         if key in catalog():
-            given[key] = _Given(value, place, is_text=False)
+            given[key] = _Given(catalog()[key], value, place, is_text=False)
         elif isinstance(value, Mapping) and any(known.startswith(f"{key}.") for known in catalog()):
             continue
-        elif (owner := _setting_above(key)) is not None:
+        elif (owner := _setting_above(key)) is not None and owner.is_table:
+            _take_entry(owner, key, value, place, given, warnings)
+        elif owner is not None:
             raise ConfigError(f"{place}: {owner.key} must be {owner.expected}, but a table was found")
         elif any(known.startswith(f"{key}.") for known in catalog()):
             raise ConfigError(f"{place}: {key} must be a table, written [{key}], but a value was found")
@@ -141,12 +145,33 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Given], li
         setting = variables().get(name)
         if setting is None:
             warnings.append(_unknown(name, "the environment", variables()))
+        elif text and setting.is_table and (entries := _table(text)) is not None:
+            for key, value in flatten(entries, f"{setting.key}."):
+                _take_entry(setting, key, value, name, given, warnings)
         elif text:
-            given[setting.key] = _Given(text, name, is_text=True)
+            given[setting.key] = _Given(setting, text, name, is_text=True)
     return given, warnings
 
 
-def _checked(setting: Setting, given: _Given) -> object:
+def _take_entry(
+    table: Setting, key: str, value: object, source: str, given: dict[str, _Given], warnings: list[str]
+) -> None:
+    """One key of an entry of `table`: what it sets goes into `given`, a key that entries do not have is warned of."""
+    name, _, inner = key.removeprefix(f"{table.key}.").partition(".")
+    try:
+        setting = table.entry(f"{name}.{inner}")
+    except ValueError as error:
+        raise ConfigError(f"{source}: {table.key} must be {table.expected}, but {name} was found") from error
+    if setting is not None:
+        given[key] = _Given(setting, value, source, is_text=False)
+    elif inner:
+        warnings.append(_unknown(key, source, table.entry_keys(name)))
+    elif not isinstance(value, Mapping):
+        raise ConfigError(f"{source}: {key} must be a table, written [{key}], but a value was found")
+
+
+def _checked(given: _Given) -> object:
+    setting = given.setting
     try:
         if given.is_text:
             value = _listed(str(given.value)) if setting.is_list else given.value
@@ -154,7 +179,7 @@ def _checked(setting: Setting, given: _Given) -> object:
         return setting.adapter.validate_json(json.dumps(given.value, default=str), strict=True)
     except ValueError as error:
         raise ConfigError(
-            f"{given.source}: {setting.key} must be {setting.expected}, but {_shown(setting, given)} was found"
+            f"{given.source}: {setting.key} must be {setting.expected}, but {_shown(given)} was found"
         ) from error if not setting.is_secret else None
 
 
@@ -166,8 +191,17 @@ def _listed(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-def _shown(setting: Setting, given: _Given) -> str:
-    if setting.is_secret:
+def _table(text: str) -> Mapping[str, Any] | None:
+    """A table in a variable: JSON. None for anything else."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def _shown(given: _Given) -> str:
+    if given.setting.is_secret:
         return f"something else ({type(given.value).__name__})"
     if isinstance(given.value, str) and "://" in given.value:
         return f"a URL that starts with {given.value.partition('://')[0] + '://'!r}"
@@ -181,7 +215,7 @@ def _setting_above(key: str) -> Setting | None:
     return next((found for end in range(1, len(parents)) if (found := catalog().get(".".join(parents[:end])))), None)
 
 
-def _unknown(name: str, place: str, known: Mapping[str, Setting]) -> str:
+def _unknown(name: str, place: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     advice = f"did you mean {near[0]}?" if near else "`trivet config schema` lists the known ones"
     return f"unknown setting {name} in {place} is ignored: {advice}"
@@ -218,4 +252,4 @@ def _check_together(settings: Settings, sources: Mapping[str, str]) -> None:
 
 
 def _holds_secrets(given: Mapping[str, _Given], path: Path) -> bool:
-    return any(catalog()[key].is_secret and item.source.startswith(f"{path} line") for key, item in given.items())
+    return any(item.setting.is_secret and item.source.startswith(f"{path} line") for item in given.values())

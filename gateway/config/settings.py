@@ -25,6 +25,7 @@ from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
+from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey, SessionScope
@@ -381,6 +382,7 @@ class Settings(Section):
     session: Session = Session()
     queue: Queue = Queue()
     tools: Tools = Tools()
+    subagents: Subagents = Subagents()
     limits: Limits = Limits()
     cache: Cache = Cache()
     memory: Memory = Memory()

@@ -17,12 +17,16 @@ from gateway.config.settings import Settings
 MASK = "***"
 _IN_FORCE = {"database.url": database_url, "agent.utility_model": utility_model}
 _COMMENT_CHARS = 110
+_SHOWN_CHARS_MAX = 200  # of one value: a prompt is longer
 
 
 def rows(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
-    """Key, value in force as TOML with secrets masked, source; one row per setting."""
-    for key in catalog():
-        yield key, _shown(loaded.settings, key), loaded.sources[key]
+    """Key, value in force as TOML with secrets masked, source; one row per setting. A table that has entries has one
+    for each of their keys instead."""
+    for setting in catalog().values():
+        entries = [key for key in loaded.sources if key.startswith(f"{setting.key}.")] if setting.is_table else []
+        for key in entries or [setting.key]:
+            yield key, _shown(loaded.settings, key), loaded.sources[key]
 
 
 def as_table(loaded: Loaded) -> str:
@@ -56,4 +60,5 @@ def _shown(settings: Settings, key: str) -> str:
         return MASK
     if key in _IN_FORCE:
         value = _IN_FORCE[key](settings)
-    return masked_url(to_toml(value))
+    shown = masked_url(to_toml(value))
+    return shown if len(shown) <= _SHOWN_CHARS_MAX else f"{shown[:_SHOWN_CHARS_MAX]}…"

@@ -146,7 +146,17 @@ class Wake:
 
 def is_wake(message: InboundMessage) -> bool:
     """True for a message that the end of sub-agents sent."""
-    return message.id.startswith(_WAKE)
+    return is_wake_id(message.id)
+
+
+def wake_id_of(message_id: str) -> str:
+    """The id of the wake that such a message carries."""
+    return message_id.removeprefix(_WAKE)
+
+
+def is_wake_id(message_id: str) -> bool:
+    """The same, by the id alone."""
+    return message_id.startswith(_WAKE)
 
 
 @dataclass(frozen=True, slots=True)

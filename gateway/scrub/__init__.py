@@ -7,14 +7,27 @@ clean = scrubber.scrub("my key is ghp_…")           # "my key is [redacted:git
 stream = scrubber.stream()                           # the same, for text that arrives in pieces
 """
 
-from gateway.scrub.scrubber import (
-    Scrubbed,
-    Scrubber,
-    StreamScrubber,
-    findings,
-    removed_secrets,
-    report,
-    scrub,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.scrub.scrubber import (
+        Scrubbed,
+        Scrubber,
+        StreamScrubber,
+        findings,
+        removed_secrets,
+        report,
+        scrub,
+    )
+else:
+
+    def __getattr__(name: str) -> object:
+        """The scrubber is loaded when it is asked for: a sub-agent's process, which cuts texts and leaves the
+        scrubbing to its parent, starts without its rules."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module("gateway.scrub.scrubber"), name)
+
 
 __all__ = ["Scrubbed", "Scrubber", "StreamScrubber", "findings", "removed_secrets", "report", "scrub"]

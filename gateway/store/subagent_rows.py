@@ -49,6 +49,7 @@ def from_task(task: SubTask, *, wake: WakeAddress | None, is_cancel_wanted: bool
         "alive_until_ms": task.created_at_ms + round(SUBTASK_ALIVE_S * 1000),
         "is_cancel_wanted": is_cancel_wanted,
         "wake": None if wake is None else from_wake(wake),
+        "wake_id": "",
         "is_told": False,
         "created_at_ms": task.created_at_ms,
         "started_at_ms": task.started_at_ms,

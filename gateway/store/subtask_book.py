@@ -75,7 +75,7 @@ class SqlSubTasks:
             await self._database.write(partial(liveness.lose, task_id=task_id, key=key, now_ms=now_ms))
             for task_id, key in lost
         ]
-        if lost:
+        if await self._database.read(partial(liveness.is_anybody_dead, now_ms=now_ms)):
             await self._database.write(partial(liveness.forget_dead, now_ms=now_ms), durable=False)
         return [task for task in ended if task is not None]
 
@@ -102,6 +102,10 @@ class SqlSubTasks:
     async def wake_sent(self, wake: Wake) -> None:
         """The bus has it."""
         await self._database.write(partial(wakes.sent, wake=wake))
+
+    async def overtaken(self, message_ids: Sequence[str]) -> frozenset[str]:
+        """Of these messages of wakes that were sent, those with nothing left to tell."""
+        return await self._database.read(partial(wakes.overtaken, message_ids=message_ids))
 
     # --- sessions
 

@@ -120,7 +120,8 @@ def append(
     connection: Connection, key: SessionKey, session_id: str, said: Sequence[Entry], *, now_ms: int
 ) -> tuple[Row[Any], list[Entry]]:
     """Add entries outside of a commit; the session's row and the entries with their numbers."""
-    row = sessions.grow(connection, key, session_id, Growth(len(said), len(said)), now_ms=now_ms)
+    messages = sum(entry.kind is EntryKind.MESSAGE for entry in said)
+    row = sessions.grow(connection, key, session_id, Growth(len(said), messages), now_ms=now_ms)
     numbered = numbered_to(row.last_seq, said)
     transcript.append(connection, session_id, numbered)
     return row, numbered
@@ -271,7 +272,9 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
     outbox.put(connection, done.outbox)
     files.put(connection, done.key, done.contents)
-    if done.barrier is not None and done.state is TurnState.DONE:
+    if done.state is TurnState.STOPPED:
+        wakes.forget_turn(connection, done.turn_id)
+    elif done.state is TurnState.DONE and done.barrier is not None:
         wakes.put(connection, done.key, done.barrier)
     return row
 

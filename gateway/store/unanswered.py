@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, exists, func, literal
 
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import CleanText, InboundMessage
+from gateway.contracts.subagents import is_wake, is_wake_id
 from gateway.store.tables import consumed, entries, sessions, turns
 
 _SPOKEN: Final = entries.alias("spoken")
@@ -101,7 +102,7 @@ def withdraw(connection: Connection, homes: dict[str, str]) -> None:
     """Take these messages out of the transcripts that hold them."""
     if homes:
         connection.execute(_WITHDRAW, [{"m": message_id} for message_id in homes])
-        fewer = Counter(homes.values())
+        fewer = Counter(home for message_id, home in homes.items() if not is_wake_id(message_id))
         connection.execute(_UNCOUNT, [{"s": session_id, "fewer": fewer[session_id]} for session_id in sorted(fewer)])
 
 
@@ -111,10 +112,12 @@ def user_entries(messages: Iterable[InboundMessage], *, turn_id: str, now_ms: in
 
 
 def _user_entry(message: InboundMessage, turn_id: str, now_ms: int) -> Entry:
-    """In a shared place several people speak in one session, so each message carries its author's name."""
-    author = "" if message.key.user else f"{message.author_name or message.author_id}: "
+    """In a shared place several people speak in one session, so each message carries its author's name. What woke the
+    session is nobody's words."""
+    author = "" if message.key.user or is_wake(message) else f"{message.author_name or message.author_id}: "
     return Entry(
         role=Role.USER,
+        kind=EntryKind.NOTE if is_wake(message) else EntryKind.MESSAGE,
         text=CleanText(author + message.text),
         message_id=message.id,
         turn_id=turn_id,

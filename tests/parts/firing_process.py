@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from agent.firing import Bell, Firing
+from agent.bell import Bell
+from agent.firing import Firing
 from agent.people import People
 from gateway.bus.bus import open_bus
 from gateway.clock import SystemClock

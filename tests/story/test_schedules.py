@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from agent.firing import Bell, Firing
+from agent.bell import Bell
+from agent.firing import Firing
 from agent.limits import FIRING_HELD_S, FIRING_PUT_OFF_S
 from agent.model.scripted import ScriptedClient
 from agent.people import People

@@ -17,6 +17,7 @@ TOOLS = (
     *("file_info", "file_search", "file_undo", "file_redo", "shell", "code_exec", "web_search", "web_fetch"),
     *("browser", "db_query", "todo_read", "todo_write", "remember", "recall", "load_skill", "send_file", "schedule"),
     *("read_more", "plan"),
+    *("sub_agent", "sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel", "orchestrate"),
 )
 STRICTNESS = {Permission.ALLOW: 0, Permission.ASK: 1, Permission.DENY: 2}
 profiles = st.sampled_from(list(PROFILES.values()))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta, ask
 from agent.model.scripted import SIGNATURE, ScriptedClient, latency_s
-from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
@@ -82,3 +85,35 @@ def test_its_name_carries_its_latency() -> None:
     assert latency_s("demo/scripted@500ms") == 0.5
     with pytest.raises(ConfigError):
         latency_s("demo/other")
+
+
+def _calls(answer: ModelAnswer) -> list[tuple[str, dict[str, str]]]:
+    return [(call.name, json.loads(call.arguments)) for call in answer.calls]
+
+
+async def test_it_splits_a_job_over_sub_agents() -> None:
+    """One call for each task, all in one round; a type in front of a task chooses who does it."""
+    answer = await ask(ScriptedClient(), asking("split say one | code: say two: three | slow 5"))
+    assert _calls(answer) == [
+        ("sub_agent", {"type": "explore", "task": "say one"}),
+        ("sub_agent", {"type": "code", "task": "say two: three"}),
+        ("sub_agent", {"type": "explore", "task": "slow 5"}),
+    ]
+    assert len({call.id for call in answer.calls}) == 3
+
+
+async def test_what_it_spawned_it_waits_for() -> None:
+    request = asking("spawn say one | say two")
+    spawned = await ask(ScriptedClient(), request)
+    assert [name for name, _ in _calls(spawned)] == ["sub_agent_spawn", "sub_agent_spawn"]
+    calls = tuple(ToolCall(call.id, call.name, own_words("{}")) for call in spawned.calls)
+    results = tuple(PromptMessage(Role.TOOL, own_words("queued"), tool_call_id=call.id) for call in calls)
+    after = replace(
+        request, messages=(*request.messages, PromptMessage(Role.ASSISTANT, own_words(""), calls), *results)
+    )
+    assert [name for name, _ in _calls(await ask(ScriptedClient(), after))] == ["sub_agent_wait"]
+
+
+async def test_a_sub_agent_does_what_its_task_says() -> None:
+    answer = await ask(ScriptedClient(), asking("say found it", purpose=UsagePurpose.SUBAGENT))
+    assert "found it" in answer.text

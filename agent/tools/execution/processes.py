@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,10 +27,36 @@ def footprint(pid: int) -> Footprint:
         current = waiting.pop()
         try:
             columns = (_PROC / str(current) / "statm").read_text().split()
-            for task in (_PROC / str(current) / "task").iterdir():
-                waiting += map(int, (task / "children").read_text().split())
-        except (OSError, ValueError):
+        except OSError:
             continue
+        waiting += children(current)
         seen += 1
         pages += max(int(columns[_RESIDENT]) - int(columns[_SHARED]), 0)
     return Footprint(seen, pages * _PAGE_BYTES)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that `pid` has started and that are not its orphans; none if it has ended."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in (_PROC / str(pid) / "task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def family(pid: int) -> list[int]:
+    """`pid` and all below it, parents before their children."""
+    found = [pid]
+    for member in found:
+        found += children(member)
+    return found
+
+
+def marked(mark: str) -> list[int]:
+    """The processes of this machine that we may look at and that began with `mark` in their environment."""
+    found, own = [], os.getpid()
+    for place in _PROC.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(place.name) != own and mark.encode() in (place / "environ").read_bytes():
+                found.append(int(place.name))
+    return found

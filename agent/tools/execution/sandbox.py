@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +33,10 @@ from agent.limits import (
     SANDBOX_TMP_BYTES,
     SANDBOX_WATCH_EVERY_S,
 )
+from agent.tools.execution.bubblewrap import APART, OPTIONS, SEALED, start, system_folders, variables
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
+from agent.tools.execution.reaping import kill_namespace, undisturbed
 from agent.tools.files.quota import Usage, at_least_quota, complaint, usage
 from agent.tools.files.walk import MOUNT
 
@@ -56,12 +56,7 @@ _LIMITS: Final = (
 )
 """Bash sets the limits inside and becomes the program; nothing of ours runs between fork and exec."""
 
-_SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _FILES: Final = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/certs", "/etc/mime.types")
-_SEALED: Final = ("--remount-ro", "/proc", "--remount-ro", "/")
-"""Last of all. /proc too: where Trivet runs as root, the kernel takes the sandbox's user for root there."""
-
-_USER: Final = "1000"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _DRAIN_S: Final = 5.0  # after a kill the pipe is closed at once
 
@@ -136,24 +131,10 @@ class Sandbox:
     async def _start(
         self, program: Sequence[str], workspace: Path, environment: Mapping[str, str]
     ) -> asyncio.subprocess.Process:
-        """bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside."""
-        given = (word for name, value in environment.items() for word in ("--setenv", name, value))
-        arguments = (*self._arguments, *given, "--bind", str(workspace), MOUNT, "--chdir", MOUNT, *_SEALED)
-        reader, writer = os.pipe()
-        try:
-            with os.fdopen(writer, "wb") as pipe:  # far less than a pipe holds
-                pipe.write(b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
-            return await asyncio.create_subprocess_exec(
-                *(self._bwrap, "--args", str(reader), "--", "/bin/bash", "-c", _LIMITS, "bash", *program),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                pass_fds=(reader,),
-                start_new_session=True,
-                env={},
-            )
-        finally:
-            os.close(reader)
+        place = ("--bind", str(workspace), MOUNT, "--chdir", MOUNT)
+        arguments = (*self._arguments, *variables(environment), *place, *SEALED)
+        limited = ("/bin/bash", "-c", _LIMITS, "bash", *program)
+        return await start(self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT)
 
 
 async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
@@ -161,7 +142,7 @@ async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
     path = shutil.which("bwrap")
     if path is None:
         return NoSandbox("bubblewrap is not installed")
-    for options in (("--disable-userns",), ()):  # older bubblewraps do not know it
+    for options in OPTIONS:
         sandbox = Sandbox(path, (*_arguments(hidden), *options))
         complaint = await _complaint(sandbox)
         if complaint is None:
@@ -182,24 +163,14 @@ async def _complaint(sandbox: Sandbox) -> str | None:
 
 def _arguments(hidden: Sequence[Path]) -> list[str]:
     """All of bubblewrap's arguments but the workspace."""
-    arguments = ["--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]
-    arguments += ["--uid", _USER, "--gid", _USER, "--hostname", "sandbox", "--cap-drop", "ALL"]
-    arguments += ["--ro-bind", "/usr", "/usr"]
-    for name in _SYSTEM:
-        place = Path(name)
-        if place.is_symlink():
-            arguments += ["--symlink", str(place.readlink()), name]
-        elif place.is_dir():
-            arguments += ["--ro-bind", name, name]
+    arguments = [*APART, "--ro-bind", "/usr", "/usr", *system_folders()]
     for name in _FILES:
         arguments += ["--ro-bind-try", name, name]
     arguments += ["--proc", "/proc", "--dev", "/dev", "--size", str(SANDBOX_TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
     for place in hidden:
         if place.resolve().is_relative_to("/usr"):
             arguments += ["--tmpfs", str(place.resolve())]
-    for name, value in ENVIRONMENT.items():
-        arguments += ["--setenv", name, value]
-    return arguments
+    return arguments + variables(ENVIRONMENT)
 
 
 async def _talk(process: asyncio.subprocess.Process, stdin: str, output: Output) -> None:
@@ -245,26 +216,15 @@ async def _until_end(
 
 
 async def _kill(process: asyncio.subprocess.Process, talking: asyncio.Future[None]) -> None:
-    """Kill bubblewrap's group. Its child dies with it, and with that the namespace and everything in it: the
-    pipe's end is the proof. Nothing interrupts this, not even another cancellation."""
+    """End bubblewrap and the namespace with everything in it: the pipe's end is the proof. Nothing interrupts this,
+    not even another cancellation."""
 
     async def end() -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        is_reaped = await kill_namespace(process)
         await asyncio.wait([talking], timeout=_DRAIN_S)
-        if not talking.done():
+        if not (is_reaped and talking.done()):
             _log.error("sandbox.survivor", pid=process.pid)
             talking.cancel()
 
-    if process.returncode is not None and talking.done():
-        return
-    ending = asyncio.ensure_future(end())
-    while not ending.done():
-        try:
-            await asyncio.shield(ending)
-        except asyncio.CancelledError:
-            if ending.cancelled():
-                raise
-    if (task := asyncio.current_task()) is not None and task.cancelling():
-        raise asyncio.CancelledError
+    if process.returncode is None or not talking.done():
+        await undisturbed(end())

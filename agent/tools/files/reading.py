@@ -17,7 +17,7 @@ from agent.limits import (
 )
 from agent.model.client import ToolSpec
 from agent.tools.files.content import path_locks, text_of
-from agent.tools.files.workspace import Listed, Workspace, Workspaces
+from agent.tools.files.workspace import Homes, Listed, Workspace
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
@@ -63,12 +63,12 @@ _SEARCH: Final = ToolSpec(
 )
 
 
-def reading_tools(workspaces: Workspaces) -> tuple[Tool, ...]:
+def reading_tools(homes: Homes) -> tuple[Tool, ...]:
     """The five tools, each on the workspace of whoever asks."""
 
     def tool(spec: ToolSpec, work: Callable[[Workspace, Mapping[str, Any]], str]) -> Tool:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-            return await asyncio.to_thread(work, workspaces.of(context.key), arguments)
+            return await asyncio.to_thread(work, homes.of(context.key), arguments)
 
         return Tool(spec, "files", Risk.READ, run, locks=path_locks("path"), quotes=True)
 

@@ -7,16 +7,16 @@ import os
 import re
 import secrets
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from agent.limits import FILE_BYTES_MAX, LISTED_FILES_MAX, PATH_PARTS_MAX, WALKED_FILES_MAX
+from agent.tools.files.locking import FolderLock
 from agent.tools.files.quota import QUOTA, Usage, complaint, usage
 from agent.tools.files.walk import FOLDER_FLAGS, NotThere, Spot, in_plain_words, spot
 from gateway.contracts.errors import ToolError
@@ -41,6 +41,12 @@ class Listed:
     is_link: bool
     size_bytes: int
     changed_at_s: float
+
+
+class Homes(Protocol):
+    """Where the file tools find the workspace of whoever calls."""
+
+    def of(self, key: SessionKey) -> Workspace: ...
 
 
 class Workspaces:
@@ -73,8 +79,9 @@ class Workspace:
         self._quota = quota
         self.files = home / "files"
         self.journal = home / "journal"
-        self.lock = threading.RLock()
-        """Held by whoever changes files: one change at a time, each with its line in the journal."""
+        self.lock = FolderLock(self.journal)
+        """Held by whoever changes files, in whichever process: one change at a time, each with its line in the
+        journal."""
         for folder in (home, self.files, self.journal):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 

@@ -14,7 +14,7 @@ from agent.tools.files.content import path_locks, text_of
 from agent.tools.files.journal import Journal
 from agent.tools.files.patching import FilePatch, apply_hunks, parse_patch
 from agent.tools.files.reading import PATH
-from agent.tools.files.workspace import Workspace, Workspaces
+from agent.tools.files.workspace import Homes, Workspace
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
@@ -74,12 +74,12 @@ _Work = Callable[[Workspace, Mapping[str, Any]], str]
 _Locks = Callable[[Mapping[str, Any]], tuple[str, ...]]
 
 
-def writing_tools(workspaces: Workspaces) -> tuple[Tool, ...]:
+def writing_tools(homes: Homes) -> tuple[Tool, ...]:
     """The seven tools, each on the workspace of whoever asks."""
 
     def tool(spec: ToolSpec, work: _Work, locks: _Locks) -> Tool:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-            return await asyncio.to_thread(work, workspaces.of(context.key), arguments)
+            return await asyncio.to_thread(work, homes.of(context.key), arguments)
 
         return Tool(spec, "files", Risk.WRITE, run, locks=locks, instead=_INSTEAD)
 

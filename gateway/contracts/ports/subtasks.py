@@ -81,8 +81,8 @@ class SubTaskBook(Protocol):
     # --- waking
 
     async def collect(self, task_ids: Sequence[str]) -> None:
-        """Those of these that are over were told to their session: they wake it no more. A barrier behind which nothing
-        is left to be told falls."""
+        """These were told to their session, or need not be: they wake it no more. A barrier behind which nothing is
+        left to be told falls."""
         ...
 
     async def due_wakes(self, *, limit: int) -> Sequence[Wake]:
@@ -92,7 +92,12 @@ class SubTaskBook(Protocol):
         ...
 
     async def wake_sent(self, wake: Wake) -> None:
-        """The bus has it: its tasks were told."""
+        """The bus has it: its tasks wake nobody again."""
+        ...
+
+    async def overtaken(self, message_ids: Sequence[str]) -> frozenset[str]:
+        """Of these messages of wakes that were sent, those with nothing left to tell: all their tasks were collected
+        since, or nothing of them is to be told any more."""
         ...
 
     # --- sessions

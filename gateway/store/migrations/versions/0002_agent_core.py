@@ -317,6 +317,7 @@ def _create_sub_tasks() -> None:
         sa.Column("alive_until_ms", sa.BigInteger, nullable=False),
         sa.Column("is_cancel_wanted", sa.Boolean, nullable=False),
         sa.Column("wake", sa.Text),
+        sa.Column("wake_id", sa.Text, nullable=False),
         sa.Column("is_told", sa.Boolean, nullable=False),
         sa.Column("created_at_ms", sa.BigInteger, nullable=False),
         sa.Column("started_at_ms", sa.BigInteger, nullable=False),

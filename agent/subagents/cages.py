@@ -1,0 +1,197 @@
+"""How a child's process is started and ended by its parent, in the best confinement that works here."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from agent.subagents.confinement import CONFINEMENT, PACKAGES, ROOT, Confinement
+from agent.tools.execution import bubblewrap
+from agent.tools.execution.reaping import kill_family, kill_namespace
+
+HOME_INSIDE: Final = "/conversation"
+"""Where a child in bubblewrap finds the folder of its conversation."""
+
+ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+)
+"""All that a child finds in its environment. The safe path: no module of a workspace is ours."""
+
+_LIBRARIES: Final = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib")
+_OF_PYTHON: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
+_CACHE: Final = "/etc/ld.so.cache"
+_SIGNALLED: Final = 128
+"""What bubblewrap, as a shell does, adds to the signal that ended the process inside."""
+_MARK: Final = "FAMILY"
+"""A variable by which the processes of one child are known, wherever they went."""
+
+
+class Held(Protocol):
+    """A child's process in its cage."""
+
+    @property
+    def process(self) -> Process: ...
+
+    @property
+    def confinement(self) -> Confinement: ...
+
+    @property
+    def has_to_confine_itself(self) -> bool:
+        """True where a child that does not do its part must not go on."""
+        ...
+
+    def cause(self) -> str:
+        """How it ended, as one word: `exit_3`, `killed_by_signal_9`; "" while it runs."""
+        ...
+
+    async def kill(self) -> bool:
+        """End it and all that it started; True when everything is reaped. To be let run to its end."""
+        ...
+
+
+class Cage(Protocol):
+    """One way to hold children."""
+
+    @property
+    def confinement(self) -> Confinement:
+        """What holds them."""
+        ...
+
+    @property
+    def confines_itself(self) -> bool:
+        """True where a child has to do its part."""
+        ...
+
+    def home_inside(self, home: Path | None) -> str:
+        """Where the child finds its home, "" for none."""
+        ...
+
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
+        """Start a child with pipes for everything. Raises `OSError`."""
+        ...
+
+
+class InBubblewrap:
+    """Namespaces: inside there is Python, our two packages, and the home of one conversation."""
+
+    confinement = Confinement.BUBBLEWRAP
+    confines_itself = False
+
+    def __init__(self, bwrap: str, options: Sequence[str], *, python: Sequence[Path], hidden: Sequence[Path]) -> None:
+        """`python` are the prefixes of the interpreter; of what is `hidden` nothing is seen but the one home."""
+        self._bwrap = bwrap
+        self._options = tuple(options)
+        self._python = tuple(python)
+        self._hidden = tuple(hidden)
+
+    def home_inside(self, home: Path | None) -> str:
+        return HOME_INSIDE if home is not None else ""
+
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
+        arguments = [*bubblewrap.APART, *self._options, *bubblewrap.variables(_environment(self))]
+        arguments += [*bubblewrap.system_folders(), *_views(_seen(self._python), self._hidden)]
+        arguments += ["--ro-bind-try", _CACHE, _CACHE, "--proc", "/proc", "--dev", "/dev"]
+        if home is not None:
+            arguments += ["--bind" if writes else "--ro-bind", str(home), HOME_INSIDE]
+        arguments += ["--chdir", "/", *bubblewrap.SEALED]
+        return _Namespace(await bubblewrap.start(self._bwrap, arguments, command, stderr=PIPE))
+
+
+class Bare:
+    """No namespace: an empty environment, a group of its own, and what the child gives up by itself."""
+
+    def __init__(self, confinement: Confinement, *, confines_itself: bool) -> None:
+        self.confinement = confinement
+        self.confines_itself = confines_itself
+
+    def home_inside(self, home: Path | None) -> str:
+        return str(home) if home is not None else ""
+
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
+        del home, writes  # its own affair
+        mark = secrets.token_hex(16)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd="/",
+            start_new_session=True,
+            env={**_environment(self), _MARK: mark},
+        )
+        return _Family(process, f"{_MARK}={mark}", self.confinement)
+
+
+class _Namespace:
+    confinement = Confinement.BUBBLEWRAP
+    has_to_confine_itself = False
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def cause(self) -> str:
+        code = self.process.returncode
+        return _cause(_SIGNALLED - code if code is not None and code > _SIGNALLED else code)
+
+    async def kill(self) -> bool:
+        return await kill_namespace(self.process)
+
+
+class _Family:
+    def __init__(self, process: Process, mark: str, confinement: Confinement) -> None:
+        self.process = process
+        self.confinement = confinement
+        self.has_to_confine_itself = confinement is Confinement.LANDLOCK
+        self._mark = mark
+
+    def cause(self) -> str:
+        return _cause(self.process.returncode)
+
+    async def kill(self) -> bool:
+        return await kill_family(self.process, self._mark)
+
+
+def _environment(cage: Cage) -> dict[str, str]:
+    """A child that does not confine itself is told what holds it."""
+    return dict(ENVIRONMENT) if cage.confines_itself else {**ENVIRONMENT, CONFINEMENT: cage.confinement}
+
+
+def _cause(code: int | None) -> str:
+    if code is None:
+        return ""
+    return f"exit_{code}" if code >= 0 else f"killed_by_signal_{-code}"
+
+
+def _seen(python: Iterable[Path]) -> set[Path]:
+    """What has to be there for Python to run us."""
+    named = {prefix / name for prefix in python for name in _OF_PYTHON}
+    return {place for place in {*named, *map(Path, _LIBRARIES), *PACKAGES} if place.exists()}
+
+
+def _views(seen: Iterable[Path], hidden: Iterable[Path]) -> list[str]:
+    """The arguments that show and hide, outer places before inner ones: whatever lies in whatever, what was said of
+    the innermost holds. What is hidden and lies in nothing that is seen is not there anyway."""
+    folders = [place.resolve() for place in hidden if place.is_dir()]
+    covers = {
+        place / folder.relative_to(place.resolve())
+        for place in seen
+        for folder in folders
+        if folder.is_relative_to(place.resolve())
+    }
+    steps: list[tuple[Path, tuple[str, ...]]] = [(place, ("--ro-bind", str(place), str(place))) for place in seen]
+    steps += [(place, ("--tmpfs", str(place))) for place in covers]
+    ordered = [word for _, step in sorted(steps, key=lambda step: len(step[0].parts)) for word in step]
+    return ordered + [word for place in covers for word in ("--remount-ro", str(place))]

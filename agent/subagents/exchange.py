@@ -1,0 +1,274 @@
+"""What a parent and one child say to each other, until one of them ends it. Nothing here waits for a child's mercy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from agent.limits import (
+    SUBAGENT_CALLS_OPEN_MAX,
+    SUBAGENT_ERRORS_BYTES_MAX,
+    SUBAGENT_FRAMES_WAITING_MAX,
+    SUBAGENT_HEARD_BYTES_MAX,
+    SUBAGENT_HEARD_FRAMES_MAX,
+    SUBAGENT_LAST_WORDS_S,
+    SUBAGENT_READY_S,
+    SUBAGENT_TREE_MAX,
+    SUBAGENT_UNREAD_MAX,
+    SUBAGENT_WATCH_EVERY_S,
+)
+from agent.subagents.cages import Held
+from agent.subagents.codec import FrameReader, Unread, encoded
+from agent.subagents.frames import (
+    PROTOCOL,
+    Cancel,
+    Chunk,
+    Done,
+    Failed,
+    Frame,
+    Init,
+    ModelCall,
+    Ready,
+    ToChild,
+    ToolCall,
+)
+from agent.subagents.orders import Host
+from agent.tools.execution.output import Output
+from agent.tools.execution.processes import footprint
+from agent.tools.execution.reaping import reaped
+from gateway.contracts.subagents import TaskState
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
+
+_log = structlog.get_logger(__name__)
+
+_PIECE_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How it ended; `reason` and `response` are raw."""
+
+    state: TaskState
+    reason: str = ""
+    response: str = ""
+
+
+class Exchange:
+    """One child's frames, heard and answered. Make it inside the deadline that it works under."""
+
+    def __init__(self, held: Held, host: Host, init: Init) -> None:
+        self._held = held
+        self._process = held.process
+        self._host = host
+        self._init = init
+        self._loop = asyncio.get_running_loop()
+        self._began_s = self._loop.time()
+        self._over: asyncio.Future[Verdict] = self._loop.create_future()
+        self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(SUBAGENT_FRAMES_WAITING_MAX)
+        self._open_calls = asyncio.Semaphore(SUBAGENT_CALLS_OPEN_MAX)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: set[asyncio.Task[None]] = set()
+        self._unread = 0
+        self._frames = 0
+        self._said = ""
+        self._says_anew = True
+        self.errors = Output(SUBAGENT_ERRORS_BYTES_MAX)
+        """What came on its standard error."""
+        self.ready: Ready | None = None
+        self.ready_ms: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True once the child's end is known."""
+        return self._over.done() and not self._over.cancelled()
+
+    @property
+    def has_completed(self) -> bool:
+        """True when it ended as it should."""
+        return self.is_over and not self._over.exception() and self._over.result().state is TaskState.COMPLETED
+
+    @property
+    def said(self) -> str:
+        """What it said last on the way."""
+        return self._said
+
+    async def until_over(self) -> Verdict:
+        """Talk until the child is done, gives up, breaks the rules or is gone. Raises what the host raises."""
+        self._outgoing.put_nowait(self._init)
+        hearing = self._do(self._hear())
+        self._listening = {hearing, self._do(self._drain())}
+        for work in (self._speak(), self._watch(), self._until_gone(hearing)):
+            self._do(work)
+        return await self._over
+
+    async def ask_to_end(self, reason: str, *, within_s: float) -> None:
+        """Let the child end its own way, if it reads and is quick."""
+        with suppress(asyncio.QueueFull):
+            self._outgoing.put_nowait(Cancel(reason))
+            await reaped(self._process, within_s=within_s)
+
+    async def close(self) -> None:
+        """For a child that was killed: nothing is done any more, and its pipes are read to their ends."""
+        await _ended(self._tasks - self._listening)
+        if self._listening:
+            await asyncio.wait(self._listening, timeout=SUBAGENT_LAST_WORDS_S)
+        await _ended(self._listening)
+        if self._over.done() and not self._over.cancelled():
+            self._over.exception()
+
+    # --- what goes on at the same time
+
+    async def _hear(self) -> None:
+        """To the end, also when nobody listens any more: a pipe that is full would never close."""
+        assert self._process.stdout is not None
+        reader, heard_bytes = FrameReader(), 0
+        while piece := await self._process.stdout.read(_PIECE_BYTES):
+            heard_bytes += len(piece)
+            if heard_bytes > SUBAGENT_HEARD_BYTES_MAX:
+                self._fail("too_many_bytes")
+            await self._take_all(reader.feed(piece) if not self._over.done() else ())
+        await self._take_all(reader.end())
+
+    async def _take_all(self, frames: Iterable[Frame | Unread]) -> None:
+        for frame in frames:
+            if not self._over.done():
+                await self._take(frame)
+
+    async def _speak(self) -> None:
+        """The one writer. What nobody reads any more is thrown away, so that whoever answers can end."""
+        assert self._process.stdin is not None
+        reads = True
+        while True:
+            frame = await self._outgoing.get()
+            if reads:
+                try:
+                    self._process.stdin.write(encoded(frame))
+                    await self._process.stdin.drain()
+                except OSError:
+                    reads = False
+
+    async def _drain(self) -> None:
+        assert self._process.stderr is not None
+        while piece := await self._process.stderr.read(_PIECE_BYTES):
+            self.errors.add(piece)
+
+    async def _watch(self) -> None:
+        """Is it ready in time, and does it stay as small as it has to?"""
+        memory_max = self._init.limits.memory_bytes
+        while self._process.returncode is None:
+            await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
+            if self.ready is None and self._loop.time() - self._began_s > SUBAGENT_READY_S:
+                self._fail("not_ready")
+            taken = footprint(self._process.pid)
+            if taken.memory_bytes > memory_max:
+                self._fail(f"memory_over_{memory_max // 1024**2}_mb")
+            if taken.processes > SUBAGENT_TREE_MAX:
+                self._fail(f"processes_over_{SUBAGENT_TREE_MAX}")
+
+    async def _until_gone(self, hearing: asyncio.Task[None]) -> None:
+        """A process that has ended is heard to its end; one that is silent for good is not waited for."""
+        while not hearing.done() and self._process.returncode is None:
+            await asyncio.wait([hearing], timeout=SUBAGENT_WATCH_EVERY_S)
+        await asyncio.wait([hearing], timeout=SUBAGENT_LAST_WORDS_S)
+        await reaped(self._process, within_s=SUBAGENT_LAST_WORDS_S)
+        self._fail(self._held.cause() or "closed_its_output")
+
+    async def _serve(self, call: ModelCall | ToolCall) -> None:
+        """Beside the others, as soon as one of them is over; until then nothing more is heard."""
+        await self._open_calls.acquire()
+        if self._over.done():
+            self._open_calls.release()
+        else:
+            self._do(self._answer(call))
+
+    async def _answer(self, call: ModelCall | ToolCall) -> None:
+        try:
+            if isinstance(call, ToolCall):
+                await self._outgoing.put(await self._host.tool(call))
+                return
+            async for frame in self._host.model(call):
+                await self._outgoing.put(frame)
+        finally:
+            self._open_calls.release()
+
+    # --- one frame
+
+    async def _take(self, frame: Frame | Unread) -> None:
+        self._frames += 1
+        if self._frames > SUBAGENT_HEARD_FRAMES_MAX:
+            self._fail("too_many_frames")
+        match frame:
+            case Ready():
+                self._greet(frame)
+            case Chunk():
+                self._keep(frame)
+            case ModelCall() | ToolCall():
+                self._says_anew = self._says_anew or isinstance(frame, ModelCall)
+                await self._serve(frame)
+            case Done():
+                state = TaskState.COMPLETED if frame.success else TaskState.FAILED
+                self._end(Verdict(state, "" if frame.success else "gave_up", frame.response))
+            case Failed():
+                self._end(Verdict(TaskState.FAILED, frame.error or "error", self._said))
+            case _:
+                self._pass_over(frame)
+
+    def _greet(self, ready: Ready) -> None:
+        if self.ready is not None:
+            return
+        self.ready = ready
+        self.ready_ms = round(1000 * (self._loop.time() - self._began_s))
+        if ready.protocol != PROTOCOL:
+            self._fail(f"protocol_{ready.protocol}")
+        if self._held.has_to_confine_itself and ready.confinement != self._held.confinement:
+            self._fail("not_confined")
+
+    def _keep(self, chunk: Chunk) -> None:
+        before = "" if self._says_anew else self._said
+        self._said = (before + chunk.delta)[-SUBAGENT_KEPT_CHARS_MAX:]
+        self._says_anew = False
+        self._host.heard(chunk)
+
+    def _pass_over(self, frame: Frame | Unread) -> None:
+        """Newer children may say what we do not know; who says nothing else is broken."""
+        self._unread += 1
+        reason = frame.reason if isinstance(frame, Unread) else "a frame that only parents send"
+        _log.info("subagent.unread", task_id=self._init.task_id, reason=reason)
+        if self._unread > SUBAGENT_UNREAD_MAX:
+            self._fail("too_many_lines_that_are_no_frame")
+
+    # --- the end
+
+    def _fail(self, reason: str) -> None:
+        self._end(Verdict(TaskState.FAILED, reason, self._said))
+
+    def _end(self, verdict: Verdict) -> None:
+        if not self._over.done():
+            self._over.set_result(verdict)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._settle)
+        return task
+
+    def _settle(self, task: asyncio.Task[None]) -> None:
+        """What the host raises ends it all, a cancellation of its own, too."""
+        self._tasks.discard(task)
+        if task.cancelled():
+            self._over.cancel()
+        elif (error := task.exception()) is not None and not self._over.done():
+            self._over.set_exception(error)
+
+
+async def _ended(tasks: Set[asyncio.Task[None]]) -> None:
+    """Cancel them, and wait until they are over."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -1,0 +1,214 @@
+"""Runs a strategy: its assignments as sub-agents, side by side, within one budget and one deadline. `orchestrate`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from agent.deadlines import Deadline
+from agent.limits import (
+    FRAME_CHARS,
+    ORCHESTRATION_ENDING_S,
+    ORCHESTRATION_GRACE_S,
+    ORCHESTRATION_LIMIT_S,
+    ORCHESTRATION_TOKENS,
+    SUBAGENT_LABEL_CHARS_MAX,
+    SUBAGENT_PROMPT_CHARS_MAX,
+    SUBAGENTS_LIVE_MAX,
+)
+from agent.subagents.dispatching import Dispatcher, SubOrder
+from agent.subagents.reasons import in_words
+from agent.subagents.strategies.accounts import Account, Row
+from agent.subagents.strategies.asked import spec, strategy_of
+from agent.subagents.strategies.assignments import Assignment, Ended, Outcome, prompt_of
+from agent.subagents.strategies.strategy import Strategy
+from agent.tools.permissions import Risk
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import ToolError, TrivetError
+from gateway.contracts.messages import clipped
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.subagents import SubTask, TaskState
+from gateway.scrub.structured import each_text
+
+_log = structlog.get_logger(__name__)
+_OUT_OF_TIME: Final = "the time was up"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What all sub-agents of one orchestration may take together. `usd_max` None: no bound in dollars."""
+
+    tokens_max: int = ORCHESTRATION_TOKENS
+    usd_max: float | None = None
+    limit_s: float = ORCHESTRATION_LIMIT_S
+
+
+class Orchestration:
+    """One strategy being carried out.
+
+    When the budget is spent nothing new begins, and what runs may finish: it is nearly paid for. Shortly before the
+    deadline what runs ends by its own limit, so that what it had said is kept; at the deadline it is killed.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        bounds: Bounds,
+        context: ToolContext,
+        dispatcher: Dispatcher,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._strategy = strategy
+        self._bounds = bounds
+        self._context = context
+        self._dispatcher = dispatcher
+        self._scrubber = scrubber.for_chat(str(context.key))
+        self._clock = clock
+        self._deadline = Deadline(bounds.limit_s)
+        self._begun: dict[str, Assignment] = {}
+        self._running: dict[asyncio.Task[Ended], str] = {}
+        self._ended: dict[str, Ended] = {}
+        self._tasks: dict[str, SubTask] = {}
+
+    async def run(self) -> Account:
+        """Carry it out. Cancelling kills every sub-agent of it."""
+        began_s = self._clock.monotonic_s()
+        try:
+            async with self._deadline, asyncio.TaskGroup() as group:
+                outcome = await self._play(group)
+        except TimeoutError:
+            if not self._deadline.has_passed:
+                raise
+            outcome = self._cut_short(_OUT_OF_TIME)
+        seconds = self._clock.monotonic_s() - began_s
+        account = Account(
+            self._strategy.name,
+            outcome,
+            self._rows(),
+            seconds,
+            self._tokens,
+            self._bounds.tokens_max,
+            self._cost_usd,
+        )
+        _log.info(
+            "orchestration.ended",
+            strategy=self._strategy.name,
+            ok=not outcome.problem,
+            children=len(self._begun),
+            tokens=self._tokens,
+            duration_ms=int(seconds * 1000),
+        )
+        return account
+
+    async def _play(self, group: asyncio.TaskGroup) -> Outcome:
+        while not isinstance(move := self._strategy.move(self._ended), Outcome):
+            why_not = self._why_not
+            if not why_not:
+                self._begin(group, move.assignments)
+            if not self._running:
+                return self._cut_short(why_not)
+            over, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            for task in over:
+                self._ended[self._running.pop(task)] = task.result()
+        return move
+
+    def _begin(self, group: asyncio.TaskGroup, assignments: Sequence[Assignment]) -> None:
+        """Start what has not been started, as far as there is room: what would only queue costs nothing yet."""
+        fresh = [assignment for assignment in assignments if assignment.id not in self._begun]
+        for assignment in fresh[: SUBAGENTS_LIVE_MAX - len(self._running)]:
+            self._begun[assignment.id] = assignment
+            self._running[group.create_task(self._carry_out(assignment))] = assignment.id
+
+    async def _carry_out(self, assignment: Assignment) -> Ended:
+        prompt = self._scrubber.scrub(prompt_of(assignment, self._clock.code(FRAME_CHARS)))
+        order = SubOrder(
+            assignment.sub_type,
+            clipped(prompt, SUBAGENT_PROMPT_CHARS_MAX),
+            clipped(self._scrubber.scrub(assignment.label), SUBAGENT_LABEL_CHARS_MAX),
+            self._deadline.left_s - ORCHESTRATION_ENDING_S,
+            form=assignment.form,
+        )
+        try:
+            task = await self._dispatcher.run(self._context, order)
+        except ToolError as error:
+            return Ended("", f"not started: {error}")
+        except TrivetError as error:
+            return Ended("", f"not started: {type(error).__name__}")
+        self._tasks[assignment.id] = task
+        return _ended(task)
+
+    @property
+    def _why_not(self) -> str:
+        """Why nothing new may begin; "" if it may."""
+        if self._tokens >= self._bounds.tokens_max:
+            return f"the budget of {self._bounds.tokens_max} tokens was spent"
+        if self._bounds.usd_max is not None and self._cost_usd >= self._bounds.usd_max:
+            return f"the budget of ${self._bounds.usd_max:g} was spent"
+        return _OUT_OF_TIME if self._deadline.left_s <= ORCHESTRATION_ENDING_S else ""
+
+    @property
+    def _tokens(self) -> int:
+        return sum(task.tokens for task in self._tasks.values())
+
+    @property
+    def _cost_usd(self) -> float:
+        return sum(task.cost_usd for task in self._tasks.values())
+
+    def _cut_short(self, problem: str) -> Outcome:
+        return Outcome(self._strategy.achieved(self._ended), problem)
+
+    def _rows(self) -> tuple[Row, ...]:
+        undone = self._strategy.undone(self._ended)
+        return (
+            *map(self._row, self._begun.values()),
+            *(Row(step.id, step.sub_type, f"not run: {step.why}") for step in undone if step.id not in self._begun),
+        )
+
+    def _row(self, assignment: Assignment) -> Row:
+        task = self._tasks.get(assignment.id)
+        if task is None:
+            ended = self._ended.get(assignment.id)
+            state = ended.problem if ended else f"killed: {_OUT_OF_TIME}"
+            return Row(assignment.id, assignment.sub_type, state)
+        state = ": ".join(filter(None, (in_words(task.state.value), _ended(task).problem)))
+        return Row(assignment.id, task.sub_type, state, task.duration_ms / 1000, task.tokens, task.id)
+
+
+def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scrubber, clock: Clock) -> Tool:
+    """`orchestrate`, with sub-agents of these types."""
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        clean = each_text(arguments, scrubber.for_chat(str(context.key)).scrub)
+        bounds = Bounds(
+            clean.get("tokens_max", ORCHESTRATION_TOKENS),
+            clean.get("usd_max"),
+            clean.get("limit_s", ORCHESTRATION_LIMIT_S),
+        )
+        strategy = strategy_of(clean, types)
+        account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).run()
+        text = account.text(clock.code(FRAME_CHARS))
+        if account.outcome.problem:
+            raise ToolError(text)
+        return text
+
+    return Tool(
+        spec(types),
+        "sub-agents",
+        Risk.READ,
+        run,
+        timeout_s=ORCHESTRATION_LIMIT_S + ORCHESTRATION_GRACE_S,
+        protected=True,
+        quotes=True,
+        only_waits=True,
+    )
+
+
+def _ended(task: SubTask) -> Ended:
+    if task.state is not TaskState.COMPLETED:
+        return Ended(task.result, in_words(task.reason or task.state.value))
+    return Ended(task.result, "" if task.result.strip() else "it left no answer")

@@ -1,0 +1,32 @@
+"""The planner as a sub-agent: `agent.planner.Delegates` on the type `plan`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agent.limits import PLAN_TIMEOUT_S
+from agent.planner import NoPlan
+from agent.prompts.library import PROMPTS
+from agent.subagents.dispatching import Dispatcher, SubOrder
+from agent.subagents.reasons import in_words
+from agent.tools.tool import ToolContext
+from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.messages import CleanText
+from gateway.contracts.subagents import TaskState
+
+_TYPE: Final = "plan"
+
+
+class PlanSubAgents:
+    """Has each plan written by a sub-agent, whose calls are charged as planning."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def written(self, context: ToolContext, task: CleanText) -> CleanText:
+        """What it answered. Raises `NoPlan` when it did not, `ToolError`, `StoreUnavailable`."""
+        order = SubOrder(_TYPE, task, limit_s=PLAN_TIMEOUT_S, purpose=UsagePurpose.PLAN, form=PROMPTS.plan)
+        ended = await self._dispatcher.run(context, order)
+        if ended.state is TaskState.COMPLETED:
+            return ended.result
+        raise NoPlan(f"the planner did not finish ({in_words(ended.reason)})")

@@ -1,0 +1,43 @@
+"""What a child's process denies itself, so that a mistake in it costs nobody else anything."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import signal
+import sys
+from typing import Final
+
+from agent.subagents.frames import Limits
+
+_PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
+_M_ARENA_MAX: Final = -8  # <malloc.h>
+
+
+def die_with_parent() -> None:
+    """Be killed when the thread that started this process ends. A closed pipe says the same, to a process that still
+    listens. Only Linux knows this."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def share_one_heap() -> None:
+    """All threads take their memory from one place: the C library would set 64 MB of addresses aside for each."""
+    if hasattr(library := ctypes.CDLL(None), "mallopt"):
+        library.mallopt(_M_ARENA_MAX, 1)
+
+
+def restrain(limits: Limits) -> None:
+    """Take no more of the machine than this, and leave no memory behind in a file. Where less is allowed already,
+    that stands."""
+    for which, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, limits.cpu_s),
+        (resource.RLIMIT_AS, limits.memory_bytes),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_NOFILE, limits.descriptors),
+        (resource.RLIMIT_NPROC, limits.processes),
+    ):
+        _, allowed = resource.getrlimit(which)
+        new = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+        resource.setrlimit(which, (new, new))

@@ -1,0 +1,132 @@
+"""A lead splits the work, others do the parts side by side, the lead makes one answer of them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from agent.prompts.library import strategy_prompt
+from agent.subagents.strategies.assignments import (
+    Assignment,
+    Ended,
+    Exhibit,
+    Going,
+    Move,
+    Outcome,
+    Undone,
+    brief_of,
+    label_of,
+)
+from agent.subagents.strategies.strategy import Endings, Role, concluded, exhibit, missing
+from agent.subagents.strategies.structured import BadParts, Part, read_parts
+
+_STEP: Final = strategy_prompt("step")
+_SPLIT: Final = strategy_prompt("split")
+_PARTS: Final = strategy_prompt("parts")
+_UNREADABLE: Final = strategy_prompt("unreadable")
+_JOIN: Final = strategy_prompt("join")
+_SPLITS: Final = ("the split", "the split again")
+JOIN: Final = "the joining"
+_TITLE_CHARS: Final = 120  # of a task, as the title of what came of it
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchical:
+    """The lead splits, workers do the parts, the lead joins what they bring, unless that is nothing.
+
+    A split that cannot be read is asked for once more. A part is done by the type that the lead names, else by
+    `worker_type`; `types` are all that there are.
+    """
+
+    goal: str
+    lead: Role
+    worker_type: str
+    parts_max: int
+    types: tuple[str, ...]
+    name: ClassVar[str] = "hierarchical"
+
+    @property
+    def children_max(self) -> int:
+        return len(_SPLITS) + self.parts_max + 1
+
+    def move(self, ended: Endings) -> Move:
+        problem = ""
+        for name in _SPLITS:
+            if name not in ended:
+                return Going((self._splitting(name, problem, ended),))
+            if not ended[name].is_done:
+                return Outcome(self.achieved(ended), f"the lead failed to split the work ({ended[name].problem})")
+            try:
+                return self._working(self._parts(ended[name]), ended)
+            except BadParts as bad:
+                problem = str(bad)
+        return Outcome(self.achieved(ended), f"the lead did not split the work into parts: {problem}")
+
+    def achieved(self, ended: Endings) -> tuple[Exhibit, ...]:
+        parts = tuple(
+            found
+            for number in range(1, self.parts_max + 1)
+            for found in exhibit(_part(number), _part(number).capitalize(), ended)
+        )
+        return (
+            (*parts, *exhibit(JOIN, "The answer of all", ended))
+            if parts
+            else tuple(found for name in _SPLITS for found in exhibit(name, name.capitalize(), ended))
+        )
+
+    def undone(self, ended: Endings) -> tuple[Undone, ...]:
+        return missing(JOIN, self.lead, ended)
+
+    def _parts(self, split: Ended) -> tuple[Part, ...]:
+        return read_parts(split.text, types=self.types, otherwise=self.worker_type, parts_max=self.parts_max)
+
+    def _working(self, parts: tuple[Part, ...], ended: Endings) -> Move:
+        numbered = tuple(enumerate(parts, 1))
+        waiting = tuple(
+            Assignment(
+                _part(number),
+                part.sub_type,
+                label_of(f"{number}/{len(parts)} part", part.task),
+                brief_of(_STEP, self.goal, part.task),
+            )
+            for number, part in numbered
+            if _part(number) not in ended
+        )
+        if waiting:
+            return Going(waiting)
+        if not any(ended[_part(number)].is_done for number, _ in numbered):
+            return Outcome(self.achieved(ended), "all parts failed")
+        last = Assignment(
+            JOIN,
+            self.lead.sub_type,
+            label_of("joining", self.goal),
+            brief_of(_JOIN, self.goal, self.lead.task),
+            tuple(
+                Exhibit.of(_part(number), f"Part {number} ({part.sub_type}): {_line(part.task)}", ended[_part(number)])
+                for number, part in numbered
+            ),
+        )
+        return concluded(last, "the lead", ended, self.achieved(ended))
+
+    def _splitting(self, name: str, problem: str, ended: Endings) -> Assignment:
+        offered = (
+            f"At most {self.parts_max} parts. `type` is one of {', '.join(self.types)}; without it, {self.worker_type}."
+        )
+        again = (_UNREADABLE, f"What was wrong with it: {problem}.") if problem else ()
+        return Assignment(
+            name,
+            self.lead.sub_type,
+            label_of("splitting", self.goal),
+            brief_of(_SPLIT, self.goal, self.lead.task),
+            exhibit(_SPLITS[0], "The answer that could not be read", ended),
+            " ".join((*again, offered)),
+            _PARTS,
+        )
+
+
+def _part(number: int) -> str:
+    return f"part {number}"
+
+
+def _line(task: str) -> str:
+    return " ".join(task.split())[:_TITLE_CHARS]

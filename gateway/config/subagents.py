@@ -1,0 +1,150 @@
+"""The settings of sub-agents, and what a row of their catalog may hold, whoever writes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field, StrictInt
+
+from gateway.config.section import Section, expecting
+from gateway.contracts.messages import CleanText
+from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows, changed_rows
+from gateway.contracts.subagents import SubTypeChange
+from gateway.contracts.toolsets import EVERY_TOOL
+from gateway.limits import (
+    SUB_TYPE_DESCRIPTION_CHARS_MAX,
+    SUB_TYPE_LABEL_CHARS_MAX,
+    SUB_TYPE_PROMPT_CHARS_MAX,
+    SUB_TYPE_ROUNDS_MAX,
+    SUB_TYPE_TOOLS_MAX,
+    SUBAGENTS_PROCESS_MAX,
+)
+
+_TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+_UNWRITTEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""What nobody writes and no database takes: control characters but for the tabulator, halves of surrogate pairs."""
+
+_A_LABEL: Final = f"one line of 1 to {SUB_TYPE_LABEL_CHARS_MAX} characters"
+_A_DESCRIPTION: Final = f"one line of 1 to {SUB_TYPE_DESCRIPTION_CHARS_MAX} characters"
+_A_PROMPT: Final = f"a text of 1 to {SUB_TYPE_PROMPT_CHARS_MAX} characters, none of them a control character"
+_ROUNDS: Final = f"a whole number from 1 to {SUB_TYPE_ROUNDS_MAX}"
+_TOOLS: Final = f'a list of at most {SUB_TYPE_TOOLS_MAX} names of tools, or ["{EVERY_TOOL}"] for all of the parent'
+_TYPES: Final = f"tables named by the types of sub-agents, which are {', '.join(SUB_TYPE_ROWS)}"
+
+
+def _line(chars_max: int, expected: str) -> AfterValidator:
+    def check(text: str) -> str:
+        line = text.strip()
+        if not line or len(line) > chars_max or not line.isprintable():
+            raise ValueError(f"must be {expected}")
+        return line
+
+    return AfterValidator(check)
+
+
+def _checked_prompt(text: str) -> str:
+    lines = text.strip().splitlines()
+    if not lines or len(text) > SUB_TYPE_PROMPT_CHARS_MAX or any(map(_UNWRITTEN.search, lines)):
+        raise ValueError(f"must be {_A_PROMPT}")
+    return "\n".join(lines)
+
+
+def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
+    named = tuple(dict.fromkeys(tools))
+    if named != (EVERY_TOOL,) and (len(named) > SUB_TYPE_TOOLS_MAX or not all(map(_TOOL.fullmatch, named))):
+        raise ValueError(f"must be {_TOOLS}")
+    return named
+
+
+def _checked_rounds(rounds: int) -> int:
+    if not 1 <= rounds <= SUB_TYPE_ROUNDS_MAX:
+        raise ValueError(f"must be {_ROUNDS}")
+    return rounds
+
+
+def _checked_name(name: str) -> str:
+    if name not in SUB_TYPE_ROWS:
+        raise ValueError("no such type")
+    return name
+
+
+SubTypeLabel = Annotated[str, _line(SUB_TYPE_LABEL_CHARS_MAX, _A_LABEL)]
+SubTypeDescription = Annotated[str, _line(SUB_TYPE_DESCRIPTION_CHARS_MAX, _A_DESCRIPTION)]
+SubTypeTools = Annotated[tuple[str, ...], AfterValidator(_checked_tools)]
+SubTypeRounds = Annotated[StrictInt, AfterValidator(_checked_rounds)]
+SubTypePrompt = Annotated[str, AfterValidator(_checked_prompt)]
+SubTypeName = Annotated[str, AfterValidator(_checked_name)]
+
+
+class SubTypeSetting(Section):
+    """How one type differs from what comes with Trivet."""
+
+    label: SubTypeLabel | None = Field(
+        default=None, description="What people see of it.", json_schema_extra=expecting(_A_LABEL)
+    )
+    description: SubTypeDescription | None = Field(
+        default=None,
+        description="What tells the model that delegates when to choose it.",
+        json_schema_extra=expecting(_A_DESCRIPTION),
+    )
+    tools: SubTypeTools | None = Field(
+        default=None,
+        description="What it may use at most; the policy and its parent's tools bound it further.",
+        json_schema_extra=expecting(_TOOLS),
+    )
+    rounds_max: SubTypeRounds | None = Field(
+        default=None,
+        description="Rounds of tools; then it has to wrap up.",
+        json_schema_extra=expecting(_ROUNDS),
+    )
+    prompt: SubTypePrompt | None = Field(
+        default=None, description="What it is told of itself.", json_schema_extra=expecting(_A_PROMPT)
+    )
+
+    def change(self, clean: Callable[[str], CleanText]) -> SubTypeChange:
+        """The same as a change of a row; its texts are scrubbed by `clean`."""
+        label, description, prompt = (
+            None if text is None else clean(text) for text in (self.label, self.description, self.prompt)
+        )
+        return SubTypeChange(label, description, self.tools, self.rounds_max, prompt)
+
+
+class Subagents(Section):
+    """Sub-agents: child processes without keys, database or network."""
+
+    enabled: bool = Field(
+        default=True, description="Whether the agent may split work over sub-agents. Off: it has no tools for that."
+    )
+    live_max: int = Field(
+        default=16,
+        ge=1,
+        le=SUBAGENTS_PROCESS_MAX,
+        description="Sub-agents that run at a time in each agent process, at each of the three depths; more wait.",
+    )
+    limit_s: int = Field(
+        default=300, ge=10, le=3600, description="Seconds after which a sub-agent is ended, whatever it does."
+    )
+    confinement: Literal["auto", "bubblewrap", "landlock", "plain"] = Field(
+        default="auto",
+        description="What holds the process of a sub-agent besides its limits: bubblewrap, Landlock, or nothing more "
+        "(plain). auto: the strongest that this machine has.",
+    )
+    model: str = Field(
+        default="", description="Model of all sub-agents. Empty: that of the conversation they work for."
+    )
+    status_lines: bool = Field(
+        default=True, description="Whether a chat shows one quiet line for each sub-agent, edited in place."
+    )
+    types: Mapping[SubTypeName, SubTypeSetting] = Field(
+        default={},
+        description="What is different about single types: tables such as [subagents.types.code] with label, "
+        "description, tools, rounds_max and prompt. An operator's change by the API wins over them.",
+        json_schema_extra=expecting(_TYPES),
+    )
+
+    def rows(self, clean: Callable[[str], CleanText]) -> SubTypeRows:
+        """The catalog as it is configured; texts are scrubbed by `clean`."""
+        return changed_rows(SUB_TYPE_ROWS, {name: setting.change(clean) for name, setting in self.types.items()})

@@ -1,0 +1,15 @@
+"""Tools that go together, by name: what profiles and types of sub-agents are made of."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EVERY_TOOL: Final = "*"
+"""In a list of tools: all that whoever is above may use."""
+
+READING: Final = ("file_read", "file_search", "file_list", "file_tree", "file_info")
+WRITING: Final = ("file_write", "file_edit", "file_patch", "file_delete", "file_rename", "file_undo", "file_redo")
+FILES: Final = (*READING, *WRITING)
+RUNNING: Final = ("shell", "code_exec")
+SEARCHING: Final = ("web_search", "web_fetch")
+DELEGATING: Final = ("sub_agent", "sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel", "orchestrate")

@@ -1,0 +1,75 @@
+"""The real process of a sub-agent in each of its cages, with a parent that plays its model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent.subagents.cages import Cage
+from agent.subagents.confinement import Confinement
+from agent.subagents.frames import Call, Chunk, ModelCall, ModelDelta, ModelResult, OfferedTool, ToolCall, ToolOutcome
+from agent.subagents.orders import ChildOrder
+from agent.subagents.probing import find_confinement
+from agent.subagents.supervisor import Supervisor
+from agent.tools.files.workspace import Workspace
+from gateway.clock import SystemClock
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.subagents import TaskState
+from gateway.scrub import Scrubber
+from tests.parts.child_talk import HERE, a_call, an_init
+
+
+@dataclass
+class Model:
+    """Makes these calls, one a round, and ends with the last result."""
+
+    calls: Sequence[Call]
+    results: list[str] = field(default_factory=list)
+
+    async def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
+        self.results = [said.text for said in call.messages if said.role == "tool"]
+        if len(self.results) < len(self.calls):
+            yield ModelResult(call.id, calls=(self.calls[len(self.results)],))
+        else:
+            yield ModelResult(call.id, self.results[-1])
+
+    async def tool(self, call: ToolCall) -> ToolOutcome:
+        raise AssertionError(call)
+
+    def heard(self, chunk: Chunk) -> None:
+        raise AssertionError(chunk)
+
+
+@pytest.fixture(params=list(Confinement))
+async def cage(request: pytest.FixtureRequest, tmp_path: Path) -> Cage:
+    try:
+        return await find_confinement(request.param, hidden=[tmp_path])
+    except ConfigError as error:
+        pytest.skip(str(error))
+
+
+async def test_a_child_that_writes_and_one_that_only_reads_work_on_one_workspace(cage: Cage, tmp_path: Path) -> None:
+    """The home of the second is mounted so that nobody can write to it, where the cage can do that."""
+    home = tmp_path / "home"
+    Workspace(home)
+    wrote = await _run(cage, home, HERE, a_call("file_write", path="a.txt", content="a"), a_call("file_undo"),
+                       a_call("file_redo"))  # fmt: skip
+    assert wrote[-1] == "Made again: file_write a.txt"
+    reading = [
+        tool for tool in HERE if tool.name in {"file_read", "file_list", "file_tree", "file_info", "file_search"}
+    ]
+    found = await _run(cage, home, reading, a_call("file_search", text="a"), a_call("file_read", path="a.txt"))
+    assert found == ["a.txt:1: a", "     1  a"]
+
+
+async def _run(cage: Cage, home: Path, tools: Sequence[OfferedTool], *calls: Call) -> list[str]:
+    supervisor, host = Supervisor(cage, Scrubber(), SystemClock()), Model(calls)
+    writes = any(tool.name == "file_write" for tool in tools)
+    order = ChildOrder(an_init(tools=tools, home=home), home, writes=writes, limit_s=60)
+    ending = await supervisor.run(order, host)
+    assert ending.state is TaskState.COMPLETED, ending
+    assert ending.confinement == cage.confinement
+    return host.results

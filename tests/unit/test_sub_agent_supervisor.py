@@ -1,0 +1,213 @@
+"""A child as its parent holds it: what it may say, how long, how much, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+
+import pytest
+
+from agent.deadlines import while_asking
+from agent.limits import SUBAGENT_CALLS_OPEN_MAX
+from agent.subagents.cages import ENVIRONMENT, Bare
+from agent.subagents.confinement import Confinement
+from agent.subagents.frames import Limits, ToolCall, ToolOutcome
+from agent.subagents.orders import ChildEnding, ChildOrder
+from agent.subagents.supervisor import Supervisor
+from gateway.clock import SystemClock
+from gateway.contracts.errors import BudgetSpent, StoreUnavailable
+from gateway.contracts.spending import Measure
+from gateway.contracts.subagents import TaskState
+from gateway.scrub.scrubber import Scrubber
+from tests.parts.children import PRELUDE, Desk, alive, command, order
+from tests.parts.waiting import until
+
+PLAIN = Bare(Confinement.PLAIN, confines_itself=False)
+
+MODEL_CALL = """
+say("model_call", id="1", messages=[{"role": "user", "text": "hello"}], tools=[])
+while (frame := hear())["type"] == "model_delta":
+    say("chunk", delta=frame["delta"])
+done(frame["text"])
+"""
+TWO_TOOLS = """
+for number in ("1", "2"):
+    say("tool_call", id=number, name="tool" + number, arguments="{}")
+results = {frame["id"]: frame["text"] for frame in (hear(), hear())}
+done(results["1"] + ", " + results["2"])
+"""
+
+
+async def run(
+    script: str, host: Desk | None = None, work: ChildOrder | None = None, *, prelude: str = PRELUDE
+) -> ChildEnding:
+    """What becomes of a child that does this."""
+    supervisor = Supervisor(PLAIN, Scrubber(), SystemClock(), command=command(script, prelude=prelude))
+    return await supervisor.run(work or order(), host or Desk())
+
+
+class TestTalking:
+    async def test_a_child_asks_the_model_and_is_done(self) -> None:
+        desk = Desk(answers=("Hel", "lo"))
+        ending = await run(MODEL_CALL, desk)
+        assert (ending.state, ending.reason, ending.response) == (TaskState.COMPLETED, "", "Hello")
+        assert (ending.confinement, desk.chunks) == ("plain", ["Hel", "lo"])
+        assert ending.ready_ms is not None
+        assert 0 < ending.ready_ms <= ending.duration_ms
+
+    async def test_tools_are_run_at_the_same_time(self) -> None:
+        desk = Desk(gate=asyncio.Event())
+        running = asyncio.create_task(run(TWO_TOOLS, desk))
+        await until(lambda: desk.tools_running == 2)
+        assert desk.gate is not None
+        desk.gate.set()
+        assert (await running).response == "did tool1, did tool2"
+
+    async def test_a_child_that_asks_for_everything_at_once_is_heard_step_by_step(self) -> None:
+        script = """
+for number in range(100):
+    say("tool_call", id=str(number), name="tool", arguments="{}")
+done(sorted(int(hear()["id"]) for _ in range(100)) == list(range(100)))
+"""
+        desk = Desk(gate=asyncio.Event())
+        running = asyncio.create_task(run(script, desk))
+        await until(lambda: desk.tools_running == SUBAGENT_CALLS_OPEN_MAX)
+        assert desk.gate is not None
+        desk.gate.set()
+        assert (await running).response == "True"
+        assert desk.most_running == SUBAGENT_CALLS_OPEN_MAX
+
+    async def test_lines_that_nobody_knows_are_passed_over(self) -> None:
+        assert (await run('print("hm?"); say("weather", is_fine=True); done("still here")')).response == "still here"
+
+    async def test_where_the_child_lives_is_said_by_the_supervisor(self, tmp_path: Path) -> None:
+        assert (await run("done(home)", work=order(tmp_path))).response == str(tmp_path)
+        assert (await run("done(home)", work=order(None))).response == ""
+
+    async def test_nothing_of_ours_is_in_its_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TRIVET_AGENT__API_KEY", "canary")
+        ending = await run("done(sorted(os.environ))")
+        assert ending.response == str(sorted([*ENVIRONMENT, "FAMILY", "TRIVET_CONFINEMENT"]))
+
+
+class TestEndings:
+    @pytest.mark.parametrize(
+        ("script", "reason"),
+        [
+            ("sys.exit(3)", "exit_3"),
+            ("sys.exit(0)", "exit_0"),
+            ("os.kill(os.getpid(), signal.SIGKILL)", "killed_by_signal_9"),
+            ("os.close(1); os.close(2); time.sleep(60)", "closed_its_output"),
+            ('say("error", error="the disk is full")', "the disk is full"),
+            ('say("ready", protocol=2)\ndone("never")', ""),
+            ('done("I could not", success=False)', "gave_up"),
+        ],
+    )
+    async def test_says_why_it_failed(self, script: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent.subagents.exchange.SUBAGENT_LAST_WORDS_S", 0.1)
+        ending = await run(script)
+        assert (ending.state is TaskState.COMPLETED, ending.reason) == (not reason, reason)
+
+    async def test_what_it_said_last_is_kept(self) -> None:
+        script = 'say("chunk", delta="half "); say("chunk", delta="an answer"); sys.exit(1)'
+        assert (await run(script)).response == "half an answer"
+
+    async def test_one_that_speaks_another_protocol_is_ended(self) -> None:
+        prelude = PRELUDE.replace("protocol=1", "protocol=2")
+        assert (await run("time.sleep(60)", prelude=prelude)).reason == "protocol_2"
+
+    async def test_one_that_is_never_ready_is_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent.subagents.exchange.SUBAGENT_READY_S", 0.1)
+        ending = await run("import time; time.sleep(60)", prelude="")
+        assert (ending.state, ending.reason, ending.ready_ms) == (TaskState.FAILED, "not_ready", None)
+
+    async def test_a_program_that_is_not_there_is_a_failure(self) -> None:
+        supervisor = Supervisor(PLAIN, Scrubber(), SystemClock(), command=("/nowhere/python",))
+        assert (await supervisor.run(order(), Desk())).reason == "not_started"
+
+    async def test_a_secret_in_a_reason_is_scrubbed(self) -> None:
+        key = "sk-ant-" + "api03-" + secrets.token_urlsafe(60)
+        ending = await run(f'say("error", error="it used {key}")')
+        assert key not in ending.reason
+
+    async def test_the_parents_timer_ends_it_whether_or_not_it_speaks_reads_or_runs(self) -> None:
+        """One is silent, one talks all the time, one is stopped, and for one megabytes wait that it does not read."""
+        scripts = (
+            "time.sleep(60)",
+            'while True: say("chunk", delta="x")',
+            "os.kill(os.getpid(), signal.SIGSTOP)",
+            'say("model_call", id="1"); time.sleep(60)',
+        )
+        desk = Desk(answers=["x" * 100_000] * 1_000)
+        endings = await asyncio.gather(*(run(script, desk, order(limit_s=0.6)) for script in scripts))
+        assert [(each.state, each.reason) for each in endings] == 4 * [(TaskState.TIMED_OUT, "limit_0.6_s")]
+
+    async def test_the_timer_stands_still_while_a_person_is_asked(self) -> None:
+        class Slow(Desk):
+            async def tool(self, call: ToolCall) -> ToolOutcome:
+                with while_asking():
+                    await asyncio.sleep(0.9)
+                return await super().tool(call)
+
+        ending = await run(TWO_TOOLS, Slow(), order(limit_s=0.8))
+        assert ending.response == "did tool1, did tool2"
+
+    async def test_a_cancelled_child_may_say_goodbye_and_is_gone(self, tmp_path: Path) -> None:
+        script = f'open({str(tmp_path / "up")!r}, "w"); open({str(tmp_path / "said")!r}, "w").write(hear()["type"])'
+        running = asyncio.create_task(run(script))
+        await until((tmp_path / "up").exists)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (tmp_path / "said").read_text() == "cancel"
+
+
+class TestFloods:
+    @pytest.mark.parametrize(
+        ("script", "limit", "most", "reason"),
+        [
+            ('while True: say("chunk", delta="x")', "HEARD_FRAMES_MAX", 100, "too_many_frames"),
+            ("while True: os.write(1, b'x' * 65536)", "HEARD_BYTES_MAX", 20_000_000, "too_many_bytes"),
+            ("while True: print('garbage')", "UNREAD_MAX", 100, "too_many_lines_that_are_no_frame"),
+        ],
+    )
+    async def test_one_that_floods_is_ended(
+        self, script: str, limit: str, most: int, reason: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(f"agent.subagents.exchange.SUBAGENT_{limit}", most)
+        ending = await run(script)
+        assert (ending.state, ending.reason) == (TaskState.FAILED, reason)
+
+    async def test_a_hundred_megabytes_of_errors_block_nobody(self) -> None:
+        script = "for _ in range(100): os.write(2, b'x' * 1_000_000)\ndone('written')"
+        assert (await run(script)).response == "written"
+
+    async def test_too_much_memory_ends_it(self) -> None:
+        limits = Limits(memory_bytes=50 * 1024 * 1024)
+        ending = await run("x = b'x' * 80_000_000; time.sleep(60)", work=order(limits=limits))
+        assert ending.reason == "memory_over_50_mb"
+
+    async def test_too_many_processes_end_it(self) -> None:
+        ending = await run("[os.fork() or time.sleep(60) for _ in range(20)]; time.sleep(60)")
+        assert ending.reason == "processes_over_16"
+
+
+class TestTheHost:
+    async def test_a_spent_budget_is_an_ending(self) -> None:
+        desk = Desk(error=BudgetSpent(Measure.TOKENS, reset_at_ms=0))
+        ending = await run(MODEL_CALL, desk)
+        assert (ending.state, ending.reason) == (TaskState.FAILED, "budget_spent")
+
+    @pytest.mark.parametrize("error", [StoreUnavailable("away"), asyncio.CancelledError()])
+    async def test_what_else_it_raises_ends_the_child_and_is_raised(self, error: BaseException) -> None:
+        mark = secrets.token_hex(8)
+        with pytest.raises(type(error)):
+            await run(f"mark = {mark!r}" + MODEL_CALL, Desk(error=error))
+        assert alive(mark) == []
+
+    async def test_its_work_for_a_child_that_is_gone_is_ended(self) -> None:
+        desk = Desk(gate=asyncio.Event())
+        script = 'say("tool_call", id="1", name="slow", arguments="{}"); time.sleep(0.2); sys.exit(1)'
+        assert (await run(script, desk)).reason == "exit_1"
+        assert (len(desk.calls), desk.tools_running) == (1, 0)
