@@ -34,15 +34,15 @@ home, held = config["workspace"], "as its parent holds it"
 if config["confines_itself"]:
     from pathlib import Path
     from agent.subagents.confinement import confine_this_process
-    held = confine_this_process(Path(home) if home else None, os.environ.get("WRITES") != "no")
+    held = confine_this_process(Path(home) if home else None, WRITES)
 say("ready", pid=os.getpid(), confinement=held, protocol=1)
 """
 """In front of every script: the words of the protocol, and the first thing every child says."""
 
 
-def command(script: str, *, prelude: str = PRELUDE) -> tuple[str, ...]:
+def command(script: str, *, prelude: str = PRELUDE, writes: bool = True) -> tuple[str, ...]:
     """How a child is started that does this once it has said that it is ready."""
-    return (sys.executable, "-c", prelude + script)
+    return (sys.executable, "-c", f"WRITES = {writes}\n{prelude}{script}")
 
 
 def order(
@@ -102,7 +102,7 @@ class Desk:
 
 
 def alive(mark: str) -> list[int]:
-    """Processes of this machine, zombies too, that carry `mark` in their command line or environment."""
+    """Processes of this machine that carry `mark` in their command line or environment."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:

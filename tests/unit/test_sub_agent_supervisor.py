@@ -7,6 +7,8 @@ import secrets
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.deadlines import while_asking
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
@@ -14,6 +16,7 @@ from agent.subagents.cages import ENVIRONMENT, Bare
 from agent.subagents.confinement import Confinement
 from agent.subagents.frames import Limits, ToolCall, ToolOutcome
 from agent.subagents.orders import ChildEnding, ChildOrder
+from agent.subagents.spoken import Spoken
 from agent.subagents.supervisor import Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BudgetSpent, StoreUnavailable
@@ -131,29 +134,27 @@ class TestEndings:
         ending = await run(f'say("error", error="it used {key}")')
         assert key not in ending.reason
 
-    @pytest.mark.parametrize("limit_s", [0.5])
-    @pytest.mark.parametrize(
-        "script", ["time.sleep(60)", 'while True: say("chunk", delta="x")', "os.kill(os.getpid(), signal.SIGSTOP)"]
-    )
-    async def test_the_parents_timer_ends_it_whether_or_not_it_speaks(self, script: str, limit_s: float) -> None:
-        ending = await run(script, work=order(limit_s=limit_s))
-        assert (ending.state, ending.reason) == (TaskState.TIMED_OUT, "limit_0.5_s")
+    async def test_the_parents_timer_ends_it_whether_or_not_it_speaks_reads_or_runs(self) -> None:
+        """One is silent, one talks all the time, one is stopped, and for one megabytes wait that it does not read."""
+        scripts = (
+            "time.sleep(60)",
+            'while True: say("chunk", delta="x")',
+            "os.kill(os.getpid(), signal.SIGSTOP)",
+            'say("model_call", id="1"); time.sleep(60)',
+        )
+        desk = Desk(answers=["x" * 100_000] * 1_000)
+        endings = await asyncio.gather(*(run(script, desk, order(limit_s=0.6)) for script in scripts))
+        assert [(each.state, each.reason) for each in endings] == 4 * [(TaskState.TIMED_OUT, "limit_0.6_s")]
 
     async def test_the_timer_stands_still_while_a_person_is_asked(self) -> None:
         class Slow(Desk):
             async def tool(self, call: ToolCall) -> ToolOutcome:
                 with while_asking():
-                    await asyncio.sleep(0.6)
+                    await asyncio.sleep(0.9)
                 return await super().tool(call)
 
-        ending = await run(TWO_TOOLS, Slow(), order(limit_s=0.5))
+        ending = await run(TWO_TOOLS, Slow(), order(limit_s=0.8))
         assert ending.response == "did tool1, did tool2"
-
-    async def test_a_child_that_reads_nothing_does_not_hold_the_timer(self) -> None:
-        """Megabytes wait for it, and whoever makes them waits, too."""
-        desk = Desk(answers=["x" * 100_000] * 1_000)
-        ending = await run('say("model_call", id="1"); time.sleep(60)', desk, order(limit_s=0.5))
-        assert ending.state is TaskState.TIMED_OUT
 
     async def test_a_cancelled_child_may_say_goodbye_and_is_gone(self, tmp_path: Path) -> None:
         script = f'open({str(tmp_path / "up")!r}, "w"); open({str(tmp_path / "said")!r}, "w").write(hear()["type"])'
@@ -213,3 +214,23 @@ class TestTheHost:
         script = 'say("tool_call", id="1", name="slow", arguments="{}"); time.sleep(0.2); sys.exit(1)'
         assert (await run(script, desk)).reason == "exit_1"
         assert (len(desk.calls), desk.tools_running) == (1, 0)
+
+
+class TestSpoken:
+    def test_a_new_call_of_the_model_replaces_what_was_said_only_when_something_is_said_again(self) -> None:
+        spoken = Spoken()
+        spoken.add("let me ")
+        spoken.add("see")
+        spoken.begin_anew()
+        assert spoken.text() == "let me see"
+        spoken.add("it is")
+        assert spoken.text() == "it is"
+
+    @given(st.lists(st.text(st.sampled_from("ab "), max_size=9), max_size=30))
+    def test_of_too_much_the_end_is_kept_without_its_first_broken_word(self, deltas: list[str]) -> None:
+        spoken, whole = Spoken(20), "".join(deltas)
+        for delta in deltas:
+            spoken.add(delta)
+        assert whole.endswith(spoken.text())
+        assert len(spoken.text()) <= 20
+        assert len(whole) > 20 or spoken.text() == whole

@@ -1,0 +1,178 @@
+"""Whatever happens to a child or to its parent: nobody is left, and nothing waits to be reaped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import secrets
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from agent.subagents.cages import Cage
+from agent.subagents.confinement import ROOT, Confinement
+from agent.subagents.orders import ChildEnding
+from agent.subagents.probing import find_confinement
+from agent.subagents.supervisor import Supervisor
+from gateway.clock import SystemClock
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.subagents import TaskState
+from gateway.scrub import Scrubber
+from tests.parts.children import Desk, alive, command, order, zombies_of
+from tests.parts.waiting import until
+
+SLEEPER = "time.sleep(60)"
+BUSY = """
+detached(lambda: time.sleep(60))
+for number in range(3):
+    say("tool_call", id=str(number), name="tool", arguments="{}")
+    hear()
+done("done")
+"""
+AT_ONCE = 6
+LATEST_KILL_S = 0.2
+ALL = tuple(Confinement)
+
+
+_FOUND: dict[Confinement, Cage] = {}
+
+
+async def cage_of(confinement: Confinement) -> Cage:
+    """Each is looked for once."""
+    try:
+        if confinement not in _FOUND:
+            _FOUND[confinement] = await find_confinement(confinement, hidden=[Path.home()])
+    except ConfigError:
+        pytest.skip(f"no {confinement} here")
+    return _FOUND[confinement]
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def started(cage: Cage, script: str, mark: str, *, limit_s: float = 60.0) -> asyncio.Task[ChildEnding]:
+    """A child whose processes carry a mark."""
+    supervisor = Supervisor(cage, Scrubber(), SystemClock(), command=(*command(script), mark))
+    return asyncio.create_task(supervisor.run(order(limit_s=limit_s), Desk()))
+
+
+async def gone(mark: str) -> None:
+    """Nobody with this mark is left. The kernel may take a moment to forget whom it has killed."""
+    await until(lambda: not alive(mark), lambda: alive(mark))
+
+
+@pytest.fixture(params=ALL)
+async def cage(request: pytest.FixtureRequest) -> Cage:
+    return await cage_of(request.param)
+
+
+async def test_a_killed_child_says_which_signal_it_was(cage: Cage) -> None:
+    mark = secrets.token_hex(8)
+    running = started(cage, SLEEPER, mark)
+    depth = 3 if cage.confinement is Confinement.BUBBLEWRAP else 1
+    await until(lambda: len(alive(mark)) == depth)
+    os.kill(max(alive(mark)), signal.SIGKILL)
+    ending = await running
+    assert (ending.state, ending.reason) == (TaskState.FAILED, "killed_by_signal_9")
+    await gone(mark)
+
+
+async def test_stopped_from_outside_with_all_its_processes_it_is_ended_by_the_timer(cage: Cage) -> None:
+    mark = secrets.token_hex(8)
+    running = started(cage, SLEEPER, mark, limit_s=0.6)
+    await until(lambda: alive(mark))
+    for pid in alive(mark):
+        os.kill(pid, signal.SIGSTOP)
+    assert (await running).state is TaskState.TIMED_OUT
+    await gone(mark)
+
+
+async def test_what_left_its_group_and_ignores_sigterm_dies_with_it(cage: Cage) -> None:
+    """Also what has no parent any more, and what holds no pipe. Landlock comes with a filter that lets no process be
+    started at all."""
+    mark = secrets.token_hex(8)
+    script = """
+def leave():
+    for number in (0, 1, 2): os.close(number)
+    if os.fork() == 0: time.sleep(600)
+done(tried(lambda: detached(leave)))
+time.sleep(0.05)
+"""
+    ending = await started(cage, script, mark)
+    assert ending.response == ("PermissionError" if cage.confinement is Confinement.LANDLOCK else "None")
+    await gone(mark)
+
+
+@pytest.mark.parametrize(
+    "confinement",
+    [Confinement.BUBBLEWRAP, Confinement.PLAIN, pytest.param(Confinement.LANDLOCK, marks=pytest.mark.long)],
+)
+async def test_a_killed_parent_leaves_nobody_behind(confinement: Confinement) -> None:
+    await cage_of(confinement)
+    mark = secrets.token_hex(8)
+    program = (sys.executable, "-m", "tests.parts.child_parent", confinement, mark)
+    parent = await asyncio.create_subprocess_exec(*program, stdin=PIPE, stdout=PIPE, cwd=ROOT, env=os.environ)
+    assert parent.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            while await parent.stdout.readline() != b"up\n":
+                assert not parent.stdout.at_eof()
+        assert len(alive(mark)) > 1
+    finally:
+        parent.kill()
+        await parent.wait()
+    await gone(mark)
+
+
+async def test_a_cancel_while_the_process_is_started_leaves_nobody_behind(cage: Cage) -> None:
+    mark = secrets.token_hex(8)
+    for rounds in range(6):
+        running = started(cage, SLEEPER, mark)
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    await gone(mark)
+
+
+@pytest.mark.parametrize(
+    ("confinement", "count"),
+    [
+        (Confinement.BUBBLEWRAP, 25),
+        (Confinement.PLAIN, 15),
+        *(pytest.param(each, 1_000, marks=[pytest.mark.long, pytest.mark.timeout(900)]) for each in ALL),
+    ],
+)
+async def test_many_spawns_with_random_kills_at_random_moments(confinement: Confinement, count: int) -> None:
+    """A child is cancelled, or one of its processes is killed, or it is left alone; then nothing is left of it."""
+    cage, mark, chance = await cage_of(confinement), secrets.token_hex(8), random.Random(count)
+    descriptors = open_descriptors()
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> None:
+        own = f"{mark}-{number}-"
+        async with slots:
+            running = started(cage, chance.choice((BUSY, SLEEPER)), own, limit_s=LATEST_KILL_S)
+            await asyncio.wait([running], timeout=chance.uniform(0, LATEST_KILL_S))
+            match chance.choice(("cancel", "kill", "wait")):
+                case "cancel":
+                    running.cancel()
+                case "kill" if victims := alive(own):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(chance.choice(victims), signal.SIGKILL)
+            await asyncio.wait([running])
+            if not running.cancelled():
+                assert running.exception() is None
+            await gone(own)
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+    assert alive(mark) == []
+    assert zombies_of(os.getpid()) == []
+    assert open_descriptors() <= descriptors
