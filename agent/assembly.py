@@ -51,6 +51,7 @@ from agent.subagents.dispatching import Dispatcher
 from agent.subagents.ending import Ending
 from agent.subagents.opening import Delegation, open_subagents
 from agent.subagents.plans import PlanSubAgents
+from agent.subagents.status_lines import StatusLines
 from agent.subagents.tools import answers_of
 from agent.subagents.waking import Waking
 from agent.titler import Titler
@@ -113,6 +114,7 @@ async def assembled(
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
             beside=(parts.firing.run, parts.waking.run, *delegation.beside),
+            lasting=delegation.lasting,
             afterwards=parts.afterwards(),
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)
@@ -170,7 +172,10 @@ class _Parts:
             store.schedules, bus.intake, self._people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
         self._ends = Bell()
-        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock)
+        self._status = StatusLines(
+            store, bus.lanes, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
+        )
+        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock, ended=self._status.ended)
 
     def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
         if embeddings is None:
@@ -210,6 +215,7 @@ class _Parts:
             store=self._store,
             scrubber=self._scrubber,
             clock=self._clock,
+            watch=self._status,
             ring=self._ends.ring,
         )
 

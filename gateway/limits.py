@@ -122,3 +122,4 @@ SUB_TYPE_PROMPT_CHARS_MAX: Final = 16_000  # some 4,000 tokens: half of the smal
 SUB_TYPE_TOOLS_MAX: Final = 128  # what models take at all
 SUB_TYPE_ROUNDS_MAX: Final = 50  # at six seconds each that is the time limit of a child
 AUDITED_SHOWN_MAX: Final = 500  # lines of one answer of the API
+AUDITED_SHOWN_DEFAULT: Final = 50

@@ -6,6 +6,7 @@ from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.limits import PLAN_TASK_CHARS_MAX
 from agent.planner import NoPlan, Planning, Proposal, outcome_text
 from agent.tools.approvals import Verdict
+from agent.tools.lineage import Lineage
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from gateway.contracts.errors import ToolError
@@ -54,4 +55,5 @@ def _context(asked: Asked) -> ToolContext:
         address=message.address,
         fence=asked.fence,
         permit=asked.permit,
+        lineage=Lineage(asked.session.id),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -30,6 +31,7 @@ from agent.subagents.slots import Slots
 from agent.subagents.supervisor import ChildEnding
 from agent.tools.tool import ToolContext
 from gateway.contracts.errors import BudgetSpent, StoreError, ToolError
+from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, clipped, own_words
 from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
@@ -50,6 +52,18 @@ class Processes(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """Whoever shows people what goes on."""
+
+    def started(self, task: SubTask, address: ReplyAddress | None) -> None:
+        """It was asked for, or runs. `address`: where those are who asked for it."""
+        ...
+
+    def ended(self, task: SubTask) -> None:
+        """It is over, as `task` says."""
+        ...
+
+
 class SubAgents:
     """`agent.subagents.dispatching.Dispatcher` of one agent process."""
 
@@ -63,6 +77,7 @@ class SubAgents:
         scrubber: Scrubber,
         clock: Clock,
         *,
+        watch: Watch,
         ring: Callable[[], None],
     ) -> None:
         """`ring` is called when one has ended that nobody waited for."""
@@ -73,6 +88,7 @@ class SubAgents:
         self._book = book
         self._scrubber = scrubber
         self._clock = clock
+        self._watch = watch
         self._ring = ring
         self._seen: set[asyncio.Task[None]] = set()
         self._queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -88,7 +104,7 @@ class SubAgents:
             life.end(TURN_ENDED)
             await life.gone.wait()
             raise
-        return await self._as_it_stands(life.task)
+        return _known(life.ended)
 
     async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
         """The same in the background: it outlives the turn, and ends with this process."""
@@ -104,7 +120,15 @@ class SubAgents:
         if life is not None:
             life.end(CANCELLED)
             await life.written.wait()
-        return await self._as_it_stands(task)
+        return _known(await self._book.task(task.id))
+
+    async def finish(self, timeout_s: float) -> None:
+        """Let those in the background finish, for so long at most: their process is about to stop."""
+        lasting = [life for life in self._lives if life.task.mode is TaskMode.BACKGROUND]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for life in lasting:
+                    await life.written.wait()
 
     async def aclose(self) -> None:
         """End all that still live here. What cannot be written in time is found lost by other processes."""
@@ -155,9 +179,16 @@ class SubAgents:
         except StoreError as error:
             life.opened.set_exception(error)
             life.opened.exception()  # whoever waits for it is told; nobody may
+            await self._unopen(life)
             return False
         life.opened.set_result(opened)
+        self._watch.started(opened, life.charge.context.address)
         return True
+
+    async def _unopen(self, life: Life) -> None:
+        """Nobody knows whether its row is there; if it is, nothing else would ever end it."""
+        ending = TaskEnding(TaskState.FAILED, self._clock.now_ms(), _STORE_AWAY)
+        await insist(lambda: self._book.finish(life.task.id, ending))
 
     async def _live(self, life: Life) -> None:
         working = asyncio.create_task(self._carry_out(life))
@@ -169,9 +200,12 @@ class SubAgents:
         ending = self._ending(life, working)
         await life.scribe.finish()
         is_ours = await insist(lambda: self._book.finish(life.task.id, ending))
+        _log.info("subagent.ended", state=ending.state.value, reason=ending.reason, is_first=is_ours)
         if life.task.mode is TaskMode.BACKGROUND:
             self._ring()
-        _log.info("subagent.ended", state=ending.state.value, reason=ending.reason, is_first=is_ours)
+        life.ended = await insist(lambda: self._book.task(life.task.id))
+        if life.ended is not None:
+            self._watch.ended(life.ended)
 
     async def _carry_out(self, life: Life) -> ChildEnding:
         """In turn, of all that its session has here; then with a slot of this process; then, if other processes leave
@@ -194,12 +228,14 @@ class SubAgents:
                 live_max=SUBAGENTS_LIVE_MAX,
             )
         )
-        if has_started:
-            return True
         found = await insist(lambda: self._book.task(task.id))
         if found is None or found.state.is_over:  # ended before it began: its own work ends at the next await
             life.end(CANCELLED)
-        return found is not None and found.state is TaskState.RUNNING  # an earlier try was heard, its answer was not
+            return False
+        if not has_started and found.state is TaskState.QUEUED:
+            return False
+        self._watch.started(found, life.charge.context.address)  # also if only an earlier try was heard
+        return True
 
     def _queue(self, session_id: str) -> asyncio.Semaphore:
         return self._queues.setdefault(session_id, asyncio.Semaphore(SUBAGENTS_LIVE_MAX))
@@ -230,8 +266,8 @@ class SubAgents:
         scrubber = self._scrubber.for_chat(str(life.task.key))
         return clipped(scrubber.scrub(head(response, SUBAGENT_KEPT_CHARS_MAX)), SUBAGENT_KEPT_CHARS_MAX)
 
-    async def _as_it_stands(self, task: SubTask) -> SubTask:
-        found = await insist(lambda: self._book.task(task.id), for_s=BEGIN_PATIENCE_S)
-        if found is None:
-            raise ToolError("this sub-agent was forgotten, with all that belongs to its user")
-        return found
+
+def _known(task: SubTask | None) -> SubTask:
+    if task is None:
+        raise ToolError("this sub-agent was forgotten, with all that belongs to its user")
+    return task

@@ -57,6 +57,8 @@ class Life:
         """Set when nothing of it runs any more. What is left is to write it down."""
         self.written = asyncio.Event()
         """Set when that is done."""
+        self.ended: SubTask | None = None
+        """How it ended, as it is written down; None before, and where nothing of it is kept any more."""
         self.reason = _NOT_ENDED
         self._work: asyncio.Task[ChildEnding] | None = None
 
@@ -77,6 +79,8 @@ class Life:
             self.reason = reason
             if self._work is not None:
                 self._work.cancel()
+            else:
+                self.gone.set()
 
 
 class Lives:

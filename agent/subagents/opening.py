@@ -12,10 +12,11 @@ from agent.model.client import ModelClient
 from agent.models import Models
 from agent.planner import PLAN
 from agent.subagents.catalog import Catalog
-from agent.subagents.dispatcher import SubAgents
+from agent.subagents.dispatcher import SubAgents, Watch
 from agent.subagents.dispatching import Dispatcher, SubOrder
 from agent.subagents.hosting import Hosting, Means
 from agent.subagents.lives import Lives
+from agent.subagents.orchestrating import orchestrate_tool
 from agent.subagents.probing import find_confinement
 from agent.subagents.recruiting import Recruiting
 from agent.subagents.slots import Slots
@@ -38,11 +39,12 @@ _OFF: Final = "sub-agents are switched off"
 @dataclass(frozen=True, slots=True)
 class Delegation:
     """What an agent process has of sub-agents: who dispatches them, the tools that ask for them, what runs beside the
-    worker; or the tools that are off because there are none."""
+    worker and what lasts longer than a turn; or the tools that are off because there are none."""
 
     dispatcher: Dispatcher
     tools: tuple[Tool, ...] = ()
     beside: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = ()
+    lasting: tuple[Callable[[float], Coroutine[Any, Any, None]], ...] = ()
     absent: tuple[AbsentTool, ...] = ()
 
     @property
@@ -63,6 +65,7 @@ async def open_subagents(
     store: Store,
     scrubber: Scrubber,
     clock: Clock,
+    watch: Watch,
     ring: Callable[[], None],
 ) -> AsyncIterator[Delegation]:
     """As long as the block lasts; then all that still live are ended. `workspaces` is the folder of the file tools,
@@ -82,11 +85,17 @@ async def open_subagents(
         store.tasks,
         scrubber,
         clock,
+        watch=watch,
         ring=ring,
     )
     async with aclosing(agents):
-        own = subagent_tools(agents, store.tasks, await catalog.current(), scrubber, clock, limit_s=limit_s)
-        yield Delegation(agents, (*own, Waiting(store.tasks, clock).tool()), (lives.keep,))
+        types = await catalog.current()
+        offered = (
+            *subagent_tools(agents, store.tasks, types, scrubber, clock, limit_s=limit_s),
+            Waiting(store.tasks, clock).tool(),
+            orchestrate_tool(agents, tuple(types), scrubber, clock),
+        )
+        yield Delegation(agents, offered, (lives.keep,), (agents.finish,))
 
 
 def _nobody() -> Delegation:

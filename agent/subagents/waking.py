@@ -9,7 +9,7 @@ processes send it. It never interrupts: it waits its turn on the lane, as everyt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
@@ -40,9 +40,18 @@ class Waking:
     """The share of one process in waking sessions, and in finding the sub-agents that died with their process."""
 
     def __init__(
-        self, store: Store, intake: IntakeBus, people: People, bell: Bell, scrubber: Scrubber, clock: Clock
+        self,
+        store: Store,
+        intake: IntakeBus,
+        people: People,
+        bell: Bell,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        ended: Callable[[SubTask], None],
     ) -> None:
-        """`bell` is rung where a sub-agent of this process ends, or a turn that had some."""
+        """`bell` is rung where a sub-agent of this process ends, or a turn that had some; `ended` is told of those that
+        are found lost."""
         self._store = store
         self._book = store.tasks
         self._intake = intake
@@ -50,6 +59,7 @@ class Waking:
         self._bell = bell
         self._scrubber = scrubber
         self._clock = clock
+        self._ended = ended
         self._lost_looked_s = -LOST_LOOK_S
 
     async def run(self) -> None:
@@ -70,6 +80,7 @@ class Waking:
         self._lost_looked_s = now_s
         for task in await self._book.lose(now_ms=self._clock.now_ms()):
             _log.warning("subagent.lost", task_id=task.id, worker=task.worker_id)
+            self._ended(task)
 
     async def wake_due(self) -> None:
         """Send what is due now; what a full lane does not take stays due."""

@@ -39,7 +39,7 @@ async def _serve(loaded: Loaded) -> None:
     scrubber = scrubber_of(loaded, token)
     configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
     guard_streams()
-    clock = SystemClock()
+    clock, stopping = SystemClock(), asyncio.Event()
     with _listener(settings) as listener:
         async with _bus(settings) as bus, _store(settings, clock) as store:
             parts = Parts(
@@ -52,15 +52,19 @@ async def _serve(loaded: Loaded) -> None:
                 clock=clock,
                 channels=settings.channels.enabled_names,
                 version=version("trivet"),
+                sub_types=settings.subagents.rows(scrubber.scrub),
+                stopping=stopping,
             )
             taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)
-            await _until_stopped(create_app(parts, token), listener, beside=taking)
+            await _until_stopped(create_app(parts, token), listener, stopping, beside=taking)
 
 
-async def _until_stopped(app: FastAPI, listener: socket.socket, *, beside: Coroutine[None, None, None]) -> None:
-    """Serve until SIGTERM or SIGINT. `beside` runs along; if it fails, the role does."""
+async def _until_stopped(
+    app: FastAPI, listener: socket.socket, stopping: asyncio.Event, *, beside: Coroutine[None, None, None]
+) -> None:
+    """Serve until SIGTERM or SIGINT, which set `stopping`. `beside` runs along; if it fails, the role does."""
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=_GRACE_S)
-    server = _Server(config)
+    server = _Server(config, stopping)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.leave)
     async with asyncio.TaskGroup() as group:
@@ -72,12 +76,17 @@ async def _until_stopped(app: FastAPI, listener: socket.socket, *, beside: Corou
 class _Server(uvicorn.Server):
     """uvicorn, but the signals are ours: it would end the process before bus and store are closed."""
 
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     def leave(self) -> None:
-        """Finish what is being answered, then return from `serve`."""
+        """Finish what is being answered, then return from `serve`. Streams would never be finished: they are told."""
+        self._stopping.set()
         self.should_exit = True
 
 

@@ -38,7 +38,7 @@ def refuse_in(app: FastAPI, answer: type[JSONResponse]) -> None:
 
     async def malformed(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        told = [{"where": list(problem["loc"]), "problem": problem["msg"]} for problem in error.errors()]
+        told = [{"where": list(problem["loc"]), "problem": _in_words(problem["msg"])} for problem in error.errors()]
         return answer({"detail": told}, status.HTTP_422_UNPROCESSABLE_CONTENT)
 
     async def unavailable(_request: Request, error: Exception) -> JSONResponse:
@@ -48,3 +48,8 @@ def refuse_in(app: FastAPI, answer: type[JSONResponse]) -> None:
     app.add_exception_handler(RequestValidationError, malformed)
     app.add_exception_handler(BusError, unavailable)
     app.add_exception_handler(StoreError, unavailable)
+
+
+def _in_words(problem: str) -> str:
+    """As whoever wrote JSON understands it: there are no tuples in it, and a sentence of ours needs no announcement."""
+    return problem.removeprefix("Value error, ").replace("a valid tuple", "a valid list")

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
-from fastapi.responses import HTMLResponse, JSONResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from fastapi.responses import Response
 from starlette import status
 
+from gateway.admin.agents import agents
 from gateway.admin.answers import clean_json, refuse_in
+from gateway.admin.audit import audit_routes
 from gateway.admin.auth import AdminToken
+from gateway.admin.board_feed import BoardFeed
 from gateway.admin.deliveries import deliveries
+from gateway.admin.families import families
 from gateway.admin.operator_channel import compact_order
 from gateway.admin.people import people
 from gateway.admin.readiness import reasons
+from gateway.admin.site import site
+from gateway.admin.tasks import tasks
 from gateway.admin.usage import usage_routes
 from gateway.admin.views import (
     Accepted,
@@ -44,19 +49,20 @@ from gateway.contracts.ports import (
     Verdict,
 )
 from gateway.contracts.spending import day_begins_ms, day_of
+from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 from gateway.telemetry.usage import Sums, usage_families
 
 PAGE_MAX: Final = 500  # rows of one answer: a dashboard shows fewer, an export pages on
 PAGE_DEFAULT: Final = 50
-_PAGES: Final = Path(__file__).parent / "pages"
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the API is made of. `channels` are those that shall be connected."""
+    """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
+    they are configured. Streams end when `stopping` is set."""
 
     store: Store
     figures: OperatorBus
@@ -67,6 +73,8 @@ class Parts:
     clock: Clock
     channels: Sequence[str]
     version: str
+    sub_types: SubTypeRows = field(default_factory=lambda: SUB_TYPE_ROWS)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def create_app(parts: Parts, token: str) -> FastAPI:
@@ -86,12 +94,20 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
+    app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(
         people(parts.store, parts.access, parts.vault, parts.scrubber), dependencies=[Depends(admin.require)]
     )
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
-    app.include_router(_documentation(app), dependencies=[Depends(admin.require_from_browser)])
+    app.include_router(
+        agents(parts.sub_types, parts.store.sub_types, parts.scrubber, parts.clock),
+        dependencies=[Depends(admin.require)],
+    )
+    app.include_router(audit_routes(parts.store.sub_types, parts.scrubber), dependencies=[Depends(admin.require)])
+    feed = BoardFeed(parts.store.tasks, parts.stopping)
+    app.include_router(tasks(parts.store.tasks, feed, parts.clock), dependencies=[Depends(admin.require_to_read)])
+    app.include_router(site(app), dependencies=[Depends(admin.require_from_browser)])
     return app
 
 
@@ -148,7 +164,7 @@ def _sessions(parts: Parts) -> APIRouter:
 
     @router.get("/{session_id}")
     async def session(session_id: str) -> SessionView:
-        """One conversation."""
+        """One conversation, a person's or a sub-agent's."""
         return session_view(await _wanted(parts, session_id))
 
     @router.get("/{session_id}/messages")
@@ -173,21 +189,6 @@ def _sessions(parts: Parts) -> APIRouter:
         if admission.verdict in {Verdict.LANE_FULL, Verdict.QUEUE_FULL}:
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, "too many messages wait: try again later")
         return Accepted(message_id=message.id)
-
-    return router
-
-
-def _documentation(app: FastAPI) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
-    pages = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
-
-    @router.get("/api/openapi.json")
-    async def openapi() -> JSONResponse:
-        return JSONResponse(app.openapi())
-
-    @router.get("/api/docs")
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(pages.get_template("docs.html").render(api=app.openapi()))
 
     return router
 

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hmac
 from typing import Final
+from urllib.parse import urlsplit
 
 from fastapi import HTTPException, Request
 from starlette.status import HTTP_401_UNAUTHORIZED
@@ -14,6 +15,7 @@ from gateway.contracts.errors import ConfigError
 
 _BEARER: Final = 'Bearer realm="trivet"'
 _BASIC: Final = 'Basic realm="Trivet: any name, the admin token as password", charset="UTF-8"'
+_READING: Final = frozenset({"GET", "HEAD"})
 
 
 class AdminToken:
@@ -30,6 +32,21 @@ class AdminToken:
         if scheme.lower() != "bearer" or not self._is_right(given.strip()):
             raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BEARER})
 
+    def require_to_read(self, request: Request) -> None:
+        """Dependency of API routes that only read and that our own pages fetch: as `require`, or the password that the
+        browser was asked for on such a page, if one of our pages makes the request.
+
+        A browser adds that password to whatever it requests of us, on behalf of any site. Such a request could change
+        nothing here, nor could the site read the answer; it is refused all the same, so that nobody's page holds
+        connections or runs queries. Who asks, browsers say in headers that no script can set: `Sec-Fetch-Site`, or,
+        where they leave that out (plain HTTP to another machine), `Referer`.
+        """
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "basic" or request.method not in _READING or not _is_from_our_page(request):
+            self.require(request)
+        elif not self._is_right(_password(given.strip())):
+            raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BEARER})
+
     def require_from_browser(self, request: Request) -> None:
         """Dependency of pages that only show: also takes the password a browser asks for.
 
@@ -42,6 +59,15 @@ class AdminToken:
 
     def _is_right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token)
+
+
+def _is_from_our_page(request: Request) -> bool:
+    """By what the browser says of the page that made the request."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    host = request.headers.get("host", "")
+    return bool(host) and urlsplit(request.headers.get("referer", "")).netloc == host
 
 
 def _password(credentials: str) -> str:

@@ -24,9 +24,12 @@ from gateway.limits import (
 
 _TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+_UNWRITTEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""What nobody writes and no database takes: control characters but for the tabulator, halves of surrogate pairs."""
+
 _A_LABEL: Final = f"one line of 1 to {SUB_TYPE_LABEL_CHARS_MAX} characters"
 _A_DESCRIPTION: Final = f"one line of 1 to {SUB_TYPE_DESCRIPTION_CHARS_MAX} characters"
-_A_PROMPT: Final = f"a text of 1 to {SUB_TYPE_PROMPT_CHARS_MAX} characters"
+_A_PROMPT: Final = f"a text of 1 to {SUB_TYPE_PROMPT_CHARS_MAX} characters, none of them a control character"
 _ROUNDS: Final = f"a whole number from 1 to {SUB_TYPE_ROUNDS_MAX}"
 _TOOLS: Final = f'a list of at most {SUB_TYPE_TOOLS_MAX} names of tools, or ["{EVERY_TOOL}"] for all of the parent'
 _TYPES: Final = f"tables named by the types of sub-agents, which are {', '.join(SUB_TYPE_ROWS)}"
@@ -43,9 +46,10 @@ def _line(chars_max: int, expected: str) -> AfterValidator:
 
 
 def _checked_prompt(text: str) -> str:
-    if not text.strip() or len(text) > SUB_TYPE_PROMPT_CHARS_MAX:
+    lines = text.strip().splitlines()
+    if not lines or len(text) > SUB_TYPE_PROMPT_CHARS_MAX or any(map(_UNWRITTEN.search, lines)):
         raise ValueError(f"must be {_A_PROMPT}")
-    return text.strip()
+    return "\n".join(lines)
 
 
 def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:

@@ -149,14 +149,14 @@ def is_wake(message: InboundMessage) -> bool:
     return is_wake_id(message.id)
 
 
+def wake_id_of(message_id: str) -> str:
+    """The id of the wake that such a message carries."""
+    return message_id.removeprefix(_WAKE)
+
+
 def is_wake_id(message_id: str) -> bool:
     """The same, by the id alone."""
     return message_id.startswith(_WAKE)
-
-
-def wake_id_of(message_id: str) -> str:
-    """The wake that such a message was sent for."""
-    return message_id.removeprefix(_WAKE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from gateway.store.subagent_tables import board, sub_tasks, waits
 _LIVE_STATES: Final = [state.value for state in TaskState if not state.is_over]
 IS_LIVE: Final = sub_tasks.c.state.in_(_LIVE_STATES)
 IS_OVER: Final = sub_tasks.c.state.not_in(_LIVE_STATES)
+IS_UNTOLD: Final = and_(~sub_tasks.c.is_told, sub_tasks.c.wake_id == "")
 IS_WAITED_FOR: Final = exists().where(waits.c.task_id == sub_tasks.c.id)
 
 # --- showing
@@ -78,7 +79,7 @@ def _count_up(insert: InsertInto) -> Executable:
 
 
 _REVISION: Final = select(board.c.revision)
-_IS_NEEDED: Final = or_(and_(sub_tasks.c.wake.is_not(None), ~sub_tasks.c.is_told), IS_WAITED_FOR)
+_IS_NEEDED: Final = or_(and_(sub_tasks.c.wake.is_not(None), IS_UNTOLD), IS_WAITED_FOR)
 _LAST_OVER: Final = (
     select(sub_tasks.c.id)
     .where(IS_OVER)

@@ -36,10 +36,9 @@ _LOST: Final = (
     .order_by(sub_tasks.c.depth, sub_tasks.c.id)
 )
 _IS_LOST: Final = _LOST.where(sub_tasks.c.id == bindparam("t"))
-_FORGET_DEAD: Final = delete(task_workers).where(
-    task_workers.c.alive_until_ms < bindparam("now_ms"),
-    ~exists().where(sub_tasks.c.worker_id == task_workers.c.worker_id, IS_LIVE),
-)
+_IS_DEAD: Final = task_workers.c.alive_until_ms < bindparam("now_ms")
+_A_DEAD: Final = select(task_workers.c.worker_id).where(_IS_DEAD).limit(1)
+_FORGET_DEAD: Final = delete(task_workers).where(_IS_DEAD)
 
 
 def keep_alive(connection: Connection, worker_id: str, *, alive_until_ms: int) -> None:
@@ -60,8 +59,13 @@ def lose(connection: Connection, task_id: str, key: str, *, now_ms: int) -> SubT
     return subtasks.end(connection, task_id, TaskEnding(TaskState.FAILED, now_ms, CleanText(WORKER_LOST)))
 
 
+def is_anybody_dead(connection: Connection, *, now_ms: int) -> bool:
+    """Whether there is a worker to forget."""
+    return connection.execute(_A_DEAD, {"now_ms": now_ms}).one_or_none() is not None
+
+
 def forget_dead(connection: Connection, *, now_ms: int) -> None:
-    """Workers that are gone and have nothing left to lose."""
+    """A worker of whom nothing is known is no more alive than one that has not said so."""
     connection.execute(_FORGET_DEAD, {"now_ms": now_ms})
 
 

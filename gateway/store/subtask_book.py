@@ -8,7 +8,7 @@ from functools import partial
 from gateway.contracts.entries import Entry, Session, Usage
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
-from gateway.contracts.subagents import SubTask, TaskEnding, TypeRecord, Wake, WakeAddress, wake_id_of
+from gateway.contracts.subagents import SubTask, TaskEnding, TypeRecord, Wake, WakeAddress
 from gateway.store import board, kinship, liveness, subtasks, wakes
 from gateway.store.engine import Database
 
@@ -75,7 +75,7 @@ class SqlSubTasks:
             await self._database.write(partial(liveness.lose, task_id=task_id, key=key, now_ms=now_ms))
             for task_id, key in lost
         ]
-        if lost:
+        if await self._database.read(partial(liveness.is_anybody_dead, now_ms=now_ms)):
             await self._database.write(partial(liveness.forget_dead, now_ms=now_ms), durable=False)
         return [task for task in ended if task is not None]
 
@@ -105,9 +105,7 @@ class SqlSubTasks:
 
     async def overtaken(self, message_ids: Sequence[str]) -> frozenset[str]:
         """Of these messages of wakes that were sent, those with nothing left to tell."""
-        by_wake = {wake_id_of(message_id): message_id for message_id in message_ids}
-        found = await self._database.read(partial(wakes.overtaken, wake_ids=list(by_wake)))
-        return frozenset(by_wake[wake_id] for wake_id in found)
+        return await self._database.read(partial(wakes.overtaken, message_ids=message_ids))
 
     # --- sessions
 

@@ -272,7 +272,9 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
     outbox.put(connection, done.outbox)
     files.put(connection, done.key, done.contents)
-    if done.barrier is not None and done.state is TurnState.DONE:
+    if done.state is TurnState.STOPPED:
+        wakes.forget_turn(connection, done.turn_id)
+    elif done.state is TurnState.DONE and done.barrier is not None:
         wakes.put(connection, done.key, done.barrier)
     return row
 

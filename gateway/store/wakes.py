@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, func, or_, select, true, update
+from sqlalchemy import Connection, Row, and_, bindparam, case, delete, exists, func, or_, select, true, update
 
 from gateway.contracts.entries import TurnState
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.subagents import Barrier, TaskMode, Wake
-from gateway.store.board import IS_OVER, IS_WAITED_FOR
+from gateway.contracts.subagents import Barrier, TaskMode, Wake, wake_id_of
+from gateway.store.board import IS_OVER, IS_UNTOLD, IS_WAITED_FOR
 from gateway.store.locking import lock_lane, lock_lanes_of
 from gateway.store.subagent_rows import from_barrier, to_task, to_wake
 from gateway.store.subagent_tables import barriers, sub_tasks, waits
@@ -22,7 +22,7 @@ from gateway.store.tables import turns
 
 # --- waiting
 
-_BEHIND: Final = select(sub_tasks.c.id, sub_tasks.c.is_told).where(
+_BEHIND: Final = select(sub_tasks.c.id, IS_UNTOLD.label("is_untold")).where(
     sub_tasks.c.key == bindparam("k"), sub_tasks.c.id.in_(bindparam("ids", expanding=True))
 )
 _PUT: Final = barriers.insert()
@@ -32,7 +32,7 @@ _PUT_WAIT: Final = waits.insert()
 def put(connection: Connection, key: SessionKey, barrier: Barrier) -> None:
     """Have a session of a locked lane wait. Where all was told meanwhile there is nothing to wait for."""
     behind = connection.execute(_BEHIND, {"k": str(key), "ids": list(barrier.task_ids)}).all()
-    if all(task.is_told for task in behind):
+    if not any(task.is_untold for task in behind):
         return
     connection.execute(_PUT, from_barrier(barrier, key, needed=min(barrier.needed, len(behind))))
     connection.execute(_PUT_WAIT, [{"barrier_id": barrier.id, "task_id": task.id, "key": str(key)} for task in behind])
@@ -40,11 +40,11 @@ def put(connection: Connection, key: SessionKey, barrier: Barrier) -> None:
 
 # --- telling
 
-_THOSE_OVER: Final = update(sub_tasks).where(sub_tasks.c.id.in_(bindparam("ids", expanding=True)), IS_OVER)
-_COLLECT: Final = _THOSE_OVER.values(is_told=true(), is_collected=true())
-_TELL_BY_WAKE: Final = _THOSE_OVER.values(is_told=true(), wake_id=bindparam("by_wake"))
+_NAMED: Final = sub_tasks.c.id.in_(bindparam("ids", expanding=True))
+_TELL: Final = update(sub_tasks).where(_NAMED).values(is_told=true())
+_SEND: Final = update(sub_tasks).where(_NAMED, IS_UNTOLD).values(wake_id=bindparam("w"))
 _UNTOLD_BEHIND: Final = exists().where(
-    waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, ~sub_tasks.c.is_told
+    waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, IS_UNTOLD
 )
 _IDLE: Final = (
     select(barriers.c.id)
@@ -54,17 +54,22 @@ _IDLE: Final = (
 _DROP_WAITS: Final = delete(waits).where(waits.c.barrier_id.in_(bindparam("ids", expanding=True)))
 _DROP: Final = delete(barriers).where(barriers.c.id.in_(bindparam("ids", expanding=True)))
 _BARRIERS_OF_KEY: Final = select(barriers.c.id).where(barriers.c.key == bindparam("k"))
-_COLLECT_ALL: Final = (
-    update(sub_tasks).where(sub_tasks.c.key == bindparam("k")).values(is_told=true(), is_collected=true())
+_OVERTAKEN: Final = (
+    select(sub_tasks.c.wake_id)
+    .where(sub_tasks.c.wake_id.in_(bindparam("ids", expanding=True)))
+    .group_by(sub_tasks.c.wake_id)
+    .having(func.sum(case((sub_tasks.c.is_told, 0), else_=1)) == 0)
 )
-_SENT: Final = select(sub_tasks.c.wake_id).where(sub_tasks.c.wake_id.in_(bindparam("ids", expanding=True))).distinct()
-_OPEN: Final = _SENT.where(~sub_tasks.c.is_collected)
+_FORGET_TURN: Final = (
+    update(sub_tasks).where(sub_tasks.c.turn_id == bindparam("turn")).values(is_told=true(), is_cancel_wanted=true())
+)
+_TELL_ALL: Final = update(sub_tasks).where(sub_tasks.c.key == bindparam("k")).values(is_told=true())
 
 
 def collect(connection: Connection, task_ids: Sequence[str]) -> None:
     """`SubTaskBook.collect`. A barrier behind which nothing is left to be told falls."""
     lock_lanes_of(connection, task_ids)
-    connection.execute(_COLLECT, {"ids": list(task_ids)})
+    connection.execute(_TELL, {"ids": list(task_ids)})
     _drop_idle(connection, task_ids)
 
 
@@ -74,21 +79,26 @@ def sent(connection: Connection, wake: Wake) -> None:
     lock_lanes_of(connection, task_ids)
     if wake.barrier_id:
         _drop(connection, [wake.barrier_id])
-    connection.execute(_TELL_BY_WAKE, {"ids": task_ids, "by_wake": wake.id})
+    connection.execute(_SEND, {"ids": task_ids, "w": wake.id})
     _drop_idle(connection, task_ids)
 
 
-def overtaken(connection: Connection, wake_ids: Sequence[str]) -> frozenset[str]:
-    """Of these wakes that were sent, those all of whose tasks were collected since. One that nobody knows any more has
-    something to tell."""
-    ids = {"ids": list(wake_ids)}
-    return frozenset(connection.execute(_SENT, ids).scalars()) - frozenset(connection.execute(_OPEN, ids).scalars())
+def overtaken(connection: Connection, message_ids: Sequence[str]) -> frozenset[str]:
+    """`SubTaskBook.overtaken`. Of a wake whose tasks the board has forgotten nobody can say so."""
+    by_id = {wake_id_of(message_id): message_id for message_id in message_ids}
+    return frozenset(by_id[id_] for id_ in connection.execute(_OVERTAKEN, {"ids": list(by_id)}).scalars())
 
 
 def forget_all(connection: Connection, key: SessionKey) -> None:
     """Nothing of a locked lane's tasks is to be told any more, and nobody waits."""
     _drop(connection, connection.execute(_BARRIERS_OF_KEY, {"k": str(key)}).scalars().all())
-    connection.execute(_COLLECT_ALL, {"k": str(key)})
+    connection.execute(_TELL_ALL, {"k": str(key)})
+
+
+def forget_turn(connection: Connection, turn_id: str) -> None:
+    """Nothing of what a stopped turn asked for is to go on, or to be told: it may have asked a moment after the user
+    said stop."""
+    connection.execute(_FORGET_TURN, {"turn": turn_id})
 
 
 def _drop_idle(connection: Connection, task_ids: Sequence[str]) -> None:
@@ -110,14 +120,14 @@ _OVER_BEHIND: Final = (
     .scalar_subquery()
 )
 _UNTOLD_OVER_BEHIND: Final = exists().where(
-    waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, IS_OVER, ~sub_tasks.c.is_told
+    waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, IS_OVER, IS_UNTOLD
 )
 _IS_TO_SETTLE: Final = and_(~barriers.c.is_met, barriers.c.needed <= _OVER_BEHIND, _UNTOLD_OVER_BEHIND)
 _MET: Final = select(barriers.c.id, barriers.c.key).where(_IS_TO_SETTLE)
 _SETTLE: Final = update(barriers).where(barriers.c.id == bindparam("b"), _IS_TO_SETTLE).values(is_met=true())
 _LET_GO: Final = delete(waits).where(
     waits.c.barrier_id == bindparam("b"),
-    waits.c.task_id.not_in(select(sub_tasks.c.id).where(IS_OVER, ~sub_tasks.c.is_told)),
+    waits.c.task_id.not_in(select(sub_tasks.c.id).where(IS_OVER, IS_UNTOLD)),
 )
 _OF_BARRIERS: Final = (
     select(
@@ -128,7 +138,7 @@ _OF_BARRIERS: Final = (
     )
     .join(waits, waits.c.barrier_id == barriers.c.id)
     .join(sub_tasks, sub_tasks.c.id == waits.c.task_id)
-    .where(barriers.c.is_met, ~sub_tasks.c.is_told)
+    .where(barriers.c.is_met, IS_UNTOLD)
     .order_by(barriers.c.created_at_ms, barriers.c.id, sub_tasks.c.created_at_ms, sub_tasks.c.id)
 )
 _TURN_RUNS: Final = exists().where(turns.c.id == sub_tasks.c.turn_id, turns.c.state == TurnState.RUNNING.value)
@@ -136,7 +146,7 @@ _SINGLE: Final = (
     select(sub_tasks)
     .where(
         IS_OVER,
-        ~sub_tasks.c.is_told,
+        IS_UNTOLD,
         sub_tasks.c.mode == TaskMode.BACKGROUND.value,
         sub_tasks.c.wake.is_not(None),
         ~IS_WAITED_FOR,

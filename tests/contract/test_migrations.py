@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -60,6 +62,73 @@ async def test_migrating_again_does_nothing_and_keeps_everything(empty_database:
         assert await store.session(session.id) == session
     finally:
         await store.close()
+
+
+async def test_a_database_with_conversations_is_brought_up_to_date_whole(empty_database: MakeUrl) -> None:
+    """What 0001 left stays, and refers to what it referred to; from then on a session may have no number."""
+    url = await empty_database()
+    await _migrate_to_0001(url)
+    database = opened(url)
+    try:
+        await database.write(_converse_in_0001)
+        assert await migrate(url) == revisions()[1:]
+        found = await database.read(
+            lambda connection: connection.execute(text("SELECT id, number FROM sessions")).all()
+        )
+        assert [tuple(row) for row in found] == [("s1", 1)]
+        await database.write(_add_a_child)
+        with pytest.raises(StoreError, match="refused a statement"):
+            await database.write(lambda connection: connection.execute(text("DELETE FROM sessions WHERE id = 's1'")))
+    finally:
+        await database.close()
+    store = open_store(url)
+    try:
+        assert [(entry.seq, entry.text) for entry in await store.transcript("s1")] == [(1, "hello")]
+        assert (await talk(store, ANN, "again", number=2)).id == "s1"
+        assert await store.tasks.count_children(["s1"]) == {"s1": 1}
+    finally:
+        await store.close()
+
+
+async def _migrate_to_0001(url: str) -> None:
+    database = opened(url)
+    try:
+        await database.write(lambda connection: command.upgrade(alembic_config(connection), "0001"))
+    finally:
+        await database.close()
+
+
+def _converse_in_0001(connection: Connection) -> None:
+    lane = {"key": str(ANN), "owner": str(ANN), "fence": 1, "session_id": "s1", "turn_id": None, "lost_turn_id": None}
+    entry = {"session_id": "s1", "seq": 1, "role": "user", "kind": "message", "text": "hello", "tool_call_id": ""}
+    _insert(connection, "lanes", lane)
+    _insert(connection, "sessions", _SESSION | {"id": "s1", "number": 1})
+    _insert(connection, "entries", entry | {"is_error": False, "tail_start_seq": 0, "turn_id": "t", "created_at_ms": 1})
+
+
+def _add_a_child(connection: Connection) -> None:
+    _insert(connection, "sessions", _SESSION | {"id": "s2", "number": None, "parent_session_id": "s1"})
+
+
+_SESSION = {
+    "key": str(ANN),
+    "title": "New Chat",
+    "status": "active",
+    "title_tries": 0,
+    "last_seq": 1,
+    "message_count": 1,
+    "tokens": 0,
+    "cost_usd": 0.0,
+    "prompt_tokens": 0,
+    "prompt_seq": 0,
+    "created_at_ms": 1,
+    "updated_at_ms": 1,
+}
+
+
+def _insert(connection: Connection, table: str, row: Mapping[str, object]) -> None:
+    columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
+    connection.execute(text(f"INSERT INTO {table} ({columns}) VALUES ({values})"), dict(row))
 
 
 async def test_processes_that_migrate_at_once_apply_each_step_once(empty_database: MakeUrl) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.engine import make_url
 
-from gateway.contracts.entries import Grant, GrantRole, OpenSession, Todo, TodoState, Usage, UsagePurpose
-from gateway.contracts.errors import Fenced
+from gateway.contracts.entries import Grant, GrantRole, OpenSession, Session, Todo, TodoState, Usage, UsagePurpose
+from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, DeliveryState
+from gateway.contracts.subagents import Audited, Barrier, SubTypeChange, WaitMode
 from gateway.contracts.vault import Loan, SecretName
 from gateway.contracts.vectors import Embedding
 from gateway.scrub import scrub
@@ -21,6 +23,8 @@ from gateway.store import SqlStore
 from gateway.store.belongings import ERASED, whose
 from gateway.store.tables import metadata
 from tests.contract.store_samples import begin, call, ended, outcome, says, summary, talk
+from tests.contract.subtask_samples import asked, ending, wake_of
+from tests.contract.subtask_samples import said as said_by_child
 
 CANARY = "4canary2"
 """In all that is Ann's, and in nothing else."""
@@ -48,8 +52,26 @@ async def live(store: SqlStore, key: SessionKey, sign: str) -> None:
     await store.record_receipts([ended(f"turn-{key}-paid:0", DeliveryState.SENT, key=key)])
     secret = SecretName(key, key.owner, f"[redacted:named#{len(sign):06x}]")
     await store.loans.record([Loan(secret, "shell", f"turn-{key}-paid", at_ms=8_000)])
+    await _delegate(store, session, sign)
     left = says(key, f"{sign} is not answered", id_=f"{key}#left", author=sign)
     await begin(store, f"turn-{key}-left", [left], fence=10)
+
+
+async def _delegate(store: SqlStore, session: Session, sign: str) -> None:
+    """Two sub-agents, one of the other, and somebody who waits for them."""
+    one = replace(asked(session, f"{session.id}-1"), label=CleanText(f"{sign} asked for it"))
+    task = await store.tasks.open(one, wake=wake_of(session.key))
+    two = replace(asked(task, f"{session.id}-2"), prompt=CleanText(f"{sign} wants to know"))
+    await store.tasks.open(two, wake=None)
+    await store.tasks.record(two.id, entries=[said_by_child(f"{sign} is found")], usage=[call(session.key, 1, 1, 0.25)])
+    await store.tasks.finish(two.id, ending(result=f"{sign} is it"))
+    messages = [says(session.key, f"{sign} waits", id_=f"{session.key}#wait", author=sign)]
+    start = await begin(store, f"turn-{session.key}-wait", messages, fence=9)
+    done = outcome(start, f"turn-{session.key}-wait", messages, fence=9)
+    barrier = Barrier(
+        f"b-{session.key}", session.id, done.turn_id, (task.id,), WaitMode.ALL, 1, wake_of(session.key), 9
+    )
+    await store.commit_turn(replace(done, outbox=(), barrier=barrier))
 
 
 async def everything(store: SqlStore) -> str:
@@ -81,10 +103,14 @@ async def test_what_is_kept_of_a_person_is_handed_out(store: SqlStore) -> None:
     assert {row["key"] for row in found["sessions"]} == {str(ANN), str(ANN_IN_GROUP)}
     assert [row["text"] for row in found["entries"] if row["role"] == "user"].count(f"{CANARY} said 1") == 2
     assert [row["text"] for row in found["facts"]] == [f"{CANARY} likes tea"] * 2
-    assert [row["cost_usd"] for row in found["usage"]] == [0.5, 0.5]
+    assert [row["cost_usd"] for row in found["usage"]] == [0.5, 0.25, 0.5, 0.25]
     assert {row["key"] for row in found["todos"]} == {str(ANN), str(ANN_IN_GROUP)}
     assert [row["tool"] for row in found["loans"]] == ["shell", "shell"]
+    assert {row["channel"] for row in found["sessions"]} == {"", "subagent:explore"}
+    assert [row["result"] for row in found["sub_tasks"] if row["parent_task_id"]] == [f"{CANARY} is it"] * 2
+    assert {row["key"] for row in found["barriers"]} == {str(ANN), str(ANN_IN_GROUP)}
     assert "ben" not in written
+    assert not {"board", "task_workers", "sub_type_changes", "audit"} & set(found)
     assert not {"passages", "boundaries"} & set(found)
     assert not {"terms", "vector"} & set(found["facts"][0])
     nobody = json.loads(await store.people.export(SessionKey("telegram", "3"), clean=scrub))
@@ -101,11 +127,12 @@ async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: s
     await store.put_grant(Grant(BEN, GrantRole.MEMBER, str(ANN), 2))
     assert CANARY in await everything(store)
     erased = await store.people.erase(ANN)
-    assert erased["sessions"] == 4
+    assert erased["sessions"] == 8
+    assert (erased["sub_tasks"], erased["barriers"], erased["waits"]) == (4, 2, 2)
     assert erased["facts"] == 2
     assert CANARY not in await everything(store)
     assert [grant.granted_by for grant in await store.grants()] == [ERASED]
-    assert len(json.loads(await store.people.export(BEN, clean=scrub))["entries"]) == 8
+    assert len(json.loads(await store.people.export(BEN, clean=scrub))["entries"]) == 11
     assert await store.people.erase(ANN) == {}
     if database_url.startswith("sqlite"):
         path = Path(str(make_url(database_url).database))
@@ -127,9 +154,28 @@ async def test_a_shared_place_is_erased_as_a_place(store: SqlStore) -> None:
     place = SessionKey("telegram", "", ("-100",))
     await live(store, place, "somebody")
     await live(store, ANN_IN_GROUP, CANARY)
-    assert (await store.people.erase(place))["sessions"] == 2
+    assert (await store.people.erase(place))["sessions"] == 4
     assert "somebody" not in await everything(store)
     assert CANARY in await everything(store)
+
+
+async def test_the_audit_forgets_who_was_erased(store: SqlStore) -> None:
+    """What was changed stays."""
+    line = Audited(1, str(ANN), "sub_type.put", "explore", CleanText("{}"), CleanText("{}"))
+    await store.sub_types.put("explore", SubTypeChange(rounds_max=3), audited=line)
+    await store.people.erase(ANN)
+    assert [audited.actor for audited in await store.sub_types.audit(limit=9)] == [ERASED]
+    assert len(await store.sub_types.changes()) == 1
+
+
+async def test_a_sub_agent_that_runs_while_its_user_is_erased_leaves_nothing(store: SqlStore) -> None:
+    session = await talk(store, ANN, "hello", number=1)
+    task = await store.tasks.open(asked(session), wake=None)
+    await store.people.erase(ANN)
+    with pytest.raises(StoreError, match="there is no task"):
+        await store.tasks.record(task.id, entries=[said_by_child(CANARY)], usage=[call(ANN, 1, 1, 0.1)])
+    assert not await store.tasks.finish(task.id, ending(result=CANARY))
+    assert CANARY not in await everything(store)
 
 
 async def test_usage_outlives_nobody(store: SqlStore) -> None:

@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.contracts.answers import Question
+from gateway.contracts.entries import Entry, Role, ToolCall
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Mend, mark_of
+from gateway.contracts.subagents import TaskState
 from gateway.store import SqlStore
 from gateway.store.mending import PIECE_CHARS_MIN, without
 from tests.contract.store_samples import ANN, BOB, begin, outcome, reply, says
+from tests.contract.subtask_samples import asked, ending, wake_of
 from tests.scrubbing import draw
 
 HALF = draw("ghp_<base62:20>", seed=61)
@@ -117,3 +120,21 @@ def test_every_piece_that_says_something_is_taken_out(before: str, start: int, a
 @given(st.text(max_size=200))
 def test_other_texts_are_as_they_were(text: str) -> None:
     assert without(text, HALF, STAND_IN) == text
+
+
+async def test_the_half_goes_from_sub_agents_tasks_and_transcripts(store: SqlStore) -> None:
+    """From the prompt and the answer, from what the child said and did, and from the title of its session."""
+    await answered(store, ANN, "m1", turn_id="t1")
+    session = await store.current_session(ANN)
+    assert session is not None
+    task = asked(session, "k1", at_ms=2_000)
+    quoted = replace(task, prompt=CleanText(f"use {HALF}"), label=CleanText(f"with {HALF[:12]}"))
+    await store.tasks.open(quoted, wake=wake_of(ANN))
+    called = Entry(Role.ASSISTANT, CleanText(HALF), tool_calls=(ToolCall("c", "shell", CleanText(f'"{HALF}"')),))
+    await store.tasks.record("k1", entries=[called], usage=())
+    await store.tasks.finish("k1", ending(TaskState.FAILED, result=f"{HALF} is no key"))
+    await begin(store, "t2", [mending(ANN, of="m1")], fence=2)
+    assert HALF[:PIECE_CHARS_MIN] not in await texts(store, ANN)
+    mended = await store.tasks.task("k1")
+    assert mended is not None
+    assert (mended.prompt, mended.result) == (f"use {STAND_IN}", f"{STAND_IN} is no key")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,18 +13,23 @@ from agent.limits import SUB_TYPES_SEEN_WITHIN_S
 from agent.profiles import PROFILES
 from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import CATALOG, Catalog, SubType
-from agent.subagents.ceilings import NEVER, NOT_AT_THE_BOTTOM
+from agent.subagents.ceilings import NOT_AT_THE_BOTTOM
+from agent.tools.toolbox import open_toolbox
+from gateway.clock import SystemClock
+from gateway.config.tools import Tools
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.profiles import PROFILE_ROWS
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import Audited, SubTypeChange
-from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL
+from gateway.contracts.toolsets import CONVERSING, DELEGATING, EVERY_TOOL, FILES, RUNNING, SEARCHING
 from gateway.limits import (
     SUB_TYPE_DESCRIPTION_CHARS_MAX,
     SUB_TYPE_LABEL_CHARS_MAX,
     SUB_TYPE_PROMPT_CHARS_MAX,
     SUB_TYPE_ROUNDS_MAX,
 )
+from gateway.scrub import Scrubber
+from gateway.store.foreign import Foreign
 
 DESIGN = """
 explore    6   file_read file_search file_list file_tree file_info
@@ -139,6 +145,16 @@ def test_the_rows_keep_the_bounds_that_people_have_to_keep() -> None:
         assert len(CATALOG[row.name].prompt) <= SUB_TYPE_PROMPT_CHARS_MAX
 
 
+async def test_the_rows_name_tools_that_there_are(tmp_path: Path) -> None:
+    """Present here, or absent with a reason; a slip of the pen would be a tool that no sub-agent can have."""
+    async with open_toolbox(
+        Tools(), data_dir=tmp_path, own=(), databases=Foreign({}), scrubber=Scrubber(), clock=SystemClock()
+    ) as tools:
+        named = {tool for row in SUB_TYPE_ROWS.values() for tool in row.tools} - {EVERY_TOOL}
+        assert named <= tools.names
+        assert {*FILES, *RUNNING, *SEARCHING} <= tools.names
+
+
 def test_only_the_generalist_has_what_its_parent_has() -> None:
     assert [name for name, sub_type in CATALOG.items() if sub_type.tools is None] == ["general"]
     assert all(EVERY_TOOL not in (sub_type.tools or ()) for sub_type in CATALOG.values())
@@ -150,7 +166,7 @@ def test_who_may_delegate_may_do_all_of_it() -> None:
     assert delegating == {"developer", "researcher", "architect", "analyst", "devops"}
     for name in PROFILES.keys() - delegating - {"assistant"}:
         assert set(DELEGATING).isdisjoint(PROFILE_ROWS[name].tools)
-    assert set(DELEGATING) >= {*NOT_AT_THE_BOTTOM, *(name for name in NEVER if name.startswith("sub_agent"))}
+    assert set(DELEGATING) >= {*NOT_AT_THE_BOTTOM, *(name for name in CONVERSING if name.startswith("sub_agent"))}
 
 
 def test_a_change_counts_field_by_field_and_one_of_no_type_not_at_all() -> None:
@@ -200,13 +216,13 @@ class TestCurrent:
     async def test_a_tool_that_nobody_knows_is_told_to_the_log_once_and_kept(self) -> None:
         """MCP servers come and go, and their tools with them."""
         book, clock = Book(), Hand()
-        book.changed["code"] = SubTypeChange(tools=("file_read", "mcp_docs_search"))
+        book.changed["code"] = SubTypeChange(tools=("sub_agent", "mcp_docs_search"))
         rows = catalog(book, clock)
         with capture_logs() as logs:
             for _ in range(3):
                 await rows.current()
                 clock.at_s += SUB_TYPES_SEEN_WITHIN_S
-        assert (await rows.current())["code"].tools == ("file_read", "mcp_docs_search")
+        assert (await rows.current())["code"].tools == ("sub_agent", "mcp_docs_search")
         assert [(line["event"], line["sub_type"], line["tools"]) for line in logs] == [
             ("subagents.unknown_tools", "code", ["mcp_docs_search"])
         ]

@@ -127,9 +127,11 @@ def test_one_voice_is_no_debate() -> None:
 
 
 def test_an_author_is_given_the_review_until_it_approves() -> None:
-    review = asked("review", author={"type": "writer"}, reviewer={"type": "reviewer"}, iterations=2)
-    assert list(wanted(review, {})) == ["draft 1"]
+    author, reviewer = {"type": "writer", "task": "In ten lines."}, {"type": "reviewer", "task": "Count them."}
+    review = asked("review", author=author, reviewer=reviewer, iterations=2)
+    assert "In ten lines." in wanted(review, {})["draft 1"].brief
     ended = {"draft 1": Ended("first")}
+    assert all(told in wanted(review, ended)["review 1"].brief for told in ("In ten lines.", "Count them."))
     assert wanted(review, ended)["review 1"].exhibits[0].text == "first"
     ended["review 1"] = Ended(refused("no end"))
     assert [exhibit.text for exhibit in wanted(review, ended)["draft 2"].exhibits] == ["first", "no end"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from agent.limits import ORCHESTRATION_ACCOUNT_CHARS_MAX, ORCHESTRATION_REASON_CHARS_MAX
-from agent.subagents.strategies.assignments import Exhibit, Outcome, cut, heading, shares
+from agent.limits import ORCHESTRATION_REASON_CHARS_MAX, SUBAGENT_RESULTS_CHARS_MAX
+from agent.subagents.strategies.assignments import Outcome, heading, shares, shown, size
+from agent.tools.framing import frame_chars, framed
 
+_APART: Final = "\n\n"
 _HEAD: Final = "| step | type | state | seconds | tokens | handle |\n|---|---|---|---|---|---|"
 _STATE_CHARS: Final = 60  # of a state with its reason, in a row
 _CELL_BREAKS: Final = str.maketrans({"|": "/", "\n": " ", "\r": " "})
@@ -38,13 +40,13 @@ class Account:
     tokens_max: int
     cost_usd: float
 
-    @property
-    def text(self) -> str:
-        """At most ORCHESTRATION_ACCOUNT_CHARS_MAX characters: the answer is cut, the table is not."""
+    def text(self, mark: str) -> str:
+        """At most SUBAGENT_RESULTS_CHARS_MAX characters: answers are cut, the table is not. What sub-agents said stands
+        in frames with `mark`."""
         table = self._table()
         opening = self._opening()
-        room = ORCHESTRATION_ACCOUNT_CHARS_MAX - len(opening) - len(table) - len("\n\n" * 2)
-        return "\n\n".join(filter(None, (opening, self._answer(room), table)))
+        room = SUBAGENT_RESULTS_CHARS_MAX - len(opening) - len(table) - 2 * len(_APART)
+        return _APART.join(filter(None, (opening, self._answer(room, mark), table)))
 
     def _opening(self) -> str:
         problem = self.outcome.problem[:ORCHESTRATION_REASON_CHARS_MAX]
@@ -53,16 +55,15 @@ class Account:
         rest = "What was achieved until then is no finished answer:" if self.outcome.answer else "There is no result."
         return f"The orchestration ({self.strategy}) failed: {problem}. {rest}"
 
-    def _answer(self, room: int) -> str:
-        handles = {row.id: row.handle for row in self.rows}
+    def _answer(self, room: int, mark: str) -> str:
         exhibits = self.outcome.answer
-        if len(exhibits) == 1 and not self.outcome.problem:
-            return cut(exhibits[0].text, room, handle=handles.get(exhibits[0].id, ""))
-        headings = [f"{heading(exhibit)}{_why(exhibit)}\n" for exhibit in exhibits]
-        room -= sum(len(title) + len("\n\n") for title in headings)
-        rooms = shares([len(exhibit.text) for exhibit in exhibits], room)
-        return "\n\n".join(
-            f"{title}{cut(exhibit.text, share, handle=handles.get(exhibit.id, ''))}"
+        is_alone = len(exhibits) == 1 and not self.outcome.problem
+        headings = ["" if is_alone else f"{heading(exhibit)}\n" for exhibit in exhibits]
+        room -= sum(len(title) + frame_chars(len(mark)) + len(_APART) for title in headings)
+        rooms = shares([size(exhibit) for exhibit in exhibits], room)
+        handles = {row.id: row.handle for row in self.rows}
+        return _APART.join(
+            f"{title}{framed(shown(exhibit, share, handle=handles.get(exhibit.id, '')), mark)}"
             for exhibit, title, share in zip(exhibits, headings, rooms, strict=True)
         )
 
@@ -79,7 +80,3 @@ def _line(row: Row) -> str:
     seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
     state = row.state.translate(_CELL_BREAKS)[:_STATE_CHARS]
     return f"| {row.id} | {row.sub_type} | {state} | {seconds} | {row.tokens or ''} | {row.handle} |"
-
-
-def _why(exhibit: Exhibit) -> str:
-    return f": {exhibit.problem.translate(_CELL_BREAKS)}" if exhibit.problem else ""

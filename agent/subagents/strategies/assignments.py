@@ -11,21 +11,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.limits import (
-    FRAME_CHARS,
     ORCHESTRATION_REASON_CHARS_MAX,
     SUBAGENT_LABEL_CHARS_MAX,
     SUBAGENT_PROMPT_CHARS_MAX,
 )
 from agent.tools.framing import frame_chars, framed
 from agent.tools.truncation import pieces
+from gateway.contracts.messages import CleanText, own_words
 
 _CUT: Final = "\n[… {count} characters left out …]\n"
 _CUT_WITH_HANDLE: Final = (
     '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
 )
 _CUT_CHARS: Final = 120  # of either, with its numbers and without the handle
+_NO_FORM: Final = own_words("")
+_APART: Final = "\n\n"
 _MATERIAL: Final = "# Material"
-_FAILED: Final = "[failed: {problem}]\n"
+_NOTHING: Final = "[nothing]"
+_FAILED: Final = "[not done: {problem}]\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,8 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One sub-agent that is to be run. `brief` stands in front of the material and `closing` behind it; both are
-    never cut. `label` is for people."""
+    """One sub-agent that is to be run. `label` is for people. `brief` stands in front of the material, `closing` and
+    the `form` of the answer behind it; these are never cut."""
 
     id: str
     sub_type: str
@@ -67,6 +70,7 @@ class Assignment:
     brief: str
     exhibits: tuple[Exhibit, ...] = ()
     closing: str = ""
+    form: CleanText = _NO_FORM
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def brief_of(told: str, goal: str, task: str = "") -> str:
     parts = [told, f"# What all of it is for\n{goal}"]
     if task:
         parts.append(f"# Your part\n{task}")
-    return "\n\n".join(parts)
+    return _APART.join(parts)
 
 
 def label_of(place: str, task: str) -> str:
@@ -112,16 +116,17 @@ def label_of(place: str, task: str) -> str:
 
 def prompt_of(assignment: Assignment, mark: str) -> str:
     """The prompt of an assignment, never longer than a prompt may be. `mark` is new for each prompt."""
-    material = [shown(exhibit) for exhibit in assignment.exhibits]
-    own = [assignment.brief, *([_MATERIAL] if material else ()), assignment.closing]
-    fixed = sum(len(text) + 2 for text in own)
-    fixed += sum(len(heading(exhibit)) + frame_chars(FRAME_CHARS) + 3 for exhibit in assignment.exhibits)
-    rooms = shares([len(text) for text in material], SUBAGENT_PROMPT_CHARS_MAX - fixed)
-    framed_texts = [
-        f"{heading(exhibit)}\n{framed(cut(text, room), mark)}"
-        for exhibit, text, room in zip(assignment.exhibits, material, rooms, strict=True)
+    exhibits = assignment.exhibits
+    behind = [assignment.closing, assignment.form]
+    front = [assignment.brief, *([_MATERIAL] if exhibits else ())]
+    fixed = sum(len(text) + len(_APART) for text in (*front, *behind))
+    fixed += sum(len(heading(exhibit)) + frame_chars(len(mark)) + len(_APART) + 1 for exhibit in exhibits)
+    rooms = shares([size(exhibit) for exhibit in exhibits], SUBAGENT_PROMPT_CHARS_MAX - fixed)
+    material = [
+        f"{heading(exhibit)}\n{framed(shown(exhibit, room), mark)}"
+        for exhibit, room in zip(exhibits, rooms, strict=True)
     ]
-    return "\n\n".join(filter(None, [*own[:-1], *framed_texts, assignment.closing]))
+    return _APART.join(filter(None, (*front, *material, *behind)))
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:
@@ -151,7 +156,17 @@ def heading(exhibit: Exhibit) -> str:
     return f"## {exhibit.title}{' (FAILED)' if exhibit.problem else ''}"
 
 
-def shown(exhibit: Exhibit) -> str:
-    """What it says, to be cut and framed. Why something failed may have been worded by the one that failed."""
-    said = _FAILED.format(problem=exhibit.problem) if exhibit.problem else ""
-    return said + (exhibit.text or "[nothing]")
+def shown(exhibit: Exhibit, room: int, *, handle: str = "") -> str:
+    """What goes into its frame, in at most `room` characters. Why something failed may have been worded by the one that
+    failed."""
+    why = _why(exhibit)[: max(room, 0)]
+    return why + cut(exhibit.text or _NOTHING, room - len(why), handle=handle)
+
+
+def size(exhibit: Exhibit) -> int:
+    """How much room it would take whole."""
+    return len(_why(exhibit)) + len(exhibit.text or _NOTHING)
+
+
+def _why(exhibit: Exhibit) -> str:
+    return _FAILED.format(problem=exhibit.problem) if exhibit.problem else ""

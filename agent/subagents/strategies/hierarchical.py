@@ -119,7 +119,8 @@ class Hierarchical:
             label_of("splitting", self.goal),
             brief_of(_SPLIT, self.goal, self.lead.task),
             exhibit(_SPLITS[0], "The answer that could not be read", ended),
-            "\n\n".join((*again, _PARTS, offered)),
+            " ".join((*again, offered)),
+            _PARTS,
         )
 
 

@@ -14,6 +14,7 @@ from agent.subagents.strategies.assignments import (
     Outcome,
     Undone,
     brief_of,
+    cut,
     label_of,
 )
 from agent.subagents.strategies.strategy import Endings, Role, exhibit
@@ -23,6 +24,7 @@ _DRAFT: Final = strategy_prompt("draft")
 _REVISION: Final = strategy_prompt("revision")
 _REVIEW: Final = strategy_prompt("review")
 _VERDICT: Final = strategy_prompt("verdict")
+_ASKED_CHARS: Final = 1_500  # of the author's task, before the reviewer: the draft needs the room
 _UNREADABLE: Final = strategy_prompt("unreadable")
 
 
@@ -97,18 +99,25 @@ class Review:
         feedback = _verdict(number, ended).feedback
         return (Exhibit(_review(number), "The review", feedback or "Not approved; no reason was given."),)
 
+    @property
+    def _review_told(self) -> str:
+        """What was asked of the author is what its work is held against."""
+        told = cut(self.author.task, _ASKED_CHARS)
+        return f"{_REVIEW}\n\n# What the author was told\n{told}" if told else _REVIEW
+
     def _reviewing(self, number: int, name: str, ended: Endings) -> Assignment:
         is_again = name == _again(number)
         return Assignment(
             name,
             self.reviewer.sub_type,
             label_of(f"{number}/{self.iterations} reviewer", self.reviewer.task or self.goal),
-            brief_of(_REVIEW, self.goal, self.reviewer.task),
+            brief_of(self._review_told, self.goal, self.reviewer.task),
             (
                 *exhibit(_draft(number), f"Draft {number}", ended),
                 *(exhibit(_review(number), "The answer that could not be read", ended) if is_again else ()),
             ),
-            f"{_UNREADABLE}\n\n{_VERDICT}" if is_again else _VERDICT,
+            _UNREADABLE if is_again else "",
+            _VERDICT,
         )
 
 

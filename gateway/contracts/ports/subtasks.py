@@ -81,8 +81,8 @@ class SubTaskBook(Protocol):
     # --- waking
 
     async def collect(self, task_ids: Sequence[str]) -> None:
-        """Those of these that are over were told to their session: they wake it no more. A barrier behind which nothing
-        is left to be told falls."""
+        """These were told to their session, or need not be: they wake it no more. A barrier behind which nothing is
+        left to be told falls."""
         ...
 
     async def due_wakes(self, *, limit: int) -> Sequence[Wake]:
@@ -92,7 +92,7 @@ class SubTaskBook(Protocol):
         ...
 
     async def wake_sent(self, wake: Wake) -> None:
-        """The bus has it: its tasks were told."""
+        """The bus has it: its tasks wake nobody again."""
         ...
 
     async def overtaken(self, message_ids: Sequence[str]) -> frozenset[str]:
@@ -103,7 +103,8 @@ class SubTaskBook(Protocol):
     # --- sessions
 
     async def children(self, session_id: str) -> Sequence[Session]:
-        """Sessions that work for this one directly, oldest first, `FAMILY_SESSIONS_MAX` of them."""
+        """Sessions that work for this one directly, oldest first; of more than
+        `FAMILY_SESSIONS_MAX` the newest."""
         ...
 
     async def count_children(self, session_ids: Sequence[str]) -> Mapping[str, int]:
@@ -112,7 +113,7 @@ class SubTaskBook(Protocol):
 
     async def tree(self, session_id: str) -> Sequence[Session]:
         """This session and all below it, parents before their children, siblings oldest first; empty if unknown. Of a
-        larger family the oldest `FAMILY_SESSIONS_MAX`."""
+        larger family the newest `FAMILY_SESSIONS_MAX`, as far as all above them are among these."""
         ...
 
     async def tasks_below(self, session_id: str) -> Sequence[SubTask]:

@@ -1,0 +1,110 @@
+"""The task board as the API shows it. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, Field
+
+from gateway.contracts.subagents import SubTask, TypeRecord
+
+
+class TaskView(BaseModel):
+    """One sub-agent at work, or over."""
+
+    id: str
+    state: str = Field(description="`queued`, `running`, `completed`, `failed`, `cancelled` or `timed_out`.")
+    type: str = Field(description="Its row in the catalog, such as `explore`.")
+    label: str = Field(description="A few words: what it does.")
+    mode: str = Field(description="`inline`: its parent waits for it; `background`: it outlives the turn.")
+    depth: int = Field(description="1 for a sub-agent of a conversation, 2 for a sub-agent of such a one.")
+    key: str = Field(description="Whose it is: the session key, such as `telegram:123456789`.")
+    session_id: str = Field(description="Its own session.")
+    parent_session_id: str = Field(description="The session it works for.")
+    parent_task_id: str | None = Field(description="The sub-agent it works for, if it is one of such a one.")
+    turn_id: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    duration_ms: int = Field(description="From its start to its end; so far, while it runs.")
+    tokens: int = Field(description="In and out, those of its own sub-agents included.")
+    cost: float = Field(description="US dollars, likewise.")
+    reason: str = Field(description="Why it did not complete, such as `worker_lost`; empty if it did.")
+    confinement: str = Field(description="What held its process.")
+    worker: str = Field(description="The agent process that ran it.")
+
+
+class WholeTaskView(TaskView):
+    """One sub-agent with what it was asked and what it answered."""
+
+    prompt: str
+    result: str = Field(description="Its answer, or what is left of it.")
+
+
+class TypeRecordView(BaseModel):
+    """How the tasks of one type went that are still on the board."""
+
+    type: str
+    running: int = Field(description="Queued ones too.")
+    completed: int
+    failed: int
+    cancelled: int
+    timed_out: int
+    success_rate: float | None = Field(
+        description="Of those that completed, failed or timed out, the share that completed; null if there are none."
+    )
+
+
+class BoardRevision(BaseModel):
+    """What an event `board` says: ask again."""
+
+    revision: int
+
+
+def task_view(task: SubTask, *, now_ms: int) -> TaskView:
+    """A task as the API shows it."""
+    runs_since_ms = task.started_at_ms if task.started_at_ms and not task.state.is_over else 0
+    return TaskView(
+        id=task.id,
+        state=task.state.value,
+        type=task.sub_type,
+        label=task.label,
+        mode=task.mode.value,
+        depth=task.depth,
+        key=str(task.key),
+        session_id=task.session_id,
+        parent_session_id=task.parent_session_id,
+        parent_task_id=task.parent_task_id or None,
+        turn_id=task.turn_id,
+        created_at=_moment(task.created_at_ms),
+        started_at=_moment(task.started_at_ms) if task.started_at_ms else None,
+        finished_at=_moment(task.finished_at_ms) if task.finished_at_ms else None,
+        duration_ms=max(now_ms - runs_since_ms, 0) if runs_since_ms else task.duration_ms,
+        tokens=task.tokens,
+        cost=task.cost_usd,
+        reason=task.reason,
+        confinement=task.confinement,
+        worker=task.worker_id,
+    )
+
+
+def whole_task_view(task: SubTask, *, now_ms: int) -> WholeTaskView:
+    """The same, and what was said."""
+    return WholeTaskView(**dict(task_view(task, now_ms=now_ms)), prompt=task.prompt, result=task.result)
+
+
+def record_view(record: TypeRecord) -> TypeRecordView:
+    """A type's record as the API shows it."""
+    return TypeRecordView(
+        type=record.sub_type,
+        running=record.running,
+        completed=record.completed,
+        failed=record.failed,
+        cancelled=record.cancelled,
+        timed_out=record.timed_out,
+        success_rate=record.success_rate,
+    )
+
+
+def _moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

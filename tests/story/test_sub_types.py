@@ -1,0 +1,144 @@
+"""Who a sub-agent is, from the operator's order to what its model reads: with real child processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
+from agent.model.scripted import ScriptedClient
+from agent.prompts.library import PROMPTS
+from agent.subagents.catalog import CATALOG
+from gateway.admin.app import Parts, create_app
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.config.tools import Tools
+from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.toolsets import CONVERSING, DELEGATING
+from gateway.scrub import Scrubber
+from gateway.store import SqlStore
+from tests.parts.agents import running_agent
+
+TOKEN = "the-operator's-token"
+
+
+class Delegating(ScriptedClient):
+    """A model that hands every request on to a sub-agent of the type it names, and remembers what that was told. As a
+    sub-agent it calls the tool `calls` for as long as it may."""
+
+    def __init__(self, calls: RequestedCall | None = None) -> None:
+        self.calls = calls
+        self.children: list[ModelRequest] = []
+        self.offered: set[str] = set()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if request.purpose is UsagePurpose.SUBAGENT:
+            self.children.append(request)
+            if self.calls is not None and request.tools:
+                yield self._answer(request, "", self.calls)
+            else:
+                yield TextDelta("done")
+                yield self._answer(request, "done")
+        elif request.purpose is UsagePurpose.TURN and request.messages[-1].role is Role.USER:
+            self.offered = {spec.name for spec in request.tools}
+            sub_type = request.messages[-1].text.split()[-1]
+            order = json.dumps({"type": sub_type, "task": "look around"})
+            yield self._answer(request, "", RequestedCall("c1", "sub_agent", order))
+        else:
+            async for event in super().stream(request):
+                yield event
+
+    def _answer(self, request: ModelRequest, text: str, *calls: RequestedCall) -> ModelAnswer:
+        return ModelAnswer(text, calls, "tool_calls" if calls else "stop", TokenCount(10, 5), 0.0, request.model)
+
+    @property
+    def told(self) -> tuple[str, set[str]]:
+        """What the newest sub-agent is told of itself, and the tools it is offered."""
+        return self.children[-1].system, {spec.name for spec in self.children[-1].tools}
+
+
+def operator(store: SqlStore, bus: RedisBus) -> httpx.AsyncClient:
+    parts = Parts(
+        store=store,
+        figures=bus.operator,
+        intake=bus.intake,
+        access=bus.access,
+        vault=bus.vault,
+        scrubber=Scrubber(),
+        clock=SystemClock(),
+        channels=(),
+        version="0.1.0",
+    )
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    transport = httpx.ASGITransport(create_app(parts, TOKEN))
+    return httpx.AsyncClient(transport=transport, base_url="http://admin", headers=headers)
+
+
+async def test_what_no_sub_agent_has_are_tools_that_there_are(
+    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path
+) -> None:
+    """A conversation has them; a generalist has the rest of what its conversation has."""
+    model = Delegating()
+    everything = Tools(policy=("allow write", "allow execute", "allow network", "allow spend"))
+    async with running_agent(bus, sqlite_store, model, tmp_path, tools=everything) as agent:
+        await agent.ask("general")
+    _, tools = model.told
+    assert model.offered >= {*CONVERSING, *DELEGATING}
+    assert tools == model.offered - set(CONVERSING)
+
+
+async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_after_an_operators_change(
+    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the policy allows. The change is made while the agent runs; nothing is started again."""
+    monkeypatch.setattr("agent.subagents.catalog.SUB_TYPES_SEEN_WITHIN_S", 0.0)
+    model = Delegating()
+    everything = Tools(policy=("allow write", "allow execute", "allow network", "allow spend"))
+    async with (
+        running_agent(bus, sqlite_store, model, tmp_path, tools=everything) as agent,
+        operator(sqlite_store, bus) as admin,
+    ):
+        await agent.ask("explore")
+        assert model.told == (CATALOG["explore"].prompt, set(CATALOG["explore"].tools or ()))
+        order = {"prompt": "You wander.", "tools": ["file_list", "file_write"]}
+        assert (await admin.put("/api/agents/sub-types/explore", json=order)).status_code == 200
+        await agent.ask("explore")
+        assert model.told == (f"You wander.\n\n{PROMPTS.delegated}", {"file_list", "file_write"})
+        await admin.delete("/api/agents/sub-types/explore")
+        await agent.ask("explore")
+        assert model.told == (CATALOG["explore"].prompt, set(CATALOG["explore"].tools or ()))
+
+
+async def test_rounds_end_where_the_type_says(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:
+    """Then one more call without tools asks for a wrap-up."""
+    model = Delegating(RequestedCall("l1", "file_list", "{}"))
+    async with operator(sqlite_store, bus) as admin:
+        await admin.put("/api/agents/sub-types/explore", json={"rounds_max": 2})
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
+        await agent.ask("explore")
+    assert [bool(request.tools) for request in model.children] == [True, True, False]
+    assert model.children[-1].messages[-1].text == PROMPTS.wrap_up
+
+
+async def test_a_tool_that_is_not_its_types_is_none_for_a_child_whoever_asks(
+    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path
+) -> None:
+    """The user may write; a sub-agent that reads may not, though its model asks for it."""
+    model = Delegating(RequestedCall("w1", "file_write", json.dumps({"path": "a.txt", "content": "x"})))
+
+    def files() -> list[str]:
+        return [path.name for path in tmp_path.rglob("*.txt")]
+
+    writing = Tools(policy=("allow write",))
+    async with running_agent(bus, sqlite_store, model, tmp_path, tools=writing) as agent:
+        await agent.ask("explore")
+        results = [said for said in model.children[-1].messages if said.role is Role.TOOL]
+        assert len(results) == CATALOG["explore"].rounds_max
+        assert all("there is no tool 'file_write'" in result.text for result in results)
+        assert files() == []
+        await agent.ask("writer")
+        assert files() == ["a.txt"]
