@@ -21,6 +21,7 @@ from agent.insisting import insist
 from agent.limits import (
     BEGIN_PATIENCE_S,
     LAST_WORDS_S,
+    SUBAGENT_REASON_CHARS_MAX,
     SUBAGENT_START_EVERY_S,
     SUBAGENTS_LIVE_MAX,
 )
@@ -251,7 +252,8 @@ class SubAgents:
             case None:
                 ended = working.result()
                 result = self._kept(life, ended.response)
-                return TaskEnding(ended.state, now_ms, ended.reason, result, ended.confinement)
+                reason = clipped(ended.reason, SUBAGENT_REASON_CHARS_MAX)
+                return TaskEnding(ended.state, now_ms, reason, result, ended.confinement)
             case BudgetSpent():
                 reason = _BUDGET_SPENT
             case StoreError():
