@@ -176,6 +176,7 @@ class Wakings(RuleBasedStateMachine):
             Bell(),
             Scrubber(),
             ManualClock(SystemClock().now_ms()),
+            ended=lambda _task: None,
         )
 
     async def started(self, waking: Waking) -> asyncio.Task[None]:
