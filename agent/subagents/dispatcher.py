@@ -179,10 +179,16 @@ class SubAgents:
         except StoreError as error:
             life.opened.set_exception(error)
             life.opened.exception()  # whoever waits for it is told; nobody may
+            await self._unopen(life)
             return False
         life.opened.set_result(opened)
         self._watch.started(opened, life.charge.context.address)
         return True
+
+    async def _unopen(self, life: Life) -> None:
+        """Nobody knows whether its row is there; if it is, nothing else would ever end it."""
+        ending = TaskEnding(TaskState.FAILED, self._clock.now_ms(), _STORE_AWAY)
+        await insist(lambda: self._book.finish(life.task.id, ending))
 
     async def _live(self, life: Life) -> None:
         working = asyncio.create_task(self._carry_out(life))

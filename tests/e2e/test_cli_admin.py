@@ -33,6 +33,7 @@ async def admin(tmp_path: Path, valkey_url: str, port: int) -> Process:
 
 
 async def test_the_role_serves_until_it_is_told_to_stop(tmp_path: Path, valkey_url: str) -> None:
+    """Whoever listens to the task board holds nothing up."""
     await migrate(f"sqlite+aiosqlite:///{tmp_path}/trivet.db")
     port = free_port()
     process = await admin(tmp_path, valkey_url, port)
@@ -45,9 +46,14 @@ async def test_the_role_serves_until_it_is_told_to_stop(tmp_path: Path, valkey_u
     token = await asyncio.to_thread((tmp_path / "admin-token").read_text)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
         assert (await client.get("/api/sessions")).status_code == 401
-        answer = await client.get("/api/sessions", headers={"Authorization": f"Bearer {token.strip()}"})
-    assert (answer.status_code, answer.json()) == (200, [])
-    process.send_signal(signal.SIGTERM)
+        client.headers["Authorization"] = f"Bearer {token.strip()}"
+        answer = await client.get("/api/sessions")
+        assert (answer.status_code, answer.json()) == (200, [])
+        async with client.stream("GET", "/api/tasks/events") as events:
+            lines = events.aiter_lines()
+            assert await anext(lines) == "retry: 2000"
+            process.send_signal(signal.SIGTERM)
+            assert "event: board" in [line async for line in lines]  # the stream comes to its own end
     _, said = await process.communicate()
     assert process.returncode == 0
     assert b"Traceback" not in said

@@ -59,7 +59,7 @@ class Row {
   }
 
   show(task, parent) {
-    const has_changed = this.#task !== null && this.#task.state !== task.state;
+    const hasChanged = this.#task !== null && this.#task.state !== task.state;
     this.#task = task;
     this.#shownAt = performance.now();
     this.element.dataset.state = task.state;
@@ -75,7 +75,7 @@ class Row {
     this.#write(".tokens", tokens(task.tokens));
     this.#write(".cost", cost(task.cost));
     this.tick();
-    if (has_changed && !this.#part(".whole").hidden) this.#fill();
+    if (hasChanged && !this.#part(".whole").hidden) this.#fill();
   }
 
   tick() {

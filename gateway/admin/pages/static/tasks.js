@@ -5,6 +5,7 @@ import { follow } from "./feed.js";
 import { summary } from "./words.js";
 
 const LIMIT = 200; // the hundred that are over, and as many that live
+const LOOK_AGAIN_MS = 3000;
 
 const LINKS = {
   live: "Live",
@@ -37,6 +38,7 @@ async function look() {
       isAway = false;
     } catch {
       isAway = true;
+      if (link === "live") setTimeout(look, LOOK_AGAIN_MS); // else the feed has us look
     }
     sayLink();
   }
@@ -63,9 +65,10 @@ function showTypes(types) {
       const counted = record.completed + record.failed + record.timed_out;
       item.querySelector(".type").textContent = record.type;
       item.querySelector(".rate").textContent = rate === null ? "–" : `${Math.round(rate * 100)} %`;
+      item.querySelector("meter").hidden = rate === null;
       item.querySelector("meter").value = rate ?? 0;
-      const live = record.running ? `, ${record.running} live` : "";
-      item.querySelector(".counts").textContent = `${record.completed} of ${counted} completed${live}`;
+      const over = counted ? `${record.completed} of ${counted} completed` : "none to count yet";
+      item.querySelector(".counts").textContent = record.running ? `${over}, ${record.running} live` : over;
       return item;
     }),
   );

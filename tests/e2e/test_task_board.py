@@ -1,0 +1,301 @@
+"""The task board in a real browser, in front of the operator's API on a real store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from channels.emulators.serving import listening
+from gateway.admin.app import Parts, create_app
+from gateway.bus.bus import open_bus
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.clock import SystemClock
+from gateway.contracts.entries import Session
+from gateway.contracts.messages import CleanText
+from gateway.contracts.subagents import SubTask, TaskEnding, TaskState
+from gateway.scrub import Scrubber
+from gateway.store import SqlStore, open_store
+from tests.contract.subtask_samples import WORKER, asked, conversation, model_call
+from tests.e2e.test_playground import CONTRAST, DESK, PHONE, browser
+
+__all__ = ["browser"]
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TOKEN = "the-operator's-token"
+EVENTS = "/api/tasks/events"
+
+
+@dataclass
+class Wire:
+    """In front of the application: counts what is asked for, and cuts streams."""
+
+    app: ASGIApp
+    asked_for: list[str] = field(default_factory=list)
+    streams: set[asyncio.Task[None]] = field(default_factory=set)
+    whole: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != EVENTS:
+            self.asked_for.append(scope.get("path", ""))
+            await self.app(scope, receive, send)
+            return
+        await self.whole.wait()
+        stream = asyncio.ensure_future(self.app(scope, receive, send))
+        self.streams.add(stream)
+        await asyncio.wait({stream})
+        self.streams.discard(stream)
+
+    def cut(self) -> None:
+        """The streams there are end in the middle, and new ones are not answered until the wire is `whole`."""
+        self.whole.clear()
+        for stream in self.streams:
+            stream.cancel()
+
+
+@dataclass
+class Desk:
+    """A served board, and the store behind it."""
+
+    url: str
+    path: Path
+    wire: Wire
+    store: SqlStore
+    session: Session
+    at_ms: int = field(default_factory=SystemClock().now_ms)
+
+    async def opened(
+        self, id_: str, parent: SubTask | None = None, *, label: str = "", sub_type: str = "explore"
+    ) -> SubTask:
+        """A task that waits."""
+        self.at_ms += 1
+        task = asked(parent or self.session, id_, sub_type=sub_type, at_ms=self.at_ms)
+        if label:
+            task = SubTask(**{**{name: getattr(task, name) for name in task.__slots__}, "label": CleanText(label)})
+        return await self.store.tasks.open(task, wake=None)
+
+    async def running(self, id_: str, parent: SubTask | None = None, **words: str) -> SubTask:
+        """A task at work."""
+        task = await self.opened(id_, parent, **words)
+        now_ms = SystemClock().now_ms()
+        assert await self.store.tasks.start(
+            id_, worker_id=WORKER, alive_until_ms=now_ms + 60_000, now_ms=now_ms, live_max=9
+        )
+        return task
+
+    async def over(self, id_: str, state: TaskState = TaskState.COMPLETED, *, reason: str = "") -> None:
+        """It has ended, after 12 seconds' work by its own account."""
+        ending = TaskEnding(state, SystemClock().now_ms(), CleanText(reason), CleanText("Found it."), "bubblewrap")
+        assert await self.store.tasks.finish(id_, ending)
+
+    async def one_of_each(self, parent: SubTask | None = None) -> None:
+        """A task in each state, called like it."""
+        for state in TaskState:
+            await (self.opened if state is TaskState.QUEUED else self.running)(state.value, parent)
+            if state.is_over:
+                await self.over(state.value, state, reason="because")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ground(
+    valkey_server: EmbeddedValkey, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Desk]:
+    """One served board for all tests of the module."""
+    path = tmp_path_factory.mktemp("board") / "trivet.db"
+    shutil.copy(sqlite_template, path)
+    clock, bus = SystemClock(), await open_bus(valkey_server.url)
+    store = open_store(f"sqlite+aiosqlite:///{path}", clock)
+    parts = Parts(
+        store=store,
+        figures=bus.operator,
+        intake=bus.intake,
+        access=bus.access,
+        vault=bus.vault,
+        scrubber=Scrubber(),
+        clock=clock,
+        channels=("telegram",),
+        version="0.1.0",
+    )
+    wire = Wire(create_app(parts, TOKEN))
+    wire.whole.set()
+    async with listening(wire) as port:
+        yield Desk(f"http://127.0.0.1:{port}", path, wire, store, await conversation(store))
+        parts.stopping.set()
+    await store.close()
+    await bus.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def desk(ground: Desk) -> Desk:
+    """An empty board."""
+    with contextlib.closing(sqlite3.connect(ground.path)) as database:
+        database.execute("DELETE FROM sub_tasks")
+        database.execute("DELETE FROM sessions WHERE parent_session_id IS NOT NULL")
+        database.commit()
+    ground.wire.whole.set()
+    return ground
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def window(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """A browser that knows the password."""
+    context = await browser.new_context(http_credentials={"username": "operator", "password": TOKEN})
+    yield context
+    await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(window: BrowserContext, desk: Desk) -> AsyncIterator[Page]:
+    """The open page; anything it writes to the console as an error fails the test, but for streams that were cut."""
+    complaints: list[str] = []
+    page = await window.new_page()
+    await page.set_viewport_size({"width": DESK["width"], "height": DESK["height"]})
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    await page.goto(f"{desk.url}/tasks")
+    await expect(page.get_by_role("status")).to_have_text("Live")
+    yield page
+    await page.close()
+    assert [each for each in complaints if "ERR_INCOMPLETE_CHUNKED_ENCODING" not in each] == []
+
+
+def row(page: Page, id_: str) -> Locator:
+    """The row of a task."""
+    return page.locator(f'[data-id="{id_}"]')
+
+
+class TestThePage:
+    async def test_is_for_those_who_know_the_password(self, browser: Browser, desk: Desk) -> None:
+        async with httpx.AsyncClient(base_url=desk.url) as nobody:
+            for path in ("/tasks", "/static/tasks.js"):
+                assert (await nobody.get(path)).status_code == 401
+
+    async def test_says_when_there_is_nothing_to_see(self, page: Page, desk: Desk) -> None:
+        await expect(page.get_by_text("No sub-agent has worked yet")).to_be_visible()
+        await expect(page.get_by_role("table")).to_be_hidden()
+        await expect(page).to_have_title("Tasks · Trivet")
+
+    async def test_shows_what_happens_without_a_reload(self, page: Page, desk: Desk) -> None:
+        """A task waits, runs for a while, costs something, and is over."""
+        await desk.opened("k1")
+        await expect(row(page, "k1").locator(".word")).to_have_text("waits")
+        await expect(row(page, "k1").get_by_role("button")).to_have_text("label of k1")
+        await expect(row(page, "k1").locator(".duration")).to_have_text("–")
+        now_ms = SystemClock().now_ms()
+        await desk.store.tasks.start(
+            "k1", worker_id=WORKER, alive_until_ms=now_ms + 60_000, now_ms=now_ms - 70_000, live_max=9
+        )
+        await expect(row(page, "k1").locator(".word")).to_have_text("running")
+        await expect(row(page, "k1").locator(".duration")).to_have_text("1 min 10 s")
+        await expect(row(page, "k1").locator(".duration")).to_have_text("1 min 11 s")
+        await desk.store.tasks.record("k1", entries=(), usage=[model_call(desk.session.key, 2_900, 200, 0.0123)])
+        await expect(row(page, "k1").locator(".tokens")).to_have_text("3.1k")
+        await expect(row(page, "k1").locator(".cost")).to_have_text("$0.0123")
+        await desk.over("k1")
+        await expect(row(page, "k1").locator(".word")).to_have_text("completed")
+        await expect(page.locator("#types li")).to_contain_text("100 %")
+        await expect(page.locator("#summary")).to_have_text("1 completed")
+
+    async def test_looks_every_few_seconds_while_the_stream_is_cut(self, page: Page, desk: Desk) -> None:
+        """It says so, and says when all is well again; then it waits for events once more."""
+        await page.clock.install()
+        said = page.get_by_role("status")
+        desk.wire.cut()
+        await expect(said).to_have_text("No live updates: looking every 3 seconds")
+        for id_ in ("k1", "k2"):
+            await desk.opened(id_)
+            await page.clock.fast_forward(3_000)
+            await expect(row(page, id_)).to_be_visible()
+        desk.wire.whole.set()
+        await expect(said).to_have_text("Live")
+        looks = desk.wire.asked_for.count("/api/tasks")
+        await page.clock.fast_forward(60_000)
+        assert desk.wire.asked_for.count("/api/tasks") <= looks + 1
+        await desk.running("k3")
+        await expect(row(page, "k3").locator(".word")).to_have_text("running")
+
+    async def test_only_what_runs_pulses_and_nothing_where_motion_is_not_wanted(self, page: Page, desk: Desk) -> None:
+        await desk.one_of_each()
+        await expect(page.locator(".task")).to_have_count(len(TaskState))
+        moving = "rows => rows.filter(row => getComputedStyle(row.querySelector('.dot')).animationName !== 'none'"
+        moving += " && row.querySelector('.dot').checkVisibility()).map(row => row.dataset.id)"
+        assert await page.locator(".task").evaluate_all(moving) == ["running"]
+        await page.emulate_media(reduced_motion="reduce")
+        assert await page.locator(".task").evaluate_all(moving) == []
+        words = await page.locator(".task .word").all_text_contents()
+        assert sorted(words) == ["cancelled", "completed", "failed", "running", "timed out", "waits"]
+
+    async def test_tells_whose_child_it_is_and_why_it_failed(self, page: Page, desk: Desk) -> None:
+        parent = await desk.running("k1")
+        await desk.running("k2", parent)
+        await desk.over("k2", TaskState.FAILED, reason="killed_by_signal_9")
+        nested = row(page, "k2")
+        await expect(nested.locator(".reason")).to_have_text("killed by signal 9")
+        await expect(nested.locator(".nested")).to_have_text("⤷ Sub-agent of label of k1")
+        await expect(row(page, "k1").locator(".nested")).to_be_hidden()
+        await expect(row(page, "k1").locator(".reason")).to_be_hidden()
+
+    async def test_what_models_write_stays_text(self, page: Page, desk: Desk) -> None:
+        attack = "<img src=x onerror=\"document.title='owned'\">"
+        await desk.running("k1", label=attack)
+        await expect(row(page, "k1").get_by_role("button")).to_have_text(attack)
+        await expect(page.locator("img")).to_have_count(0)
+        await expect(page).to_have_title("Tasks · Trivet")
+
+    async def test_can_be_read_and_opened_with_the_keyboard_alone(self, page: Page, desk: Desk) -> None:
+        """What a task was asked and what it answered shows below it, and stays there while others come."""
+        await desk.running("k1")
+        await desk.over("k1")
+        button = row(page, "k1").get_by_role("button", name="label of k1", expanded=False)
+        await expect(button).to_be_visible()
+        for name in ("Skip to the content", "Tasks", "API", "label of k1"):
+            await page.keyboard.press("Tab")
+            assert await page.evaluate("document.activeElement.textContent") == name
+        await page.keyboard.press("Enter")
+        await expect(row(page, "k1").locator(".prompt")).to_have_text("prompt of k1")
+        await expect(row(page, "k1").locator(".result")).to_have_text("Found it.")
+        await desk.running("k2")
+        await expect(row(page, "k2")).to_be_visible()
+        await expect(row(page, "k1").get_by_role("button", expanded=True)).to_be_focused()
+        await expect(row(page, "k1").locator(".result")).to_be_visible()
+
+    @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+    async def test_is_a_table_to_those_who_do_not_see_it(self, page: Page, desk: Desk, size: dict[str, int]) -> None:
+        """On a phone, too, where it looks like cards; and nothing there is wider than the screen."""
+        await page.set_viewport_size({"width": size["width"], "height": size["height"]})
+        await desk.running("k1", label="a-label-without-any-space-" * 3)
+        board = page.get_by_role("table", name="Task board")
+        await expect(board.get_by_role("rowheader")).to_have_count(1)
+        await expect(board.get_by_role("cell")).to_have_count(5)
+        await expect(page.get_by_role("columnheader", name="Status")).to_have_count(1)
+        await expect(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Tasks")).to_have_attribute(
+            "aria-current", "page"
+        )
+        await expect(page.get_by_role("main")).to_be_visible()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Sub-agents")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    async def test_every_word_can_be_read_in_both_schemes(self, page: Page, desk: Desk, scheme: str) -> None:
+        """Text contrasts with what is behind it by at least 4.5 to 1."""
+        await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        await desk.one_of_each(await desk.running("parent"))
+        await expect(page.locator(".task")).to_have_count(len(TaskState) + 1)
+        seen = page.locator(
+            ".status, .type, .label, .nested:not([hidden]), .reason:not([hidden]), .key, .number, .faint"
+        )
+        seen = seen.or_(page.locator("thead th, #connection, #summary, .top a, .brand small, .rate"))
+        for element in await seen.element_handles():
+            if await element.is_visible():
+                assert await element.evaluate(CONTRAST) >= 4.5, await element.text_content()

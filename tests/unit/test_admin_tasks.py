@@ -1,0 +1,354 @@
+"""The task board over HTTP: who may read it, what it says, how its changes are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+import httpx
+import pytest
+
+from channels.emulators.serving import listening
+from gateway.admin.app import Parts, create_app
+from gateway.admin.board_feed import LISTENERS_MAX, BoardFeed, TooManyListeners
+from gateway.bus.bus import RedisBus
+from gateway.contracts.errors import StoreUnavailable
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import SubTaskBook
+from gateway.contracts.subagents import TaskState
+from gateway.scrub import Scrubber
+from gateway.store import SqlStore
+from tests.contract.store_samples import BOB
+from tests.contract.subtask_samples import asked, conversation, ending, model_call, opened, started
+from tests.doubles import ManualClock
+from tests.unit.test_admin_api import HEADERS, TOKEN, basic
+
+CLOCK = ManualClock(at_ms=20_000)
+
+
+def parts_of(store: SqlStore, bus: RedisBus) -> Parts:
+    return Parts(
+        store=store,
+        figures=bus.operator,
+        intake=bus.intake,
+        access=bus.access,
+        vault=bus.vault,
+        scrubber=Scrubber(known_values=["hunter2hunter2"]),
+        clock=CLOCK,
+        channels=("telegram",),
+        version="0.1.0",
+    )
+
+
+@pytest.fixture
+async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+    """The API with the operator's token."""
+    transport = httpx.ASGITransport(app=create_app(parts_of(sqlite_store, bus), TOKEN))
+    async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=HEADERS) as client:
+        yield client
+
+
+PAGE = {"Referer": "http://admin/tasks"}
+
+
+class TestWhoMayRead:
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            HEADERS,
+            basic(TOKEN) | {"Sec-Fetch-Site": "same-origin"},
+            basic(TOKEN) | PAGE,
+        ],
+        ids=["token", "our page", "our page over plain http"],
+    )
+    async def test_whoever_has_the_token_or_its_password_on_a_page_of_ours(
+        self, admin: httpx.AsyncClient, headers: dict[str, str]
+    ) -> None:
+        admin.headers.pop("Authorization")
+        assert (await admin.get("/api/tasks", headers=headers)).status_code == 200
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {},
+            PAGE | {"Sec-Fetch-Site": "same-origin"},
+            basic("wrong") | {"Sec-Fetch-Site": "same-origin"},
+            basic(TOKEN),
+            basic(TOKEN) | {"Sec-Fetch-Site": "none"},
+            basic(TOKEN) | {"Sec-Fetch-Site": "cross-site"},
+            basic(TOKEN) | {"Sec-Fetch-Site": "same-site"} | PAGE,
+            basic(TOKEN) | {"Referer": "http://evil/tasks"},
+            basic(TOKEN) | {"Referer": "http://evil/http://admin/"},
+            {"Authorization": "Bearer wrong"} | PAGE,
+        ],
+    )
+    async def test_nobody_else_and_no_other_site_on_their_behalf(
+        self, admin: httpx.AsyncClient, headers: dict[str, str]
+    ) -> None:
+        """The refusal asks for no password: that is for pages to do."""
+        admin.headers.pop("Authorization")
+        for path in ("/api/tasks", "/api/tasks/types", "/api/tasks/events", "/api/tasks/k1"):
+            answer = await admin.get(path, headers=headers)
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+
+    @pytest.mark.parametrize("path", ["/api/sessions", "/api/usage", "/metrics"])
+    async def test_the_rest_of_the_api_takes_no_password(self, admin: httpx.AsyncClient, path: str) -> None:
+        admin.headers.pop("Authorization")
+        headers = basic(TOKEN) | {"Sec-Fetch-Site": "same-origin"}
+        assert (await admin.get(path, headers=headers)).status_code == 401
+
+    async def test_a_page_may_load_nothing_from_elsewhere_and_lie_in_no_frame(self, admin: httpx.AsyncClient) -> None:
+        page = await admin.get("/tasks", headers=basic(TOKEN))
+        policy = page.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none';")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert page.headers["referrer-policy"] == "same-origin"
+        assert " style=" not in page.text
+        assert (await admin.get("/static/..%2fshell.html", headers=basic(TOKEN))).status_code == 404
+
+
+class TestTheBoard:
+    async def test_shows_each_task_with_all_that_is_known_of_it(
+        self, admin: httpx.AsyncClient, sqlite_store: SqlStore
+    ) -> None:
+        """Live ones first; of one that runs the duration so far."""
+        ann = await conversation(sqlite_store)
+        first, _ = await opened(sqlite_store, ann, "k1", "k2")
+        await sqlite_store.tasks.open(asked(first, "k3", at_ms=10_500), wake=None)
+        assert await started(sqlite_store, "k1", at_ms=11_000)
+        await sqlite_store.tasks.record("k1", entries=(), usage=[model_call(ann.key, 30, 12, 0.25)])
+        assert await started(sqlite_store, "k2", at_ms=11_000)
+        await sqlite_store.tasks.finish("k2", ending(TaskState.FAILED, at_ms=12_500))
+        rows = (await admin.get("/api/tasks")).json()
+        assert [(row["id"], row["state"]) for row in rows] == [
+            ("k3", "queued"),
+            ("k1", "running"),
+            ("k2", "failed"),
+        ]
+        assert rows[1] == {
+            "id": "k1",
+            "state": "running",
+            "type": "explore",
+            "label": "label of k1",
+            "mode": "inline",
+            "depth": 1,
+            "key": str(ann.key),
+            "session_id": "s-k1",
+            "parent_session_id": ann.id,
+            "parent_task_id": None,
+            "turn_id": first.turn_id,
+            "created_at": "1970-01-01T00:00:10Z",
+            "started_at": "1970-01-01T00:00:11Z",
+            "finished_at": None,
+            "duration_ms": 9_000,
+            "tokens": 42,
+            "cost": 0.25,
+            "reason": "",
+            "confinement": "",
+            "worker": "worker-1",
+        }
+        assert (rows[0]["depth"], rows[0]["parent_task_id"], rows[0]["duration_ms"]) == (2, "k1", 0)
+        assert (rows[2]["duration_ms"], rows[2]["reason"], rows[2]["confinement"]) == (1_500, "because", "bubblewrap")
+
+    async def test_can_be_narrowed(self, admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+        ann, ben = await conversation(sqlite_store), await conversation(sqlite_store, BOB)
+        await opened(sqlite_store, ann, "k1", "k2")
+        await sqlite_store.tasks.open(asked(ben, "k3", sub_type="code"), wake=None)
+        assert await started(sqlite_store, "k1")
+
+        async def ids(**query: str) -> set[str]:
+            return {row["id"] for row in (await admin.get("/api/tasks", params=query)).json()}
+
+        assert await ids() == {"k1", "k2", "k3"}
+        assert await ids(state="running") == {"k1"}
+        assert await ids(type="code") == {"k3"}
+        assert await ids(session=ann.id) == {"k1", "k2"}
+        assert await ids(session="s-k3") == {"k3"}
+        assert await ids(session=ann.id, state="queued") == {"k2"}
+        assert len(await ids(limit="1")) == 1
+        assert (await admin.get("/api/tasks", params={"state": "asleep"})).status_code == 422
+        assert (await admin.get("/api/tasks", params={"limit": "0"})).status_code == 422
+
+    async def test_one_task_comes_with_all_that_was_said(
+        self, admin: httpx.AsyncClient, sqlite_store: SqlStore
+    ) -> None:
+        """Scrubbed once more on its way out, by what is known now."""
+        ann = await conversation(sqlite_store)
+        whole = replace(asked(ann), prompt=CleanText("log in with hunter2hunter2 " + "a" * 5_000))
+        await sqlite_store.tasks.open(whole, wake=None)
+        assert await started(sqlite_store, "k1")
+        await sqlite_store.tasks.finish("k1", ending(result="b" * 6_000))
+        shown = (await admin.get("/api/tasks/k1")).json()
+        assert shown["result"] == "b" * 6_000
+        assert len(shown["prompt"]) > 5_000
+        assert "hunter2hunter2" not in shown["prompt"]
+        assert (await admin.get("/api/tasks/k9")).status_code == 404
+
+    async def test_each_type_has_its_record(self, admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+        ann = await conversation(sqlite_store)
+        for id_, state in zip(
+            "abcde", (*[TaskState.COMPLETED] * 3, TaskState.TIMED_OUT, TaskState.CANCELLED), strict=True
+        ):
+            await opened(sqlite_store, ann, id_)
+            assert await started(sqlite_store, id_)
+            await sqlite_store.tasks.finish(id_, ending(state))
+        await sqlite_store.tasks.open(asked(ann, "z", sub_type="writer"), wake=None)
+        explore, writer = (await admin.get("/api/tasks/types")).json()
+        assert explore == {
+            "type": "explore",
+            "running": 0,
+            "completed": 3,
+            "failed": 0,
+            "cancelled": 1,
+            "timed_out": 1,
+            "success_rate": 0.75,
+        }
+        assert (writer["type"], writer["running"], writer["success_rate"]) == ("writer", 1, None)
+
+
+class TestEvents:
+    @pytest.fixture
+    async def served(self, sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[tuple[httpx.AsyncClient, Parts]]:
+        """The API on a socket: a stream is no stream without one."""
+        parts = parts_of(sqlite_store, bus)
+        async with listening(create_app(parts, TOKEN)) as port:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=HEADERS) as client:
+                yield client, parts
+            parts.stopping.set()
+
+    async def test_tell_the_revision_at_once_and_whenever_it_changes(
+        self, served: tuple[httpx.AsyncClient, Parts], sqlite_store: SqlStore
+    ) -> None:
+        client, _ = served
+        ann = await conversation(sqlite_store)
+        revision = await sqlite_store.tasks.revision()
+        async with client.stream("GET", "/api/tasks/events") as stream:
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            assert stream.headers["cache-control"] == "no-cache"
+            lines = stream.aiter_lines()
+            said = [await anext(lines) for _ in range(6)]
+            assert said == [
+                "retry: 2000",
+                "",
+                "event: board",
+                f'data: {{"revision":{revision}}}',
+                f"id: {revision}",
+                "",
+            ]
+            await opened(sqlite_store, ann, "k1")
+            event, data, id_, _ = [await anext(lines) for _ in range(4)]
+        assert (event, id_) == ("event: board", f"id: {revision + 1}")
+        assert data == f'data: {{"revision":{revision + 1}}}'
+
+    async def test_who_comes_back_hears_of_what_was_missed_and_of_nothing_else(
+        self, served: tuple[httpx.AsyncClient, Parts], sqlite_store: SqlStore
+    ) -> None:
+        client, parts = served
+        await opened(sqlite_store, await conversation(sqlite_store), "k1")
+        revision = await sqlite_store.tasks.revision()
+        heard: list[list[str]] = []
+        for known in (str(revision - 1), str(revision), "nonsense"):
+            async with client.stream("GET", "/api/tasks/events", headers={"Last-Event-ID": known}) as stream:
+                lines = stream.aiter_lines()
+                heard.append([await anext(lines), await anext(lines)])
+                if known == str(revision):
+                    assert await sqlite_store.tasks.start(
+                        "k1", worker_id="w", alive_until_ms=99_000, now_ms=11_000, live_max=9
+                    )
+                heard[-1] += [await anext(lines) for _ in range(3)]
+        assert [lines[-1] for lines in heard] == [f"id: {revision}", f"id: {revision + 1}", f"id: {revision + 1}"]
+        assert not parts.stopping.is_set()
+
+    async def test_there_is_an_end_to_how_many_may_listen(
+        self, served: tuple[httpx.AsyncClient, Parts], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever leaves makes room."""
+        client, _ = served
+        monkeypatch.setattr("gateway.admin.board_feed.LISTENERS_MAX", 1)
+        async with client.stream("GET", "/api/tasks/events") as stream:
+            await anext(stream.aiter_lines())
+            refused = await client.get("/api/tasks/events")
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "15")
+        async with asyncio.timeout(10):
+            while True:
+                async with client.stream("GET", "/api/tasks/events") as stream:
+                    if stream.status_code == 200:
+                        break
+
+
+@dataclass
+class CountedBook:
+    """A board whose revision is told, and how often it was asked for. `is_away`: nobody tells it."""
+
+    at: int = 1
+    asked: int = 0
+    is_away: bool = False
+
+    async def revision(self) -> int:
+        self.asked += 1
+        if self.is_away:
+            raise StoreUnavailable("away")
+        return self.at
+
+
+class TestTheFeed:
+    @pytest.fixture
+    def book(self) -> CountedBook:
+        return CountedBook()
+
+    @pytest.fixture
+    def stopping(self) -> asyncio.Event:
+        return asyncio.Event()
+
+    @pytest.fixture
+    def feed(self, book: CountedBook, stopping: asyncio.Event) -> BoardFeed:
+        known: SubTaskBook = book  # type: ignore[assignment]  # one question of all
+        return BoardFeed(known, stopping, look_every_s=0.001)
+
+    async def test_all_listeners_are_answered_by_one_look(self, feed: BoardFeed, book: CountedBook) -> None:
+        """And there are not more of them than may be; when the last is gone nobody looks any more."""
+        async with contextlib.AsyncExitStack() as seats:
+            for _ in range(LISTENERS_MAX):
+                await seats.enter_async_context(feed.seat())
+            with pytest.raises(TooManyListeners):
+                await seats.enter_async_context(feed.seat())
+            asked = book.asked
+            streams = [feed.revisions(None) for _ in range(LISTENERS_MAX)]
+            assert [await anext(stream) for stream in streams] == [1] * LISTENERS_MAX
+            book.at = 2
+            assert await asyncio.gather(*map(anext, streams)) == [2] * LISTENERS_MAX
+            assert book.asked <= asked + LISTENERS_MAX / 2
+        asked = book.asked
+        await asyncio.sleep(0.01)
+        assert book.asked == asked
+
+    async def test_nobody_looks_while_nobody_listens(self, feed: BoardFeed, book: CountedBook) -> None:
+        await asyncio.sleep(0.01)
+        assert book.asked == 0
+
+    async def test_streams_end_when_the_process_stops(
+        self, feed: BoardFeed, book: CountedBook, stopping: asyncio.Event
+    ) -> None:
+        async with feed.seat():
+            heard = []
+            async for revision in feed.revisions(None):
+                heard.append(revision)
+                stopping.set()
+        assert heard == [1]
+
+    async def test_streams_end_while_sql_is_away_and_begin_again_afterwards(
+        self, feed: BoardFeed, book: CountedBook
+    ) -> None:
+        async with feed.seat():
+            async for _ in feed.revisions(None):
+                book.is_away = True
+            with contextlib.suppress(StoreUnavailable):
+                async with feed.seat():
+                    pytest.fail("somebody listens to nothing")
+            book.is_away, book.at = False, 7
+            async with feed.seat():
+                assert await anext(feed.revisions(1)) == 7
