@@ -114,6 +114,7 @@ async def assembled(
             is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
             beside=(parts.firing.run, parts.waking.run, *delegation.beside),
+            lasting=delegation.lasting,
             afterwards=parts.afterwards(),
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)

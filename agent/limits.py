@@ -258,7 +258,6 @@ SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
 SUBAGENT_LABEL_CHARS_MAX: Final = 80
 SUBAGENTS_WAITING_MAX: Final = 100  # of one session in one process: as many as the board shows
 SUBAGENT_ID_CHARS: Final = 12  # of a task's id, which is the handle to its answer: 59 bits, and a model can copy them
-SUBAGENT_CALLS_MAX: Final = 17  # tools that one child has running in its parent: a round, and nine that only wait
 SUBAGENT_ALIVE_S: Final = 10.0  # how long a task counts as alive after its worker said so
 SUBAGENT_ALIVE_EVERY_S: Final = 2.0  # how often it says so: four may be missed
 SUBAGENT_LOOK_EVERY_S: Final = 0.25  # for tasks that are to be cancelled: a stop ends them within a second

@@ -61,7 +61,7 @@ class Delegates(Protocol):
     """Has plans written."""
 
     async def written(self, context: ToolContext, task: CleanText) -> CleanText:
-        """What a planner answered to `task`. Raises `NoPlan`, `ToolError` and `StoreUnavailable`."""
+        """What a planner answered to `task`. Raises `NoPlan` and `StoreUnavailable`; cancelling ends it."""
         ...
 
 

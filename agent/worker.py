@@ -63,9 +63,11 @@ class Worker:
         grace_s: float = SHUTDOWN_GRACE_S,
         afterwards: Sequence[AfterTurn] = (),
         beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        lasting: Sequence[Callable[[float], Coroutine[Any, Any, None]]] = (),
     ) -> None:
         """With `is_steered`, what a lane receives during a turn joins that turn between its rounds. `grace_s` is
-        what running turns get to finish when the process stops. `beside` runs for as long as the worker works."""
+        what running turns get to finish when the process stops, and what outlives turns: each of `lasting` returns
+        when that is done. `beside` runs for as long as the worker works."""
         self._id = worker_id
         self._bus = bus
         self._lanes = lanes
@@ -76,6 +78,7 @@ class Worker:
         self._is_steered = is_steered
         self._grace_s = grace_s
         self._beside = beside
+        self._lasting = lasting
         self._background = Background()
         self._dead_letters = DeadLetters(bus, store, scrubber, clock)
         self._answering = Answering(
@@ -219,8 +222,11 @@ class Worker:
 
     async def _finish(self) -> None:
         """Let turns finish within the grace time, then hand the rest to other workers, no attempt counted."""
-        if tasks := _tasks(self._runs.values()):
+        lasting = [asyncio.create_task(finish(self._grace_s)) for finish in self._lasting]
+        if tasks := _tasks(self._runs.values()) | set(lasting):
             await asyncio.wait(tasks, timeout=self._grace_s)
+        for task in lasting:
+            task.cancel()
         left = list(self._runs.values())
         if tasks := _end_runs(left):
             _log.info("worker.hands_over", runs=len(tasks))

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gateway.cli import filtering, following, roles, settings, upkeep
+from gateway.cli import filtering, following, roles, sessions, settings, upkeep
 from gateway.exits import run_to_exit
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ for command in (
     app.command()(command)
 app.add_typer(settings.app, name="config")
 app.add_typer(following.dead, name="dead")
+app.add_typer(sessions.sessions, name="sessions")
 
 
 def _print_version(asked: bool) -> None:

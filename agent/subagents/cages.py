@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Final, Protocol
 
 from agent.subagents.confinement import CONFINEMENT, PACKAGES, ROOT, Confinement
 from agent.tools.execution import bubblewrap
-from agent.tools.execution.reaping import kill_family, kill_namespace
+from agent.tools.execution.reaping import Family, Namespace, new_mark, told
 
 HOME_INSIDE: Final = "/conversation"
 """Where a child in bubblewrap finds the folder of its conversation."""
@@ -35,8 +34,6 @@ _OF_PYTHON: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
 _CACHE: Final = "/etc/ld.so.cache"
 _SIGNALLED: Final = 128
 """What bubblewrap, as a shell does, adds to the signal that ended the process inside."""
-_MARK: Final = "FAMILY"
-"""A variable by which the processes of one child are known, wherever they went."""
 
 
 class Held(Protocol):
@@ -107,7 +104,7 @@ class InBubblewrap:
         if home is not None:
             arguments += ["--bind" if writes else "--ro-bind", str(home), HOME_INSIDE]
         arguments += ["--chdir", "/", *bubblewrap.SEALED]
-        return _Namespace(await bubblewrap.start(self._bwrap, arguments, command, stderr=PIPE))
+        return _InNamespace(await bubblewrap.start(self._bwrap, arguments, command, stderr=PIPE))
 
 
 class Bare:
@@ -122,7 +119,7 @@ class Bare:
 
     async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
         del home, writes  # its own affair
-        mark = secrets.token_hex(16)
+        mark = new_mark()
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=PIPE,
@@ -130,38 +127,33 @@ class Bare:
             stderr=PIPE,
             cwd="/",
             start_new_session=True,
-            env={**_environment(self), _MARK: mark},
+            env={**_environment(self), **mark},
         )
-        return _Family(process, f"{_MARK}={mark}", self.confinement)
+        return _Alone(Family(process, told(mark)), self.confinement)
 
 
-class _Namespace:
+class _InNamespace:
     confinement = Confinement.BUBBLEWRAP
     has_to_confine_itself = False
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    def __init__(self, namespace: Namespace) -> None:
+        self.process = namespace.process
+        self.kill = namespace.kill
 
     def cause(self) -> str:
         code = self.process.returncode
         return _cause(_SIGNALLED - code if code is not None and code > _SIGNALLED else code)
 
-    async def kill(self) -> bool:
-        return await kill_namespace(self.process)
 
-
-class _Family:
-    def __init__(self, process: Process, mark: str, confinement: Confinement) -> None:
-        self.process = process
+class _Alone:
+    def __init__(self, family: Family, confinement: Confinement) -> None:
+        self.process = family.process
+        self.kill = family.kill
         self.confinement = confinement
         self.has_to_confine_itself = confinement is Confinement.LANDLOCK
-        self._mark = mark
 
     def cause(self) -> str:
         return _cause(self.process.returncode)
-
-    async def kill(self) -> bool:
-        return await kill_family(self.process, self._mark)
 
 
 def _environment(cage: Cage) -> dict[str, str]:

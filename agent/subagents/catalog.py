@@ -18,7 +18,7 @@ from agent.prompts.library import PROMPTS, sub_type_prompt
 from gateway.contracts.messages import CleanText, joined
 from gateway.contracts.ports import Clock, SubTypeBook
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRow, SubTypeRows, changed_rows
-from gateway.contracts.toolsets import EVERY_TOOL
+from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL
 
 _log = structlog.get_logger(__name__)
 
@@ -90,8 +90,8 @@ class Catalog:
             return self._types
 
     def _warn(self) -> None:
-        known = self._known_tools()
+        known = self._known_tools()  # without those that are made of this catalog
         for row in self._types.values():
-            strangers = [tool for tool in row.tools or () if tool not in known]
+            strangers = [tool for tool in row.tools or () if tool not in known and tool not in DELEGATING]
             if strangers:
                 _log.warning("subagents.unknown_tools", sub_type=row.name, tools=strangers)

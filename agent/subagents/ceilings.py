@@ -16,20 +16,12 @@ from agent.subagents.catalog import SubType
 from agent.tools.lineage import Lineage
 from agent.tools.permissions import EVERYTHING, Permission, Permissions, permissions
 from agent.tools.tool import ToolContext
-from gateway.contracts.toolsets import FILES, WRITING
+from gateway.contracts.toolsets import CONVERSING, FILES, WRITING
 
 _READ_MORE: Final = "read_more"
 
-NEVER: Final = (
-    *("plan", "schedule"),  # a plan is approved, and a reminder is wanted, by the person in the conversation
-    "send_file",  # goes out with an answer to a person; a sub-agent's goes to its parent, which may send the file
-    "todo_write",  # the list is the conversation's, and writing it replaces it whole: under its parent, by several
-    *("sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel"),  # what outlives its task would have nobody to wake
-)
-"""What no sub-agent has, whatever its type and whoever configured it."""
-
 NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
-"""What the deepest sub-agents do not have, either: theirs would be too deep."""
+"""What the deepest sub-agents do not have, besides what belongs to conversations: theirs would be too deep."""
 
 
 def child_context(parent: ToolContext, sub_type: SubType, *, session_id: str, task_id: str) -> ToolContext:
@@ -52,7 +44,7 @@ def _of_type(sub_type: SubType) -> Permissions:
 
 
 def _of_depth(depth: int) -> Permissions:
-    denied = NEVER if depth < SUBAGENT_DEPTH_MAX else (*NEVER, *NOT_AT_THE_BOTTOM)
+    denied = CONVERSING if depth < SUBAGENT_DEPTH_MAX else (*CONVERSING, *NOT_AT_THE_BOTTOM)
     return permissions(tools=dict.fromkeys(denied, Permission.DENY), otherwise=Permission.ALLOW)
 
 

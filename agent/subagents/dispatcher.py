@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -121,6 +122,14 @@ class SubAgents:
             await life.written.wait()
         return _known(await self._book.task(task.id))
 
+    async def finish(self, timeout_s: float) -> None:
+        """Let those in the background finish, for so long at most: their process is about to stop."""
+        lasting = [life for life in self._lives if life.task.mode is TaskMode.BACKGROUND]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for life in lasting:
+                    await life.written.wait()
+
     async def aclose(self) -> None:
         """End all that still live here. What cannot be written in time is found lost by other processes."""
         for life in self._lives:
@@ -171,10 +180,16 @@ class SubAgents:
         except StoreError as error:
             life.opened.set_exception(error)
             life.opened.exception()  # whoever waits for it is told; nobody may
+            await self._unopen(life)
             return False
         life.opened.set_result(opened)
         self._watch.started(opened, life.charge.context.address)
         return True
+
+    async def _unopen(self, life: Life) -> None:
+        """Nobody knows whether its row is there; if it is, nothing else would ever end it."""
+        ending = TaskEnding(TaskState.FAILED, self._clock.now_ms(), _STORE_AWAY)
+        await insist(lambda: self._book.finish(life.task.id, ending))
 
     async def _live(self, life: Life) -> None:
         working = asyncio.create_task(self._carry_out(life))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Set
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Set
+from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from agent.limits import (
     SUBAGENT_WATCH_EVERY_S,
 )
 from agent.subagents.cages import Held
-from agent.subagents.codec import FrameReader, Unread, encoded
+from agent.subagents.codec import FrameReader, FrameTooLong, Unread, encoded
 from agent.subagents.frames import (
     PROTOCOL,
     Cancel,
@@ -38,11 +38,11 @@ from agent.subagents.frames import (
     ToolCall,
 )
 from agent.subagents.orders import Host
+from agent.subagents.spoken import Spoken
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import reaped
 from gateway.contracts.subagents import TaskState
-from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 
 _log = structlog.get_logger(__name__)
 
@@ -59,24 +59,22 @@ class Verdict:
 
 
 class Exchange:
-    """One child's frames, heard and answered. Make it inside the deadline that it works under."""
+    """One child's frames, heard and answered. `age_s` tells how long ago its process was started."""
 
-    def __init__(self, held: Held, host: Host, init: Init) -> None:
+    def __init__(self, held: Held, host: Host, init: Init, age_s: Callable[[], float]) -> None:
         self._held = held
         self._process = held.process
         self._host = host
         self._init = init
-        self._loop = asyncio.get_running_loop()
-        self._began_s = self._loop.time()
-        self._over: asyncio.Future[Verdict] = self._loop.create_future()
+        self._age_s = age_s
+        self._over: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(SUBAGENT_FRAMES_WAITING_MAX)
         self._open_calls = asyncio.Semaphore(SUBAGENT_CALLS_OPEN_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: set[asyncio.Task[None]] = set()
         self._unread = 0
         self._frames = 0
-        self._said = ""
-        self._says_anew = True
+        self._spoken = Spoken()
         self.errors = Output(SUBAGENT_ERRORS_BYTES_MAX)
         """What came on its standard error."""
         self.ready: Ready | None = None
@@ -95,7 +93,7 @@ class Exchange:
     @property
     def said(self) -> str:
         """What it said last on the way."""
-        return self._said
+        return self._spoken.text()
 
     async def until_over(self) -> Verdict:
         """Talk until the child is done, gives up, breaks the rules or is gone. Raises what the host raises."""
@@ -111,6 +109,11 @@ class Exchange:
         with suppress(asyncio.QueueFull):
             self._outgoing.put_nowait(Cancel(reason))
             await reaped(self._process, within_s=within_s)
+
+    def hang_up(self) -> None:
+        """Nothing more is said to it: a child of ours ends by itself then."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
     async def close(self) -> None:
         """For a child that was killed: nothing is done any more, and its pipes are read to their ends."""
@@ -149,8 +152,10 @@ class Exchange:
                 try:
                     self._process.stdin.write(encoded(frame))
                     await self._process.stdin.drain()
-                except OSError:
+                except (OSError, RuntimeError):  # the pipe, or our end of it, is closed
                     reads = False
+                except FrameTooLong:
+                    self._fail("frame_too_long")
 
     async def _drain(self) -> None:
         assert self._process.stderr is not None
@@ -162,7 +167,7 @@ class Exchange:
         memory_max = self._init.limits.memory_bytes
         while self._process.returncode is None:
             await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
-            if self.ready is None and self._loop.time() - self._began_s > SUBAGENT_READY_S:
+            if self.ready is None and self._age_s() > SUBAGENT_READY_S:
                 self._fail("not_ready")
             taken = footprint(self._process.pid)
             if taken.memory_bytes > memory_max:
@@ -191,8 +196,10 @@ class Exchange:
             if isinstance(call, ToolCall):
                 await self._outgoing.put(await self._host.tool(call))
                 return
-            async for frame in self._host.model(call):
-                await self._outgoing.put(frame)
+            answers = self._host.model(call)
+            async with aclosing(answers) if isinstance(answers, AsyncGenerator) else nullcontext():
+                async for frame in answers:
+                    await self._outgoing.put(frame)
         finally:
             self._open_calls.release()
 
@@ -206,15 +213,18 @@ class Exchange:
             case Ready():
                 self._greet(frame)
             case Chunk():
-                self._keep(frame)
-            case ModelCall() | ToolCall():
-                self._says_anew = self._says_anew or isinstance(frame, ModelCall)
+                self._spoken.add(frame.delta)
+                self._host.heard(frame)
+            case ModelCall():
+                self._spoken.begin_anew()
+                await self._serve(frame)
+            case ToolCall():
                 await self._serve(frame)
             case Done():
                 state = TaskState.COMPLETED if frame.success else TaskState.FAILED
                 self._end(Verdict(state, "" if frame.success else "gave_up", frame.response))
             case Failed():
-                self._end(Verdict(TaskState.FAILED, frame.error or "error", self._said))
+                self._end(Verdict(TaskState.FAILED, frame.error or "error", self.said))
             case _:
                 self._pass_over(frame)
 
@@ -222,17 +232,11 @@ class Exchange:
         if self.ready is not None:
             return
         self.ready = ready
-        self.ready_ms = round(1000 * (self._loop.time() - self._began_s))
+        self.ready_ms = round(1000 * self._age_s())
         if ready.protocol != PROTOCOL:
             self._fail(f"protocol_{ready.protocol}")
         if self._held.has_to_confine_itself and ready.confinement != self._held.confinement:
             self._fail("not_confined")
-
-    def _keep(self, chunk: Chunk) -> None:
-        before = "" if self._says_anew else self._said
-        self._said = (before + chunk.delta)[-SUBAGENT_KEPT_CHARS_MAX:]
-        self._says_anew = False
-        self._host.heard(chunk)
 
     def _pass_over(self, frame: Frame | Unread) -> None:
         """Newer children may say what we do not know; who says nothing else is broken."""
@@ -245,7 +249,7 @@ class Exchange:
     # --- the end
 
     def _fail(self, reason: str) -> None:
-        self._end(Verdict(TaskState.FAILED, reason, self._said))
+        self._end(Verdict(TaskState.FAILED, reason, self.said))
 
     def _end(self, verdict: Verdict) -> None:
         if not self._over.done():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -17,15 +17,7 @@ from typing import Protocol
 import structlog
 
 from agent.ledger import usage_of
-from agent.limits import (
-    ROUND_TIMEOUT_S,
-    SUBAGENT_CALLS_MAX,
-    SUBAGENT_CPU_S,
-    SUBAGENT_DESCRIPTORS,
-    SUBAGENT_FILE_BYTES,
-    SUBAGENT_MEMORY_BYTES,
-    SUBAGENT_PROCESSES,
-)
+from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
     ModelAnswer,
     ModelClient,
@@ -52,6 +44,7 @@ from agent.subagents.frames import (
     ToolOutcome,
 )
 from agent.subagents.lives import Charge, Life
+from agent.subagents.rounds import told_apart
 from agent.subagents.scribe import Scribe
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
 from agent.tools.files.workspace import Workspaces
@@ -98,7 +91,6 @@ class ChildHost:
         self._conversation = Conversation(means.tools, charge.context, self._scrubber)
         self._local = local
         self._one_call = asyncio.Lock()
-        self._tool_slots = asyncio.Semaphore(SUBAGENT_CALLS_MAX)
         self._answers = 0
         self._open_calls: set[str] = set()
         self._told: set[CleanText] = {prompt}
@@ -159,16 +151,18 @@ class ChildHost:
 
     def _answer(self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText) -> ModelResult:
         """What the child is told, once it is noted and charged."""
-        calls = tuple(self._conversation.clean_call(call) for call in answer.calls) if request.tools else ()
+        clean = [self._conversation.clean_call(call) for call in answer.calls if request.tools]
+        calls = told_apart(Call(call.id, call.name, call.arguments) for call in clean)
+        kept = tuple(replace(call, id=apart.id) for call, apart in zip(clean, calls, strict=True))
         self._answers += 1
-        self._open_calls = {call.id for call in calls}
+        self._open_calls = {call.id for call in kept}
         usage = usage_of(answer, request.key, request.purpose, now_ms=self._now_ms(), turn_id=request.turn_id)
-        self._note(Role.ASSISTANT, text, calls=calls)
+        self._note(Role.ASSISTANT, text, calls=kept)
         self._scribe.note(usage=(usage,))
         return ModelResult(
             call_id,
             text,
-            tuple(Call(call.id, call.name, call.arguments) for call in calls),
+            calls,
             answer.tokens.prompt,
             answer.tokens.completion,
             answer.cost_usd,
@@ -181,10 +175,8 @@ class ChildHost:
         if call.name in self._local:
             return ToolOutcome(call.id, f"{call.name} runs in the sub-agent's own process", is_error=True)
         clean = self._conversation.clean_call(Call(call.id, call.name, call.arguments))
-        async with self._tool_slots:
-            (result,) = await self._means.tools.run_round(
-                self._charge.context, [RequestedCall(clean.id, clean.name, clean.arguments)]
-            )
+        requested = RequestedCall(clean.id, clean.name, clean.arguments)
+        (result,) = await self._means.tools.run_round(self._charge.context, [requested])
         self._conversation.answered(call.id, result.text)
         self._keep_result(result.call_id, result.text, is_error=result.is_error)
         return ToolOutcome(call.id, result.text, result.is_error)
@@ -268,9 +260,7 @@ def _init(life: Life, tools: tuple[OfferedTool, ...]) -> Init:
         task_id=life.task.id,
         workspace="",
         rounds_max=sub_type.rounds_max,
-        limits=Limits(
-            SUBAGENT_CPU_S, SUBAGENT_MEMORY_BYTES, SUBAGENT_FILE_BYTES, SUBAGENT_DESCRIPTORS, SUBAGENT_PROCESSES
-        ),
+        limits=Limits(),
         confines_itself=True,
         sub_type=sub_type.name,
         system=sub_type.prompt,

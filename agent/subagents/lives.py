@@ -79,6 +79,8 @@ class Life:
             self.reason = reason
             if self._work is not None:
                 self._work.cancel()
+            else:
+                self.gone.set()
 
 
 class Lives:

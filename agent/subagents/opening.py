@@ -39,11 +39,12 @@ _OFF: Final = "sub-agents are switched off"
 @dataclass(frozen=True, slots=True)
 class Delegation:
     """What an agent process has of sub-agents: who dispatches them, the tools that ask for them, what runs beside the
-    worker; or the tools that are off because there are none."""
+    worker and what lasts longer than a turn; or the tools that are off because there are none."""
 
     dispatcher: Dispatcher
     tools: tuple[Tool, ...] = ()
     beside: tuple[Callable[[], Coroutine[Any, Any, None]], ...] = ()
+    lasting: tuple[Callable[[float], Coroutine[Any, Any, None]], ...] = ()
     absent: tuple[AbsentTool, ...] = ()
 
     @property
@@ -94,7 +95,7 @@ async def open_subagents(
             Waiting(store.tasks, clock).tool(),
             orchestrate_tool(agents, tuple(types), scrubber, clock),
         )
-        yield Delegation(agents, offered, (lives.keep,))
+        yield Delegation(agents, offered, (lives.keep,), (agents.finish,))
 
 
 def _nobody() -> Delegation:

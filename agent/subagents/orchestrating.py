@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,15 +37,19 @@ from gateway.scrub.structured import each_text
 
 _log = structlog.get_logger(__name__)
 _OUT_OF_TIME: Final = "the time was up"
+_LEAST_S: Final = 0.1  # for one that begins in the last moment
+_OWN_REASON: Final = re.compile(r"[a-z0-9_.]{1,48}")
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What all sub-agents of one orchestration may take together. `usd_max` None: no bound in dollars."""
+    """What all sub-agents of one orchestration may take together. `usd_max` None: no bound in dollars. `ending_s`
+    before the end of `limit_s` nothing begins any more, and what runs is ended by its own limit."""
 
     tokens_max: int = ORCHESTRATION_TOKENS
     usd_max: float | None = None
     limit_s: float = ORCHESTRATION_LIMIT_S
+    ending_s: float = ORCHESTRATION_ENDING_S
 
 
 class Orchestration:
@@ -71,7 +76,7 @@ class Orchestration:
         self._clock = clock
         self._deadline = Deadline(bounds.limit_s)
         self._begun: dict[str, Assignment] = {}
-        self._running: dict[asyncio.Task[Ended], str] = {}
+        self._running: set[asyncio.Task[None]] = set()
         self._ended: dict[str, Ended] = {}
         self._tasks: dict[str, SubTask] = {}
 
@@ -84,7 +89,8 @@ class Orchestration:
         except TimeoutError:
             if not self._deadline.has_passed:
                 raise
-            outcome = self._cut_short(_OUT_OF_TIME)
+            move = self._strategy.move(self._ended)  # what ended at that very moment counts
+            outcome = move if isinstance(move, Outcome) else self._cut_short(_OUT_OF_TIME)
         seconds = self._clock.monotonic_s() - began_s
         account = Account(
             self._strategy.name,
@@ -113,8 +119,9 @@ class Orchestration:
             if not self._running:
                 return self._cut_short(why_not)
             over, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            self._running -= over
             for task in over:
-                self._ended[self._running.pop(task)] = task.result()
+                task.result()  # one whose turn has ended ends this, too
         return move
 
     def _begin(self, group: asyncio.TaskGroup, assignments: Sequence[Assignment]) -> None:
@@ -122,25 +129,26 @@ class Orchestration:
         fresh = [assignment for assignment in assignments if assignment.id not in self._begun]
         for assignment in fresh[: SUBAGENTS_LIVE_MAX - len(self._running)]:
             self._begun[assignment.id] = assignment
-            self._running[group.create_task(self._carry_out(assignment))] = assignment.id
+            self._running.add(group.create_task(self._carry_out(assignment)))
 
-    async def _carry_out(self, assignment: Assignment) -> Ended:
+    async def _carry_out(self, assignment: Assignment) -> None:
         prompt = self._scrubber.scrub(prompt_of(assignment, self._clock.code(FRAME_CHARS)))
         order = SubOrder(
             assignment.sub_type,
             clipped(prompt, SUBAGENT_PROMPT_CHARS_MAX),
             clipped(self._scrubber.scrub(assignment.label), SUBAGENT_LABEL_CHARS_MAX),
-            self._deadline.left_s - ORCHESTRATION_ENDING_S,
+            max(self._deadline.left_s - self._bounds.ending_s, _LEAST_S),
             form=assignment.form,
         )
         try:
             task = await self._dispatcher.run(self._context, order)
         except ToolError as error:
-            return Ended("", f"not started: {error}")
+            self._ended[assignment.id] = Ended("", f"not started: {error}")
         except TrivetError as error:
-            return Ended("", f"not started: {type(error).__name__}")
-        self._tasks[assignment.id] = task
-        return _ended(task)
+            self._ended[assignment.id] = Ended("", f"not started: {type(error).__name__}")
+        else:
+            self._tasks[assignment.id] = task
+            self._ended[assignment.id] = _ended(task)
 
     @property
     def _why_not(self) -> str:
@@ -149,7 +157,7 @@ class Orchestration:
             return f"the budget of {self._bounds.tokens_max} tokens was spent"
         if self._bounds.usd_max is not None and self._cost_usd >= self._bounds.usd_max:
             return f"the budget of ${self._bounds.usd_max:g} was spent"
-        return _OUT_OF_TIME if self._deadline.left_s <= ORCHESTRATION_ENDING_S else ""
+        return _OUT_OF_TIME if self._deadline.left_s <= self._bounds.ending_s else ""
 
     @property
     def _tokens(self) -> int:
@@ -175,7 +183,7 @@ class Orchestration:
             ended = self._ended.get(assignment.id)
             state = ended.problem if ended else f"killed: {_OUT_OF_TIME}"
             return Row(assignment.id, assignment.sub_type, state)
-        state = ": ".join(filter(None, (in_words(task.state.value), _ended(task).problem)))
+        state = ": ".join(dict.fromkeys(filter(None, (in_words(task.state.value), _ended(task).problem))))
         return Row(assignment.id, task.sub_type, state, task.duration_ms / 1000, task.tokens, task.id)
 
 
@@ -209,6 +217,9 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
 
 
 def _ended(task: SubTask) -> Ended:
-    if task.state is not TaskState.COMPLETED:
-        return Ended(task.result, in_words(task.reason or task.state.value))
-    return Ended(task.result, "" if task.result.strip() else "it left no answer")
+    """Why it did not complete is a word of ours; what the sub-agent itself gave as its reason stays among its words."""
+    if task.state is TaskState.COMPLETED:
+        return Ended(task.result, "" if task.result.strip() else "it left no answer")
+    if _OWN_REASON.fullmatch(task.reason):
+        return Ended(task.result, in_words(task.reason))
+    return Ended("\n\n".join(filter(None, (task.reason, task.result))), in_words(task.state.value))

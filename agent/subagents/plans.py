@@ -11,6 +11,7 @@ from agent.subagents.dispatching import Dispatcher, SubOrder
 from agent.subagents.reasons import in_words
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import TaskState
 
@@ -24,9 +25,12 @@ class PlanSubAgents:
         self._dispatcher = dispatcher
 
     async def written(self, context: ToolContext, task: CleanText) -> CleanText:
-        """What it answered. Raises `NoPlan` when it did not, `ToolError`, `StoreUnavailable`."""
+        """What it answered. Raises `NoPlan` when it did not, and `StoreUnavailable`."""
         order = SubOrder(_TYPE, task, limit_s=PLAN_TIMEOUT_S, purpose=UsagePurpose.PLAN, form=PROMPTS.plan)
-        ended = await self._dispatcher.run(context, order)
+        try:
+            ended = await self._dispatcher.run(context, order)
+        except ToolError as error:
+            raise NoPlan(str(error)) from error
         if ended.state is TaskState.COMPLETED:
             return ended.result
         raise NoPlan(f"the planner did not finish ({in_words(ended.reason)})")

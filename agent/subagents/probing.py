@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import compileall
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,9 @@ from typing import Final
 import structlog
 
 from agent.limits import SANDBOX_PROBE_S
-from agent.subagents import landlock
+from agent.subagents import landlock, seccomp
 from agent.subagents.cages import Bare, Cage, InBubblewrap
-from agent.subagents.confinement import Confinement, readable_places
+from agent.subagents.confinement import ROOT, Confinement, readable_places
 from agent.tools.execution.bubblewrap import OPTIONS
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import ConfigError
@@ -25,28 +26,37 @@ _log = structlog.get_logger(__name__)
 
 _LOOK: Final = "import json, agent.subagents.codec; print('works')"
 _CONFINED: Final = "from agent.subagents.confinement import confine_this_process as c; c(None, False); print('works')"
-_SHORTCOMINGS: Final = {
-    Confinement.BUBBLEWRAP: "",
-    Confinement.LANDLOCK: "other processes can be counted, and the system's clock, name and user are seen",
-    Confinement.PLAIN: "a child may read and write what this process may: files are held by our own code alone",
-}
 
 
 async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Cage:
     """The best cage that works here, or the wanted one; `hidden` must not be seen from inside. Raises `ConfigError`
     when an insisted one cannot be had."""
+    # No child may keep what it compiles: it would do so again at each start.
+    await asyncio.to_thread(compileall.compile_dir, ROOT / "agent", quiet=2)
     for cage in _candidates(wanted, hidden):
         if wanted not in (AUTO, cage.confinement):
             continue
         if complaint := await _complaint(cage):
             _log.info("subagents.confinement_refused", confinement=cage.confinement, complaint=complaint)
             continue
-        not_held = _SHORTCOMINGS[cage.confinement]
-        (_log.warning if not_held else _log.info)(
-            "subagents.confinement", confinement=cage.confinement, not_held=not_held
-        )
+        not_held = _not_held(cage)
+        log = _log.warning if not_held else _log.info
+        log("subagents.confinement", confinement=cage.confinement, not_held=not_held)
         return cage
     raise ConfigError(f'subagents.confinement is "{wanted}", which does not work here: set it to "auto"')
+
+
+def _not_held(cage: Cage) -> str:
+    """What the operator should know about it, "" for nothing."""
+    filtered = cage.confines_itself and seccomp.is_known_here()
+    rest = "" if filtered else "; it may start processes, use the network and signal what runs as this user"
+    match cage.confinement:
+        case Confinement.BUBBLEWRAP:
+            return ""
+        case Confinement.LANDLOCK:
+            return f"a child may ask whether a file exists, how large it is and of when{rest}"
+        case Confinement.PLAIN:
+            return f"a child may open what this process may open: only our own code keeps it from files{rest}"
 
 
 def _candidates(wanted: str, hidden: Sequence[Path]) -> Iterator[Cage]:

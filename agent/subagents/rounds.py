@@ -51,7 +51,7 @@ class Rounds:
         if result.error or result.is_too_long:
             self.ending = Failed(result.error or "the prompt is too long for the model")
             return ()
-        calls = _told_apart(result.calls) if self._offered else ()
+        calls = told_apart(result.calls) if self._offered else ()
         self._messages.append(Said("assistant", result.text, calls))
         if not calls:
             self.ending = replace(self._spent, success=bool(result.text.strip()), response=result.text)
@@ -103,7 +103,7 @@ def _without_results(messages: Sequence[Said], kept: int) -> list[Said]:
     ]
 
 
-def _told_apart(calls: Iterable[Call]) -> tuple[Call, ...]:
+def told_apart(calls: Iterable[Call]) -> tuple[Call, ...]:
     """The calls of a round, each with an id that no other has: some models give none, or the same to all."""
     taken: set[str] = set()
     apart = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -45,18 +45,18 @@ class Supervisor:
 
         When this returns or raises, every process of the child is dead and reaped.
         """
-        began_s = self._clock.monotonic_s()
+        age_s = self._stopwatch()
         try:
             held = await self._start(order)
         except OSError as error:
             _log.error("subagent.not_started", task_id=order.init.task_id, error=type(error).__name__)
-            return self._ending(Verdict(TaskState.FAILED, _NOT_STARTED), began_s, ready_ms=None)
-        exchange = self._exchange(held, order, host)
+            return self._ending(Verdict(TaskState.FAILED, _NOT_STARTED), age_s(), ready_ms=None)
+        exchange = self._exchange(held, order, host, age_s)
         try:
             verdict = await _until_over(exchange, order.limit_s)
         finally:
             await undisturbed(self._end(held, exchange, order.init.task_id))
-        return self._ending(verdict, began_s, ready_ms=exchange.ready_ms)
+        return self._ending(verdict, age_s(), ready_ms=exchange.ready_ms)
 
     async def _start(self, order: ChildOrder) -> Held:
         """Whoever cancels meanwhile: what was started is ended."""
@@ -67,18 +67,23 @@ class Supervisor:
             await undisturbed(_kill_started(starting))
             raise
 
-    def _exchange(self, held: Held, order: ChildOrder, host: Host) -> Exchange:
+    def _stopwatch(self) -> Callable[[], float]:
+        began_s = self._clock.monotonic_s()
+        return lambda: self._clock.monotonic_s() - began_s
+
+    def _exchange(self, held: Held, order: ChildOrder, host: Host, age_s: Callable[[], float]) -> Exchange:
         init = replace(
             order.init,
             workspace=self._cage.home_inside(order.home),
             confines_itself=self._cage.confines_itself,
         )
-        return Exchange(held, host, init)
+        return Exchange(held, host, init, age_s)
 
     async def _end(self, held: Held, exchange: Exchange, task_id: str) -> None:
         """However it went. Where the child's end was not its own, it may say goodbye first."""
         if not exchange.is_over:
             await exchange.ask_to_end("no longer wanted", within_s=SUBAGENT_CANCEL_S)
+        exchange.hang_up()
         is_reaped = await held.kill()
         await exchange.close()
         if not is_reaped:
@@ -87,13 +92,13 @@ class Supervisor:
             log = _log.debug if exchange.has_completed else _log.warning
             log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
 
-    def _ending(self, verdict: Verdict, began_s: float, *, ready_ms: int | None) -> ChildEnding:
+    def _ending(self, verdict: Verdict, age_s: float, *, ready_ms: int | None) -> ChildEnding:
         return ChildEnding(
             verdict.state,
             self._scrubber.scrub(verdict.reason),
             verdict.response,
             self._cage.confinement,
-            round(1000 * (self._clock.monotonic_s() - began_s)),
+            round(1000 * age_s),
             ready_ms,
         )
 

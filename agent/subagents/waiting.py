@@ -79,7 +79,14 @@ class Waiting:
 
     def tool(self) -> Tool:
         """`sub_agent_wait`. It reads: what the sub-agents may do was decided when they were started."""
-        return Tool(SUB_AGENT_WAIT, "sub-agents", Risk.READ, self.wait, timeout_s=SUBAGENT_WAIT_S + TOOL_TIMEOUT_S)
+        return Tool(
+            SUB_AGENT_WAIT,
+            "sub-agents",
+            Risk.READ,
+            self.wait,
+            timeout_s=SUBAGENT_WAIT_S + TOOL_TIMEOUT_S,
+            only_waits=True,
+        )
 
     async def wait(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         """The results; or, where the turn can yield, the word that it does. Raises `ToolError`, `StoreUnavailable`."""

@@ -26,6 +26,7 @@ from gateway.contracts.ports import Clock, Scrubber, SubTypeBook
 from gateway.contracts.profiles import PROFILE_ROWS, ProfileRow
 from gateway.contracts.sub_types import SubTypeRow, SubTypeRows
 from gateway.contracts.subagents import Audited, SubTypeChange
+from gateway.contracts.toolsets import CONVERSING
 
 _ADMIN: Final = "admin"
 """Whoever holds the admin token: the API knows no other names."""
@@ -68,7 +69,9 @@ class SubTypeOrder(BaseModel):
     label: SubTypeLabel | None = None
     description: SubTypeDescription | None = None
     tools: SubTypeTools | None = Field(
-        default=None, description='Names of tools, those of MCP servers included; `["*"]` is all that its parent may.'
+        default=None,
+        description='Names of tools, those of MCP servers included; `["*"]` is all that its parent may. Never given, '
+        f"since they belong to conversations: {', '.join(CONVERSING)}.",
     )
     rounds_max: SubTypeRounds | None = None
     prompt: SubTypePrompt | None = None

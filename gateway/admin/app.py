@@ -17,6 +17,7 @@ from gateway.admin.audit import audit_routes
 from gateway.admin.auth import AdminToken
 from gateway.admin.board_feed import BoardFeed
 from gateway.admin.deliveries import deliveries
+from gateway.admin.families import families
 from gateway.admin.operator_channel import compact_order
 from gateway.admin.people import people
 from gateway.admin.readiness import reasons
@@ -93,6 +94,7 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_health(parts))
     app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
+    app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(
         people(parts.store, parts.access, parts.vault, parts.scrubber), dependencies=[Depends(admin.require)]
     )
@@ -162,7 +164,7 @@ def _sessions(parts: Parts) -> APIRouter:
 
     @router.get("/{session_id}")
     async def session(session_id: str) -> SessionView:
-        """One conversation."""
+        """One conversation, a person's or a sub-agent's."""
         return session_view(await _wanted(parts, session_id))
 
     @router.get("/{session_id}/messages")

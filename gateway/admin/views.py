@@ -25,8 +25,8 @@ class SessionView(BaseModel):
     created_at: datetime
     updated_at: datetime
     message_count: int
-    tokens: int
-    cost: float = Field(description="US dollars.")
+    tokens: int = Field(description="Of its own model calls and of those of the sub-agents below it.")
+    cost: float = Field(description="US dollars, likewise.")
 
 
 class ToolCallView(BaseModel):

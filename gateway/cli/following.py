@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
 
+from gateway.cli.doors import checked_store, operator_bus
 from gateway.cli.options import ConfigOption, loaded_and_warned, say
-from gateway.clock import SystemClock
-from gateway.config import Settings, database_url
+from gateway.config import Settings
 from gateway.contracts.errors import TrivetError
-from gateway.contracts.ports import DeadLetter, OperatorBus, Store
+from gateway.contracts.ports import DeadLetter
 
 DEAD_SHOWN: Final = 50
 _TEXT_SHOWN: Final = 80
@@ -66,7 +64,7 @@ def drop_dead(entry: EntryArgument, config: ConfigOption = None) -> None:
 async def _trace(settings: Settings, id_: str) -> None:
     from gateway.telemetry.trace import hops_of  # noqa: PLC0415 - start-up
 
-    async with _bus(settings) as bus, _store(settings) as store:
+    async with operator_bus(settings) as bus, checked_store(settings) as store:
         hops = await hops_of(id_, store, bus)
     if not hops:
         raise NothingKnown(
@@ -77,7 +75,7 @@ async def _trace(settings: Settings, id_: str) -> None:
 
 
 async def _list(settings: Settings) -> None:
-    async with _bus(settings) as bus:
+    async with operator_bus(settings) as bus:
         letters = await bus.dead_letters(DEAD_SHOWN)
     for letter in letters:
         say(_line(letter))
@@ -86,7 +84,7 @@ async def _list(settings: Settings) -> None:
 
 
 async def _settle(settings: Settings, entry: str, *, is_retried: bool) -> None:
-    async with _bus(settings) as bus:
+    async with operator_bus(settings) as bus:
         is_found = await (bus.retry_dead(entry) if is_retried else bus.drop_dead(entry))
     if not is_found:
         raise NothingKnown(f"there is no such dead letter as {entry}; `trivet dead list` shows them")
@@ -99,27 +97,3 @@ def _line(letter: DeadLetter) -> str:
 
 def _moment(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")[:23] + "Z" if at_ms else "-"
-
-
-@contextlib.asynccontextmanager
-async def _bus(settings: Settings) -> AsyncIterator[OperatorBus]:
-    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
-    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
-
-    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
-    try:
-        yield bus.operator
-    finally:
-        await bus.close()
-
-
-@contextlib.asynccontextmanager
-async def _store(settings: Settings) -> AsyncIterator[Store]:
-    from gateway.store import open_store  # noqa: PLC0415 - start-up
-
-    store = open_store(database_url(settings), SystemClock())
-    try:
-        await store.check_schema()
-        yield store
-    finally:
-        await store.close()

@@ -13,3 +13,10 @@ FILES: Final = (*READING, *WRITING)
 RUNNING: Final = ("shell", "code_exec")
 SEARCHING: Final = ("web_search", "web_fetch")
 DELEGATING: Final = ("sub_agent", "sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel", "orchestrate")
+CONVERSING: Final = (
+    *("plan", "schedule"),  # a plan is approved, and a reminder is wanted, by the person in the conversation
+    "send_file",  # goes out with an answer to a person; a sub-agent's goes to its parent, which may send the file
+    "todo_write",  # the list is the conversation's, and writing it replaces it whole: under its parent, by several
+    *("sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel"),  # what outlives its task would have nobody to wake
+)
+"""What belongs to a conversation with a person: no sub-agent has it, whatever its type and whoever configured it."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import CTE, Connection, bindparam, func, select
+from sqlalchemy import CTE, Connection, bindparam, case, func, select
 
 from gateway.contracts.entries import Session
 from gateway.contracts.ids import SessionKey
@@ -47,12 +47,18 @@ _ABOVE: Final = select(_upwards().c.id)
 BELOW: Final = _downwards()
 """Parameter `ids`: these sessions and all that work for them."""
 
-_BY_AGE: Final = (sessions.c.created_at_ms, sessions.c.id)
+_NEWEST_FIRST: Final = (sessions.c.created_at_ms.desc(), sessions.c.id.desc())
 _FAMILY: Final = (
-    with_lane().where(sessions.c.id.in_(select(BELOW.c.id))).order_by(*_BY_AGE).limit(FAMILY_SESSIONS_MAX + 1)
+    with_lane()
+    .where(sessions.c.id.in_(select(BELOW.c.id)))
+    .order_by(case((sessions.c.id.in_(bindparam("ids", expanding=True)), 0), else_=1), *_NEWEST_FIRST)
+    .limit(FAMILY_SESSIONS_MAX)
 )
 _OF_PARENT: Final = (
-    with_lane().where(sessions.c.parent_session_id == bindparam("s")).order_by(*_BY_AGE).limit(FAMILY_SESSIONS_MAX)
+    with_lane()
+    .where(sessions.c.parent_session_id == bindparam("s"))
+    .order_by(*_NEWEST_FIRST)
+    .limit(FAMILY_SESSIONS_MAX)
 )
 _COUNTS: Final = (
     select(sessions.c.parent_session_id, func.count().label("children"))
@@ -65,7 +71,7 @@ _HEADS: Final = (
         sessions.c.number.is_not(None),
         sessions.c.id.in_(select(_CHILDREN.c.parent_session_id).where(_CHILDREN.c.number.is_(None))),
     )
-    .order_by(sessions.c.created_at_ms.desc(), sessions.c.id.desc())
+    .order_by(*_NEWEST_FIRST)
     .limit(bindparam("page_limit"))
 )
 _TASKS_BELOW: Final = (
@@ -80,7 +86,7 @@ def above(connection: Connection, session_id: str) -> list[str]:
 
 def children(connection: Connection, session_id: str) -> list[Session]:
     """Sessions that work for this one directly, oldest first."""
-    return [_session(row) for row in connection.execute(_OF_PARENT, {"s": session_id})]
+    return [_session(row) for row in connection.execute(_OF_PARENT, {"s": session_id})][::-1]
 
 
 def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]:
@@ -91,7 +97,7 @@ def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]
 
 def tree(connection: Connection, session_id: str) -> list[Session]:
     """A session and all below it, parents before their children, siblings oldest first."""
-    found = [_session(row) for row in connection.execute(_FAMILY, {"ids": [session_id]})]
+    found = [_session(row) for row in connection.execute(_FAMILY, {"ids": [session_id]})][::-1]
     return in_tree_order(session_id, found)
 
 

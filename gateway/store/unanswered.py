@@ -102,7 +102,8 @@ def withdraw(connection: Connection, homes: dict[str, str]) -> None:
     """Take these messages out of the transcripts that hold them."""
     if homes:
         connection.execute(_WITHDRAW, [{"m": message_id} for message_id in homes])
-        fewer = Counter(home for message_id, home in homes.items() if not is_wake_id(message_id))
+    fewer = Counter(home for message_id, home in homes.items() if not is_wake_id(message_id))
+    if fewer:
         connection.execute(_UNCOUNT, [{"s": session_id, "fewer": fewer[session_id]} for session_id in sorted(fewer)])
 
 

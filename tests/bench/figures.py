@@ -88,6 +88,7 @@ AIMS: Final[Mapping[str, Aim]] = {
     "doubled": Aim("0", "8 to 14"),
     "stop": Aim("p99 < 1 s", ""),
     "hot": Aim("<= 2", ""),
+    "spawn": Aim("< 300 ms", ""),
 }
 
 

@@ -14,6 +14,7 @@ from tests.bench.scale import scale
 from tests.bench.sessions import sessions
 from tests.bench.sizes import Size
 from tests.bench.stops import hot, stops
+from tests.bench.sub_agents import sub_agents
 
 PROGRAMME: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
     "latency": latency,
@@ -29,4 +30,5 @@ PROGRAMME: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
     "recovery": recovery,
     "stops": stops,
     "hot": hot,
+    "sub-agents": sub_agents,
 }

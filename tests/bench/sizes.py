@@ -29,6 +29,8 @@ class Size:
     history: int
     opened: int
     """Turns of the long conversation that are timed."""
+    children: int
+    """Sub-agents that are started, in each confinement."""
 
 
 FULL: Final = Size(
@@ -48,6 +50,7 @@ FULL: Final = Size(
     hot_places=100,
     history=10_000,
     opened=40,
+    children=40,
 )
 QUICK: Final = Size(
     sequential=40,
@@ -66,4 +69,5 @@ QUICK: Final = Size(
     hot_places=30,
     history=1_000,
     opened=5,
+    children=4,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -11,6 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
+from gateway.store import open_store
+from tests.contract.subtask_samples import conversation, opened
 
 SECRET = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
 TELEGRAM = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": "123456:quiet"}
@@ -185,3 +189,27 @@ def test_an_operator_exports_what_is_kept_of_a_person(trivet: Trivet) -> None:
     assert file.stat().st_mode & 0o077 == 0
     assert "cannot be written" in trivet.refusal("export", "telegram:1", "--output", "me.json", code=2)
     assert "not a session key" in trivet.refusal("export", "nonsense", code=1)
+
+
+def test_an_operator_sees_who_works_for_whom(trivet: Trivet) -> None:
+    assert trivet.run("migrate").returncode == 0
+    assert trivet.run("sessions").stdout == "There are no conversations.\n"
+    assert trivet.run("sessions", "tree").stdout == "No conversation has had a sub-agent.\n"
+    asyncio.run(_delegate(f"sqlite+aiosqlite:///{trivet.folder}/data/trivet.db"))
+    [line] = trivet.run("sessions").stdout.splitlines()
+    assert "telegram:1" in line
+    assert line.endswith("⤷ 1")
+    head, child = trivet.run("sessions", "tree", "--key", "telegram:1").stdout.splitlines()
+    assert child.startswith("⤷ [explore] queued  'label of k1'")
+    assert trivet.run("sessions", "tree", head.split()[0]).stdout.splitlines() == [head, child]
+    assert trivet.run("sessions", "tree", "--key", "telegram:2").stdout == "No conversation has had a sub-agent.\n"
+    assert "there is no session none" in trivet.refusal("sessions", "tree", "none", code=1)
+    assert "not both" in trivet.refusal("sessions", "tree", "none", "--key", "telegram:1", code=2)
+
+
+async def _delegate(url: str) -> None:
+    store = open_store(url)
+    try:
+        await opened(store, await conversation(store), "k1")
+    finally:
+        await store.close()

@@ -26,6 +26,7 @@ from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
 from gateway.config.settings import Access, Agent, Queue
+from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
 from gateway.contracts.entries import EntryKind
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -78,6 +79,8 @@ class AgentProcess:
     clock: SystemClock
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     replies: list[Reply] = field(default_factory=list)
+    statuses: list[Reply] = field(default_factory=list)
+    """The quiet lines about sub-agents, which answer nothing."""
 
     async def say(
         self, text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "", interrupts: bool = False
@@ -146,7 +149,7 @@ class AgentProcess:
         for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
             record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
             await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))
-            self.replies.append(pending.reply)
+            (self.statuses if pending.reply.kind is ReplyKind.STATUS else self.replies).append(pending.reply)
 
     async def ask(self, text: str, key: str = "telegram:1", *, within_s: float = ANSWER_WITHIN_S) -> CleanText:
         """Say something and hear the next answer."""
@@ -180,6 +183,7 @@ async def running_agent(
     routing: Routing | None = None,
     schedules: Schedules | None = None,
     scrub: Scrub | None = None,
+    subagents: Subagents | None = None,
     engine: Literal["litellm", "claude_sdk"] = "litellm",
     api_base: str = "",
     tweak: Callable[[AgentProcess], None] | None = None,
@@ -209,6 +213,7 @@ async def running_agent(
         memory=memory or Memory(),
         schedules=schedules or Schedules(),
         scrub=scrub or Scrub(),
+        subagents=subagents or Subagents(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(

@@ -45,6 +45,7 @@ WATCHED: Final = {
         "agent.control",
         "agent.aside",
         "agent.firing",
+        "agent.subagents.waking",
     ),
     "channels": (
         "channels.delivery",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.limits import SUBAGENT_DEPTH_MAX
 from agent.profiles import DEFAULT, PROFILES
 from agent.subagents.catalog import CATALOG, SubType
-from agent.subagents.ceilings import NEVER, NOT_AT_THE_BOTTOM, child_context, placed
+from agent.subagents.ceilings import NOT_AT_THE_BOTTOM, child_context, placed
 from agent.tools.enclosures import Enclosures
 from agent.tools.lineage import Lineage
 from agent.tools.permissions import Permission, Permissions, Place, Policy, PolicyLine, Risk
@@ -20,7 +20,7 @@ from agent.tools.suspension import Suspension
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.toolsets import DELEGATING, FILES, READING, RUNNING, SEARCHING, WRITING
+from gateway.contracts.toolsets import CONVERSING, DELEGATING, FILES, READING, RUNNING, SEARCHING, WRITING
 
 STRICTNESS: Final = {Permission.ALLOW: 0, Permission.ASK: 1, Permission.DENY: 2}
 RISKS: Final = {
@@ -29,7 +29,7 @@ RISKS: Final = {
     **dict.fromkeys(RUNNING, Risk.EXECUTE),
     **dict.fromkeys(SEARCHING, Risk.NETWORK),
     **dict.fromkeys(DELEGATING, Risk.SPEND),
-    **dict.fromkeys(NEVER, Risk.READ),
+    **dict.fromkeys(CONVERSING, Risk.READ),
     "read_more": Risk.READ,
     "recall": Risk.READ,
     "remember": Risk.WRITE,
@@ -105,7 +105,7 @@ def test_some_tools_no_sub_agent_has_and_the_deepest_have_none_of_their_own(
 ) -> None:
     for depth, child in enumerate(line_of(context(role, place), chain)[1:], 1):
         assert child.lineage.depth == depth
-        assert {word(policy, child, name) for name in NEVER} == {Permission.DENY}
+        assert {word(policy, child, name) for name in CONVERSING} == {Permission.DENY}
         if depth >= SUBAGENT_DEPTH_MAX:
             assert {word(policy, child, name) for name in NOT_AT_THE_BOTTOM} == {Permission.DENY}
 
@@ -115,7 +115,7 @@ def test_a_generalist_has_all_that_its_parent_has_but_for_what_belongs_to_a_conv
     policy: Policy, role: GrantRole, place: Place
 ) -> None:
     parent, child, grandchild = line_of(context(role, place), [CATALOG["general"]] * 2)
-    for name in RISKS.keys() - set(NEVER):
+    for name in RISKS.keys() - set(CONVERSING):
         assert word(policy, grandchild, name) is word(policy, child, name) is word(policy, parent, name)
 
 

@@ -19,7 +19,7 @@ from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind
+from gateway.contracts.messages import ControlKind, ReplyKind
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
@@ -31,14 +31,21 @@ ANN = SessionKey.parse("telegram:1")
 CHILD = "agent.subagents.child"
 
 
+def orchestrate(**arguments: Any) -> RequestedCall:
+    """The call of a model that has several sub-agents work on one thing."""
+    return RequestedCall("c1", "orchestrate", json.dumps({"goal": "Find the fault.", **arguments}))
+
+
 class Cast(ScriptedClient):
     """A model that plays all roles. In the user's turn it calls `orchestrate` and keeps what comes of it. As a
-    sub-agent it says the next of its `lines`: those of the first key that stands in its task; behind a key that is
-    `held` it thinks until `gate` is open."""
+    sub-agent it says the next of its `lines`, or makes the call that stands there: those of the first key that stands
+    in its task; behind a key that is `held` it thinks until `gate` is open."""
 
-    def __init__(self, lines: Mapping[str, str | Sequence[str]], *, held: str = "", **call: Any) -> None:
+    def __init__(
+        self, lines: Mapping[str, str | Sequence[str | RequestedCall]], *, held: str = "", **call: Any
+    ) -> None:
         self._lines = {key: [line] if isinstance(line, str) else list(line) for key, line in lines.items()}
-        self._call = json.dumps({"goal": "Find the fault.", **call})
+        self._call = orchestrate(**call)
         self._held = held
         self.gate = asyncio.Event()
         self.tasks: list[str] = []
@@ -47,7 +54,9 @@ class Cast(ScriptedClient):
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         match request.purpose:
             case UsagePurpose.SUBAGENT:
-                answer = ModelAnswer(await self._line(request), (), "stop", TokenCount(390, 10), 0.001, request.model)
+                line = await self._line(request)
+                text, calls = (line, ()) if isinstance(line, str) else ("", (line,))
+                answer = ModelAnswer(text, calls, "stop", TokenCount(390, 10), 0.001, request.model)
             case UsagePurpose.TURN:
                 answer = self._turn(request)
             case _:
@@ -61,12 +70,11 @@ class Cast(ScriptedClient):
         tokens = TokenCount(10, 10)
         results = [message.text for message in request.messages if message.role is Role.TOOL]
         if not results:
-            call = RequestedCall("c1", "orchestrate", self._call)
-            return ModelAnswer("", (call,), "tool_calls", tokens, 0.0, request.model)
+            return ModelAnswer("", (self._call,), "tool_calls", tokens, 0.0, request.model)
         self.result = results[-1]
         return ModelAnswer("So much for that.", (), "stop", tokens, 0.0, request.model)
 
-    async def _line(self, request: ModelRequest) -> str:
+    async def _line(self, request: ModelRequest) -> str | RequestedCall:
         task = request.messages[0].text
         self.tasks.append(task)
         key = next(key for key in self._lines if key in task)
@@ -78,6 +86,13 @@ class Cast(ScriptedClient):
 
 def agent_with(bus: RedisBus, store: SqlStore, tmp_path: Path, cast: Cast) -> AbstractAsyncContextManager[AgentProcess]:
     return running_agent(bus, store, cast, tmp_path, grace_s=0.2)
+
+
+async def answer_of(agent: AgentProcess) -> str:
+    """The answer of the turn; the status lines before it are heard, too."""
+    while not (answers := [reply.text for reply in agent.replies if reply.kind is ReplyKind.ANSWER]):
+        await agent.heard(len(agent.replies) + 1)
+    return answers[0]
 
 
 async def board(store: SqlStore) -> dict[str, SubTask]:
@@ -126,6 +141,7 @@ def _line_of(pid: int) -> list[int]:
             "Spaces win.",
             {"round 1/1 side 1", "round 1/1 side 2", "judgement"},
             id="debate",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"strategy": "review", "reviewer": {"type": "reviewer"}, "iterations": 2},
@@ -149,6 +165,7 @@ def _line_of(pid: int) -> list[int]:
             "Two doors, three windows.",
             {"splitting", "1/2 part", "2/2 part", "joining"},
             id="hierarchical",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"strategy": "graph", "steps": [step("roof", "walls"), step("walls", "floor"), step("floor")]},
@@ -170,7 +187,8 @@ async def test_a_strategy_is_played_by_processes_of_their_own(
 ) -> None:
     cast = Cast(lines, **call)
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
-        assert await agent.ask("Find it.") == "So much for that."
+        await agent.say("Find it.")
+        assert await answer_of(agent) == "So much for that."
         assert answer in cast.result.partition("\n---\n")[0]
         assert not cast.result.startswith("The orchestration")
         tasks = await board(sqlite_store)
@@ -193,7 +211,7 @@ async def test_a_child_that_is_killed_is_a_failure_that_the_others_live_with(
         await until(lambda: len(cast.tasks) == 2)
         await until_over(sqlite_store, "1/3 left")
         os.kill(children()[-1], signal.SIGKILL)
-        await agent.heard(1)
+        await answer_of(agent)
         assert "Only L." in cast.result
         assert "| right | explore | failed: its process was killed by signal 9 |" in cast.result
         assert "Step right (explore) (FAILED)" in cast.tasks[-1]
@@ -206,10 +224,33 @@ async def test_a_stop_kills_all_of_it(bus: RedisBus, sqlite_store: SqlStore, tmp
         await until(lambda: len(cast.tasks) == 3)
         assert len(children()) >= 3
         await agent.control(ControlKind.STOP)
-        await agent.heard(1)
+        for label in ("round 1/2 side 1", "round 1/2 side 2", "round 1/2 side 3"):
+            await until_over(sqlite_store, label)
         await until(lambda: not children(), children)
         assert {task.state for task in (await board(sqlite_store)).values()} == {TaskState.CANCELLED}
         assert len(cast.tasks) == 3
+
+
+async def test_a_sub_agent_may_have_sub_agents_of_its_own_work_together(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """They are one level deeper, and what they cost is part of what it costs."""
+    below = orchestrate(strategy="parallel", steps=[step("left"), step("right")])
+    lines: dict[str, str | Sequence[str | RequestedCall]] = {
+        "Do it all": [below, "All done."],
+        "Do left": "L",
+        "Do right": "R",
+        "You make one answer": "L and R.",
+    }
+    cast = Cast(lines, strategy="sequential", steps=[{"id": "all", "type": "general", "task": "Do it all."}])
+    async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
+        await agent.say("Find it.")
+        await answer_of(agent)
+        tasks = await board(sqlite_store)
+        above = tasks["1/1 all"]
+        assert (above.result, above.depth, above.tokens) == ("All done.", 1, 2_000)
+        assert {(task.depth, task.parent_task_id) for task in tasks.values() if task != above} == {(2, above.id)}
+        assert f"| all | general | completed | {above.duration_ms / 1000:.1f} | 2000 | {above.id} |" in cast.result
 
 
 async def test_a_budget_that_is_spent_ends_it_with_what_is_there(
@@ -219,7 +260,8 @@ async def test_a_budget_that_is_spent_ends_it_with_what_is_there(
     steps = [step(name) for name in "abcde"]
     cast = Cast({"Do ": "found"}, strategy="sequential", steps=steps, tokens_max=1_000)
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
-        await agent.ask("Find it.")
+        await agent.say("Find it.")
+        await answer_of(agent)
         assert "failed: the budget of 1000 tokens was spent." in cast.result
         assert len(cast.tasks) == 3
         assert "| c | explore | completed |" in cast.result
@@ -234,7 +276,8 @@ async def test_at_the_deadline_what_runs_is_ended_and_what_is_there_is_told(
     steps = [step("left"), step("right")]
     cast = Cast(lines, held="Do right", strategy="parallel", steps=steps, limit_s=10)
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
-        await agent.ask("Find it.", within_s=30)
+        await agent.say("Find it.")
+        await answer_of(agent)
         assert "failed: the time was up." in cast.result
         assert "| right | explore | timed out: it took longer than" in cast.result
         assert "| the synthesis | general | not run: not reached |" in cast.result

@@ -13,13 +13,12 @@ from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedC
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import CATALOG
-from agent.subagents.ceilings import NEVER
 from gateway.admin.app import Parts, create_app
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.tools import Tools
 from gateway.contracts.entries import Role, UsagePurpose
-from gateway.contracts.toolsets import DELEGATING
+from gateway.contracts.toolsets import CONVERSING, DELEGATING
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.parts.agents import running_agent
@@ -28,17 +27,22 @@ TOKEN = "the-operator's-token"
 
 
 class Delegating(ScriptedClient):
-    """A model that hands every request on to a sub-agent of the type it names, and remembers what that was told."""
+    """A model that hands every request on to a sub-agent of the type it names, and remembers what that was told. As a
+    sub-agent it calls the tool `calls` for as long as it may."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: RequestedCall | None = None) -> None:
+        self.calls = calls
         self.children: list[ModelRequest] = []
         self.offered: set[str] = set()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if request.purpose is UsagePurpose.SUBAGENT:
             self.children.append(request)
-            yield TextDelta("done")
-            yield self._answer(request, "done")
+            if self.calls is not None and request.tools:
+                yield self._answer(request, "", self.calls)
+            else:
+                yield TextDelta("done")
+                yield self._answer(request, "done")
         elif request.purpose is UsagePurpose.TURN and request.messages[-1].role is Role.USER:
             self.offered = {spec.name for spec in request.tools}
             sub_type = request.messages[-1].text.split()[-1]
@@ -83,8 +87,8 @@ async def test_what_no_sub_agent_has_are_tools_that_there_are(
     async with running_agent(bus, sqlite_store, model, tmp_path, tools=everything) as agent:
         await agent.ask("general")
     _, tools = model.told
-    assert model.offered >= {*NEVER, *DELEGATING}
-    assert tools == model.offered - set(NEVER)
+    assert model.offered >= {*CONVERSING, *DELEGATING}
+    assert tools == model.offered - set(CONVERSING)
 
 
 async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_after_an_operators_change(
@@ -107,3 +111,34 @@ async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_aft
         await admin.delete("/api/agents/sub-types/explore")
         await agent.ask("explore")
         assert model.told == (CATALOG["explore"].prompt, set(CATALOG["explore"].tools or ()))
+
+
+async def test_rounds_end_where_the_type_says(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:
+    """Then one more call without tools asks for a wrap-up."""
+    model = Delegating(RequestedCall("l1", "file_list", "{}"))
+    async with operator(sqlite_store, bus) as admin:
+        await admin.put("/api/agents/sub-types/explore", json={"rounds_max": 2})
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
+        await agent.ask("explore")
+    assert [bool(request.tools) for request in model.children] == [True, True, False]
+    assert model.children[-1].messages[-1].text == PROMPTS.wrap_up
+
+
+async def test_a_tool_that_is_not_its_types_is_none_for_a_child_whoever_asks(
+    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path
+) -> None:
+    """The user may write; a sub-agent that reads may not, though its model asks for it."""
+    model = Delegating(RequestedCall("w1", "file_write", json.dumps({"path": "a.txt", "content": "x"})))
+
+    def files() -> list[str]:
+        return [path.name for path in tmp_path.rglob("*.txt")]
+
+    writing = Tools(policy=("allow write",))
+    async with running_agent(bus, sqlite_store, model, tmp_path, tools=writing) as agent:
+        await agent.ask("explore")
+        results = [said for said in model.children[-1].messages if said.role is Role.TOOL]
+        assert len(results) == CATALOG["explore"].rounds_max
+        assert all("there is no tool 'file_write'" in result.text for result in results)
+        assert files() == []
+        await agent.ask("writer")
+        assert files() == ["a.txt"]

@@ -13,7 +13,7 @@ from agent.limits import SUB_TYPES_SEEN_WITHIN_S
 from agent.profiles import PROFILES
 from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import CATALOG, Catalog, SubType
-from agent.subagents.ceilings import NEVER, NOT_AT_THE_BOTTOM
+from agent.subagents.ceilings import NOT_AT_THE_BOTTOM
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
 from gateway.config.tools import Tools
@@ -21,7 +21,7 @@ from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.profiles import PROFILE_ROWS
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import Audited, SubTypeChange
-from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL, FILES, RUNNING, SEARCHING
+from gateway.contracts.toolsets import CONVERSING, DELEGATING, EVERY_TOOL, FILES, RUNNING, SEARCHING
 from gateway.limits import (
     SUB_TYPE_DESCRIPTION_CHARS_MAX,
     SUB_TYPE_LABEL_CHARS_MAX,
@@ -166,7 +166,7 @@ def test_who_may_delegate_may_do_all_of_it() -> None:
     assert delegating == {"developer", "researcher", "architect", "analyst", "devops"}
     for name in PROFILES.keys() - delegating - {"assistant"}:
         assert set(DELEGATING).isdisjoint(PROFILE_ROWS[name].tools)
-    assert set(DELEGATING) >= {*NOT_AT_THE_BOTTOM, *(name for name in NEVER if name.startswith("sub_agent"))}
+    assert set(DELEGATING) >= {*NOT_AT_THE_BOTTOM, *(name for name in CONVERSING if name.startswith("sub_agent"))}
 
 
 def test_a_change_counts_field_by_field_and_one_of_no_type_not_at_all() -> None:
@@ -216,13 +216,13 @@ class TestCurrent:
     async def test_a_tool_that_nobody_knows_is_told_to_the_log_once_and_kept(self) -> None:
         """MCP servers come and go, and their tools with them."""
         book, clock = Book(), Hand()
-        book.changed["code"] = SubTypeChange(tools=("file_read", "mcp_docs_search"))
+        book.changed["code"] = SubTypeChange(tools=("sub_agent", "mcp_docs_search"))
         rows = catalog(book, clock)
         with capture_logs() as logs:
             for _ in range(3):
                 await rows.current()
                 clock.at_s += SUB_TYPES_SEEN_WITHIN_S
-        assert (await rows.current())["code"].tools == ("file_read", "mcp_docs_search")
+        assert (await rows.current())["code"].tools == ("sub_agent", "mcp_docs_search")
         assert [(line["event"], line["sub_type"], line["tools"]) for line in logs] == [
             ("subagents.unknown_tools", "code", ["mcp_docs_search"])
         ]

@@ -45,6 +45,8 @@ tries = {
     "write python": lambda: open(os.__file__ + ".new", "w"),
     "write us": lambda: open(PROJECT + "/agent/new.py", "w"),
     "connect": connect,
+    "mode of others": lambda: os.chmod(DATA, 0o700),
+    "time of others": lambda: os.utime(DATA),
     "parent's environment": lambda: open(f"/proc/{PARENT}/environ").read(),
     "signal to parent": lambda: os.kill(PARENT, 0),
     "program": lambda: subprocess.run(["/bin/true"], check=True),

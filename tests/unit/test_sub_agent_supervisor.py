@@ -7,6 +7,8 @@ import secrets
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.deadlines import while_asking
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
@@ -14,6 +16,7 @@ from agent.subagents.cages import ENVIRONMENT, Bare
 from agent.subagents.confinement import Confinement
 from agent.subagents.frames import Limits, ToolCall, ToolOutcome
 from agent.subagents.orders import ChildEnding, ChildOrder
+from agent.subagents.spoken import Spoken
 from agent.subagents.supervisor import Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BudgetSpent, StoreUnavailable
@@ -211,3 +214,23 @@ class TestTheHost:
         script = 'say("tool_call", id="1", name="slow", arguments="{}"); time.sleep(0.2); sys.exit(1)'
         assert (await run(script, desk)).reason == "exit_1"
         assert (len(desk.calls), desk.tools_running) == (1, 0)
+
+
+class TestSpoken:
+    def test_a_new_call_of_the_model_replaces_what_was_said_only_when_something_is_said_again(self) -> None:
+        spoken = Spoken()
+        spoken.add("let me ")
+        spoken.add("see")
+        spoken.begin_anew()
+        assert spoken.text() == "let me see"
+        spoken.add("it is")
+        assert spoken.text() == "it is"
+
+    @given(st.lists(st.text(st.sampled_from("ab "), max_size=9), max_size=30))
+    def test_of_too_much_the_end_is_kept_without_its_first_broken_word(self, deltas: list[str]) -> None:
+        spoken, whole = Spoken(20), "".join(deltas)
+        for delta in deltas:
+            spoken.add(delta)
+        assert whole.endswith(spoken.text())
+        assert len(spoken.text()) <= 20
+        assert len(whole) > 20 or spoken.text() == whole

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+from agent.tools.execution.reaping import Namespace, new_mark, told
 
 APART: Final = (
     *("--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
@@ -41,23 +43,25 @@ def variables(environment: Mapping[str, str]) -> list[str]:
     return [word for name, value in environment.items() for word in ("--setenv", name, value)]
 
 
-async def start(bwrap: str, arguments: Sequence[str], program: Sequence[str], *, stderr: int) -> Process:
+async def start(bwrap: str, arguments: Sequence[str], program: Sequence[str], *, stderr: int) -> Namespace:
     """Start a program inside, in a process group of its own. Raises `OSError`.
 
     bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside.
     """
     reader, writer = os.pipe()
+    mark = new_mark()  # of bubblewrap's own two processes: inside, the environment is another
     try:
         with os.fdopen(writer, "wb") as pipe:  # far less than a pipe holds
             pipe.write(b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
-        return await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             *(bwrap, "--args", str(reader), "--", *program),
             stdin=PIPE,
             stdout=PIPE,
             stderr=stderr,
             pass_fds=(reader,),
             start_new_session=True,
-            env={},
+            env=mark,
         )
+        return Namespace(process, told(mark))
     finally:
         os.close(reader)

@@ -11,6 +11,7 @@ _PROC: Final = Path("/proc")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _RESIDENT: Final = 1  # second column of /proc/<pid>/statm, in pages
 _SHARED: Final = 2
+_ENDED: Final = frozenset("ZX")  # third word of /proc/<pid>/stat
 
 
 class Footprint(NamedTuple):
@@ -60,3 +61,11 @@ def marked(mark: str) -> list[int]:
             if int(place.name) != own and mark.encode() in (place / "environ").read_bytes():
                 found.append(int(place.name))
     return found
+
+
+def has_ended(pid: int) -> bool:
+    """True when nothing runs under this number any more, whether or not it was reaped."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in _ENDED
+    except OSError:
+        return True

@@ -36,7 +36,7 @@ from agent.limits import (
 from agent.tools.execution.bubblewrap import APART, OPTIONS, SEALED, start, system_folders, variables
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
-from agent.tools.execution.reaping import kill_namespace, undisturbed
+from agent.tools.execution.reaping import Namespace, undisturbed
 from agent.tools.files.quota import Usage, at_least_quota, complaint, usage
 from agent.tools.files.walk import MOUNT
 
@@ -119,18 +119,16 @@ class Sandbox:
         """
         async with self._slots:
             room = _Room(workspace, at_least_quota(await asyncio.to_thread(usage, workspace)))
-            process = await self._start(program, workspace, environment)
-            output = Output()
+            namespace = await self._start(program, workspace, environment)
+            process, output = namespace.process, Output()
             talking = asyncio.ensure_future(_talk(process, stdin, output))
             try:
                 stopped = await _until_end(process, talking, room, timeout_s)
             finally:
-                await _kill(process, talking)
+                await _kill(namespace, talking)
             return Outcome(process.returncode or 0, output.text(), stopped)
 
-    async def _start(
-        self, program: Sequence[str], workspace: Path, environment: Mapping[str, str]
-    ) -> asyncio.subprocess.Process:
+    async def _start(self, program: Sequence[str], workspace: Path, environment: Mapping[str, str]) -> Namespace:
         place = ("--bind", str(workspace), MOUNT, "--chdir", MOUNT)
         arguments = (*self._arguments, *variables(environment), *place, *SEALED)
         limited = ("/bin/bash", "-c", _LIMITS, "bash", *program)
@@ -215,16 +213,16 @@ async def _until_end(
     return ""
 
 
-async def _kill(process: asyncio.subprocess.Process, talking: asyncio.Future[None]) -> None:
+async def _kill(namespace: Namespace, talking: asyncio.Future[None]) -> None:
     """End bubblewrap and the namespace with everything in it: the pipe's end is the proof. Nothing interrupts this,
     not even another cancellation."""
 
     async def end() -> None:
-        is_reaped = await kill_namespace(process)
+        is_reaped = await namespace.kill()
         await asyncio.wait([talking], timeout=_DRAIN_S)
         if not (is_reaped and talking.done()):
-            _log.error("sandbox.survivor", pid=process.pid)
+            _log.error("sandbox.survivor", pid=namespace.process.pid)
             talking.cancel()
 
-    if process.returncode is None or not talking.done():
+    if namespace.process.returncode is None or not talking.done():
         await undisturbed(end())

@@ -103,7 +103,8 @@ class SubTaskBook(Protocol):
     # --- sessions
 
     async def children(self, session_id: str) -> Sequence[Session]:
-        """Sessions that work for this one directly, oldest first, `FAMILY_SESSIONS_MAX` of them."""
+        """Sessions that work for this one directly, oldest first; of more than
+        `FAMILY_SESSIONS_MAX` the newest."""
         ...
 
     async def count_children(self, session_ids: Sequence[str]) -> Mapping[str, int]:
@@ -112,7 +113,7 @@ class SubTaskBook(Protocol):
 
     async def tree(self, session_id: str) -> Sequence[Session]:
         """This session and all below it, parents before their children, siblings oldest first; empty if unknown. Of a
-        larger family the oldest `FAMILY_SESSIONS_MAX`."""
+        larger family the newest `FAMILY_SESSIONS_MAX`, as far as all above them are among these."""
         ...
 
     async def tasks_below(self, session_id: str) -> Sequence[SubTask]:

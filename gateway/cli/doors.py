@@ -1,0 +1,36 @@
+"""How a command reaches what a running Trivet keeps: the database itself, and the bus."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from gateway.clock import SystemClock
+from gateway.config import Settings, database_url
+from gateway.contracts.ports import OperatorBus, Store
+
+
+@contextlib.asynccontextmanager
+async def operator_bus(settings: Settings) -> AsyncIterator[OperatorBus]:
+    """The bus, as operators use it."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
+
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+    try:
+        yield bus.operator
+    finally:
+        await bus.close()
+
+
+@contextlib.asynccontextmanager
+async def checked_store(settings: Settings) -> AsyncIterator[Store]:
+    """The database. Raises `SchemaMismatch` for one that is not ours."""
+    from gateway.store import open_store  # noqa: PLC0415 - start-up
+
+    store = open_store(database_url(settings), SystemClock())
+    try:
+        await store.check_schema()
+        yield store
+    finally:
+        await store.close()

@@ -1,0 +1,142 @@
+"""`trivet sessions`: conversations, and the sub-agents that work for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
+
+from gateway.cli.doors import checked_store
+from gateway.cli.options import ConfigOption, loaded_and_warned, say
+from gateway.clock import SystemClock
+from gateway.config import Settings
+from gateway.contracts.entries import Session
+from gateway.contracts.errors import ConfigError, TrivetError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Store
+from gateway.contracts.subagents import SubTask
+
+LISTED: Final = 50
+TREES_SHOWN: Final = 10
+_TITLE_SHOWN: Final = 60
+
+sessions = typer.Typer(help="Conversations, and the sub-agents that work for them.", invoke_without_command=True)
+
+KeyOption = Annotated[str | None, typer.Option("--key", help="Those of one session key, such as telegram:123456789.")]
+
+
+class NoSuchSession(TrivetError):
+    """The database has no session of that id."""
+
+
+@sessions.callback()
+def sessions_or_list(context: typer.Context, config: ConfigOption = None) -> None:
+    """List the newest conversations."""
+    if context.invoked_subcommand is None:
+        list_sessions(None, config)
+
+
+@sessions.command("list")
+def list_sessions(key: KeyOption = None, config: ConfigOption = None) -> None:
+    """Show the newest conversations, newest first."""
+    asyncio.run(_list(loaded_and_warned(config).settings, _parsed(key)))
+
+
+@sessions.command("tree")
+def show_tree(
+    session_id: Annotated[
+        str | None, typer.Argument(help="A session. Without it: the newest that have sub-agents.")
+    ] = None,
+    key: KeyOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Show which sub-agents worked for a conversation, and how each of them stands."""
+    if session_id is not None and key is not None:
+        raise ConfigError("name a session or a key, not both")
+    asyncio.run(_trees(loaded_and_warned(config).settings, session_id, _parsed(key)))
+
+
+async def _list(settings: Settings, key: SessionKey | None) -> None:
+    async with checked_store(settings) as store:
+        found = await store.sessions(key=key, limit=LISTED)
+        counts = await store.tasks.count_children([session.id for session in found])
+    for session in found:
+        say(f"{head_line(session)}{_children(counts.get(session.id, 0))}")
+    if not found:
+        say("There are no conversations.")
+
+
+async def _trees(settings: Settings, session_id: str | None, key: SessionKey | None) -> None:
+    async with checked_store(settings) as store:
+        roots = (
+            [session_id] if session_id else [head.id for head in await store.tasks.heads(key=key, limit=TREES_SHOWN)]
+        )
+        trees = [await _tree(store, root) for root in roots]
+    for lines in trees:
+        for line in lines:
+            say(line)
+    if not trees:
+        say("No conversation has had a sub-agent.")
+
+
+async def _tree(store: Store, session_id: str) -> list[str]:
+    family = await store.tasks.tree(session_id)
+    if not family:
+        raise NoSuchSession(f"there is no session {session_id}; `trivet sessions` shows them")
+    return tree_lines(family, await store.tasks.tasks_below(session_id), now_ms=SystemClock().now_ms())
+
+
+def tree_lines(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> list[str]:
+    """A family, root first, one line for each session; those of sub-agents begin with ⤷ below whom they work for."""
+    by_session = {task.session_id: task for task in tasks}
+    depths: dict[str, int] = {}
+    lines = []
+    for session in family:
+        depth = depths[session.id] = depths.get(session.parent_session_id or "", -1) + 1
+        line = _child_line(session, by_session.get(session.id), now_ms) if session.channel else head_line(session)
+        lines.append(f"{'  ' * (depth - 1)}⤷ {line}" if depth else line)
+    return lines
+
+
+def head_line(session: Session) -> str:
+    """A person's conversation."""
+    opened, mark = _moment(session.created_at_ms), "  (current)" if session.is_current else ""
+    return f"{session.id}  {opened}  {session.key}  {_shown(session.title)}  {_cost(session)}{mark}"
+
+
+def _child_line(session: Session, task: SubTask | None, now_ms: int) -> str:
+    badge = f"[{session.channel.partition(':')[2]}]"
+    if task is None:
+        return f"{badge} {session.status.value}  {_shown(session.title)}  {_cost(session)}  {session.id}"
+    state = f"{task.state.value} ({task.reason})" if task.reason else task.state.value
+    return f"{badge} {state}{_lasted(task, now_ms)}  {_shown(session.title)}  {_cost(session)}  {session.id}"
+
+
+def _lasted(task: SubTask, now_ms: int) -> str:
+    """How long it ran, or has run so far."""
+    if not task.started_at_ms:
+        return ""
+    return f"  {max((task.finished_at_ms or now_ms) - task.started_at_ms, 0) / 1000:.1f} s"
+
+
+def _cost(session: Session) -> str:
+    return f"{session.tokens:,} tokens  ${session.cost_usd:.4f}"
+
+
+def _shown(title: str) -> str:
+    return repr(title if len(title) <= _TITLE_SHOWN else f"{title[: _TITLE_SHOWN - 1]}…")
+
+
+def _children(count: int) -> str:
+    return f"  ⤷ {count}" if count else ""
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")[:19] + "Z"
+
+
+def _parsed(key: str | None) -> SessionKey | None:
+    return SessionKey.parse(key) if key else None

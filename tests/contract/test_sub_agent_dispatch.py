@@ -1,0 +1,361 @@
+"""From an order to an ended sub-agent, on a real database: what is ended how, who waits, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
+from agent.subagents.dispatching import SubOrder
+from agent.subagents.lives import Life
+from agent.tools.lineage import Lineage
+from agent.tools.tool import ToolContext
+from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.errors import BudgetSpent, ToolError
+from gateway.contracts.messages import CleanText
+from gateway.contracts.spending import Measure
+from gateway.contracts.subagents import TaskMode, TaskState
+from gateway.store import SqlStore
+from tests.contract.store_samples import ANN
+from tests.contract.subtask_samples import asked, started
+from tests.parts.nursery import Nursery, echo, never, nursery
+from tests.parts.waiting import until
+
+SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
+
+
+def order(task: str = "look around", sub_type: str = "explore", *, label: str = "", limit_s: float = 60) -> SubOrder:
+    return SubOrder(sub_type, CleanText(task), CleanText(label), limit_s)
+
+
+async def alive(made: Nursery, count: int) -> None:
+    """Return when so many run."""
+    await until(lambda: len(made.lived) >= count)
+
+
+async def stopped(task: asyncio.Task[object]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# --- how it ends
+
+
+async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: SqlStore) -> None:
+    async def tells(_life: Life) -> str:
+        return f"the token is {SECRET}"
+
+    async with nursery(sqlite_store, tells) as made:
+        task = await made.agents.run(made.context, order())
+        assert task.state is TaskState.COMPLETED
+        assert SECRET not in task.result
+        assert task.result.startswith("the token is [redacted")
+        assert (task.parent_session_id, task.depth, task.mode) == (
+            made.context.lineage.session_id,
+            1,
+            TaskMode.INLINE,
+        )
+        assert task.finished_at_ms >= task.started_at_ms >= task.created_at_ms
+        assert made.board.seen == [
+            (task.id, TaskState.QUEUED),
+            (task.id, TaskState.RUNNING),
+            (task.id, TaskState.COMPLETED),
+        ]
+        assert made.board.rung == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (BudgetSpent(Measure.TOKENS, reset_at_ms=0), "budget_spent"),
+        (RuntimeError("a fault of ours"), "crashed"),
+    ],
+)
+async def test_whatever_goes_wrong_is_an_ending_with_a_reason(
+    sqlite_store: SqlStore, error: Exception, reason: str
+) -> None:
+    async def fails(_life: Life) -> str:
+        raise error
+
+    async with nursery(sqlite_store, fails) as made:
+        task = await made.agents.run(made.context, order())
+        assert (task.state, task.reason) == (TaskState.FAILED, reason)
+
+
+async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: SqlStore) -> None:
+    was_cancelled = asyncio.Event()
+
+    async def works(_life: Life) -> str:
+        try:
+            return await never(_life)
+        finally:
+            was_cancelled.set()
+
+    async with nursery(sqlite_store, works) as made:
+        running = asyncio.create_task(made.agents.run(made.context, order()))
+        await alive(made, 1)
+        await stopped(running)
+        assert was_cancelled.is_set()
+        await made.lived[0].written.wait()
+        (task,) = await made.newest()
+        assert (task.state, task.reason) == (TaskState.CANCELLED, "turn_ended")
+
+
+async def test_one_whose_turn_may_do_nothing_more_ends(sqlite_store: SqlStore) -> None:
+    """Its permit says so where a call is made, before anybody cancels it."""
+
+    async def ended() -> None:
+        raise asyncio.CancelledError
+
+    async def asks(life: Life) -> str:
+        await life.charge.context.permit()
+        return "went on"
+
+    async with nursery(sqlite_store, asks) as made:
+        task = await made.agents.run(replace(made.context, permit=ended), order())
+        assert (task.state, task.result) == (TaskState.CANCELLED, "")
+
+
+async def test_what_works_for_a_sub_agent_ends_with_it(sqlite_store: SqlStore) -> None:
+    async def splits(life: Life) -> str:
+        if life.task.depth == 1:
+            inner = asyncio.create_task(made.agents.run(life.charge.context, order("deeper")))
+            await until(lambda: len(made.lived) == 2)
+            inner.add_done_callback(lambda task: task.cancelled() or task.exception())
+            return "I do not wait for it"
+        return await never(life)
+
+    async with nursery(sqlite_store, splits) as made:
+        await made.agents.run(made.context, order())
+        await made.lived[1].written.wait()
+        inner = next(task for task in await made.newest() if task.depth == 2)
+        assert (inner.state, inner.reason) == (TaskState.CANCELLED, "parent_ended")
+        assert inner.parent_session_id == made.lived[0].task.session_id
+
+
+# --- in the background
+
+
+async def test_one_in_the_background_outlives_its_turn_and_rings_when_it_is_over(sqlite_store: SqlStore) -> None:
+    gate = asyncio.Event()
+
+    async def turn_is_over() -> None:
+        raise asyncio.CancelledError
+
+    async def works(life: Life) -> str:
+        await gate.wait()
+        await life.charge.context.permit()
+        return "found it"
+
+    async with nursery(sqlite_store, works) as made:
+        task = await made.agents.spawn(replace(made.context, permit=turn_is_over), order())
+        assert task.state is TaskState.QUEUED
+        await alive(made, 1)
+        gate.set()
+        await made.lived[0].written.wait()
+        (ended,) = await made.newest()
+        assert (ended.state, ended.result, ended.mode) == (TaskState.COMPLETED, "found it", TaskMode.BACKGROUND)
+        assert made.board.rung == 1
+
+
+async def test_whoever_wants_one_ended_says_so_in_the_database(sqlite_store: SqlStore) -> None:
+    async with nursery(sqlite_store, never) as made:
+        task = await made.agents.spawn(made.context, order())
+        await alive(made, 1)
+        assert await sqlite_store.tasks.want_cancelled(ANN) == 1
+        await made.lived[0].written.wait()
+        (ended,) = await made.newest()
+        assert (ended.id, ended.state, ended.reason) == (task.id, TaskState.CANCELLED, "cancelled")
+
+
+async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: SqlStore) -> None:
+    """Its process was paused for too long; others have ended it and said so."""
+    gate, permitted = asyncio.Event(), []
+
+    async def works(life: Life) -> str:
+        await gate.wait()
+        await life.charge.context.permit()
+        permitted.append(life)
+        return "went on"
+
+    async with nursery(sqlite_store, works) as made:
+        task = await made.agents.spawn(made.context, order())
+        await alive(made, 1)
+        await made.lives.permit(task.id)
+        lost = await sqlite_store.tasks.lose(now_ms=task.created_at_ms + 3_600_000)
+        assert [one.id for one in lost] == [task.id]
+        made.lives._alive_until_s = 0.0  # the pause
+        gate.set()
+        await made.lived[0].written.wait()
+        (ended,) = await made.newest()
+        assert (ended.state, ended.reason) == (TaskState.FAILED, "worker_lost")
+        assert permitted == []
+
+
+async def test_what_still_lives_when_its_process_ends_is_ended(sqlite_store: SqlStore) -> None:
+    """Nobody waits for the inline one any more; the background one was lost, and its user has to be told."""
+    async with nursery(sqlite_store, never) as made:
+        running = asyncio.create_task(made.agents.run(made.context, order("inline")))
+        await made.agents.spawn(made.context, order("background"))
+        await alive(made, 2)
+    running.cancel()
+    ended = {task.mode: (task.state, task.reason) for task in await made.newest()}
+    assert ended == {
+        TaskMode.INLINE: (TaskState.CANCELLED, "turn_ended"),
+        TaskMode.BACKGROUND: (TaskState.FAILED, "worker_lost"),
+    }
+
+
+# --- who waits
+
+
+async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_store: SqlStore) -> None:
+    gates = {f"part {number}": asyncio.Event() for number in range(SUBAGENTS_LIVE_MAX + 1)}
+
+    async def works(life: Life) -> str:
+        await gates[life.task.prompt].wait()
+        return "done"
+
+    async with nursery(sqlite_store, works) as made:
+        running = [asyncio.create_task(made.agents.run(made.context, order(part))) for part in gates]
+        await alive(made, SUBAGENTS_LIVE_MAX)
+        board = await made.newest()
+        assert [task.state for task in board].count(TaskState.RUNNING) == SUBAGENTS_LIVE_MAX
+        (queued,) = (task for task in board if task.state is TaskState.QUEUED)
+        first = made.lived[0]
+        gates[first.task.prompt].set()
+        await alive(made, SUBAGENTS_LIVE_MAX + 1)
+        assert made.lived[-1].task.id == queued.id
+        for gate in gates.values():
+            gate.set()
+        assert {task.state for task in await asyncio.gather(*running)} == {TaskState.COMPLETED}
+
+
+async def test_a_process_that_is_full_lets_more_wait_and_parents_do_not_starve_their_children(
+    sqlite_store: SqlStore,
+) -> None:
+    async def splits(life: Life) -> str:
+        if life.task.depth < SUBAGENT_DEPTH_MAX:
+            return (await made.agents.run(life.charge.context, order("deeper"))).result
+        return "from the bottom"
+
+    async with nursery(sqlite_store, splits, live_max=1) as made:
+        both = await asyncio.gather(*(made.agents.run(made.context, order()) for _ in range(2)))
+        assert [task.result for task in both] == ["from the bottom"] * 2
+
+
+async def test_a_place_that_another_process_frees_is_taken(sqlite_store: SqlStore) -> None:
+    """The nine of a session are counted in the database."""
+    async with nursery(sqlite_store, echo) as made:
+        session = await sqlite_store.session(made.context.lineage.session_id)
+        assert session is not None
+        for number in range(SUBAGENTS_LIVE_MAX):
+            elsewhere = replace(asked(session, f"k{number}", mode=TaskMode.BACKGROUND, turn_id="another"))
+            await sqlite_store.tasks.open(elsewhere, wake=None)
+            assert await started(sqlite_store, f"k{number}")
+        running = asyncio.create_task(made.agents.run(made.context, order()))
+        await until(lambda: made.board.seen)
+        assert made.lived == []
+        assert len(await sqlite_store.tasks.lose(now_ms=10**14)) >= SUBAGENTS_LIVE_MAX
+        await running
+
+
+async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: SqlStore) -> None:
+    async with nursery(sqlite_store, never, live_max=1) as made:
+        first = asyncio.create_task(made.agents.run(made.context, order("first")))
+        await alive(made, 1)
+        second = asyncio.create_task(made.agents.run(made.context, order("second")))
+        await until(lambda: len(made.board.seen) == 3)
+        await stopped(second)
+        await stopped(first)
+        assert [life.task.prompt for life in made.lived] == ["first"]
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (order(sub_type="wizard"), "there is no sub-agent 'wizard'"),
+        (order("  \n"), "needs a task"),
+        (order("x" * (SUBAGENT_PROMPT_CHARS_MAX + 1)), "at most"),
+    ],
+)
+async def test_an_order_that_nobody_can_carry_out_leaves_nothing(
+    sqlite_store: SqlStore, wrong: SubOrder, said: str
+) -> None:
+    async with nursery(sqlite_store) as made:
+        with pytest.raises(ToolError, match=said):
+            await made.agents.run(made.context, wrong)
+        assert await made.newest() == []
+
+
+@pytest.mark.parametrize(
+    ("lineage", "said"),
+    [(Lineage(), "no conversation"), (Lineage("s", "k", SUBAGENT_DEPTH_MAX), "do this part yourself")],
+)
+async def test_nobodys_and_too_deep_orders_are_refused(sqlite_store: SqlStore, lineage: Lineage, said: str) -> None:
+    async with nursery(sqlite_store) as made:
+        with pytest.raises(ToolError, match=said):
+            await made.agents.run(replace(made.context, lineage=lineage), order())
+
+
+async def test_nothing_is_spawned_where_nobody_can_be_woken(sqlite_store: SqlStore) -> None:
+    async with nursery(sqlite_store) as made:
+        with pytest.raises(ToolError, match="waited for"):
+            await made.agents.spawn(replace(made.context, wake=None), order())
+
+
+# --- who it is
+
+
+async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_model_of_its_conversation(
+    sqlite_store: SqlStore,
+) -> None:
+    async with nursery(sqlite_store) as made:
+        await made.agents.run(made.context, order(limit_s=1_000_000))
+        charge = made.lived[0].charge
+        assert (charge.model, charge.purpose, charge.limit_s) == ("demo/scripted", UsagePurpose.SUBAGENT, 300.0)
+        own: ToolContext = charge.context
+        assert (own.key, own.role, own.place, own.address) == (
+            made.context.key,
+            made.context.role,
+            made.context.place,
+            made.context.address,
+        )
+        assert own.lineage == Lineage(made.lived[0].task.session_id, made.lived[0].task.id, 1)
+        assert own.enclosures is None
+        assert own.suspension is None
+
+
+async def test_a_configured_model_is_for_all_of_them(sqlite_store: SqlStore) -> None:
+    async with nursery(sqlite_store, model="demo/scripted@1ms") as made:
+        await made.agents.run(made.context, order())
+        assert made.lived[0].charge.model == "demo/scripted@1ms"
+
+
+async def test_a_label_is_one_clean_line(sqlite_store: SqlStore) -> None:
+    """Of the task where none is given."""
+    async with nursery(sqlite_store) as made:
+        task = await made.agents.run(made.context, order("first line\nsecond " + "x" * 200))
+        assert task.label.startswith("first line second x")
+        assert len(task.label) == SUBAGENT_LABEL_CHARS_MAX
+        named = await made.agents.run(made.context, order(label="count\nthings"))
+        assert named.label == "count things"
+
+
+async def test_a_turn_that_is_taken_again_ends_what_its_earlier_run_waited_for(sqlite_store: SqlStore) -> None:
+    """That process died; nobody has found its sub-agents lost yet."""
+    async with nursery(sqlite_store) as made:
+        session = await sqlite_store.session(made.context.lineage.session_id)
+        assert session is not None
+        await sqlite_store.tasks.open(asked(session, "ghost"), wake=None)
+        assert await started(sqlite_store, "ghost")
+        await made.agents.run(made.context, order())
+        ghost = await sqlite_store.tasks.task("ghost")
+        assert ghost is not None
+        assert (ghost.state, ghost.reason) == (TaskState.CANCELLED, "turn_ended")

@@ -1,0 +1,142 @@
+"""Sub-agents without processes: what a child does is a function here, everything around it is real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from agent.model.scripted import ScriptedClient
+from agent.models import Models
+from agent.subagents.catalog import Catalog
+from agent.subagents.dispatcher import SubAgents
+from agent.subagents.lives import Life, Lives
+from agent.subagents.recruiting import Recruiting
+from agent.subagents.slots import Slots
+from agent.subagents.supervisor import ChildEnding
+from agent.tools.lineage import Lineage
+from agent.tools.tool import ToolContext
+from gateway.clock import SystemClock
+from gateway.config import Settings
+from gateway.config.settings import Agent
+from gateway.contracts.entries import Session
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText
+from gateway.contracts.subagents import SubTask, TaskState
+from gateway.scrub import Scrubber
+from gateway.store import SqlStore
+from tests.contract.subtask_samples import conversation, turn_of, wake_of
+from tests.parts.tooling import context
+
+Act = Callable[[Life], Awaitable[str]]
+"""What a child does; what it returns is its answer."""
+
+
+def ending(
+    response: str = "", state: TaskState = TaskState.COMPLETED, reason: str = "", *, confinement: str = "none"
+) -> ChildEnding:
+    """How a child ended."""
+    return ChildEnding(state, CleanText(reason), response, confinement, 5, 1)
+
+
+@dataclass
+class Board:
+    """Whoever watches; and which ends were rung."""
+
+    seen: list[tuple[str, TaskState]] = field(default_factory=list)
+    rung: int = 0
+
+    def started(self, task: SubTask, address: ReplyAddress | None) -> None:
+        self.seen.append((task.id, task.state))
+
+    def ended(self, task: SubTask) -> None:
+        self.seen.append((task.id, task.state))
+
+    def ring(self) -> None:
+        self.rung += 1
+
+
+@dataclass
+class Nursery:
+    """A dispatcher whose children are functions."""
+
+    agents: SubAgents
+    lives: Lives
+    board: Board
+    context: ToolContext
+    store: SqlStore
+    act: Act
+    lived: list[Life] = field(default_factory=list)
+
+    async def carry_out(self, life: Life) -> ChildEnding:
+        """`agent.subagents.dispatcher.Processes`."""
+        self.lived.append(life)
+        return ending(await self.act(life))
+
+    async def newest(self) -> list[SubTask]:
+        """The board, live ones first."""
+        return list(await self.store.tasks.newest(limit=100))
+
+
+async def echo(life: Life) -> str:
+    """Answers at once."""
+    return f"done: {life.task.prompt}"
+
+
+async def never(_life: Life) -> str:
+    """Answers never."""
+    await asyncio.Event().wait()
+    return ""
+
+
+@asynccontextmanager
+async def nursery(
+    store: SqlStore, act: Act = echo, *, live_max: int = 16, limit_s: float = 300.0, model: str = ""
+) -> AsyncIterator[Nursery]:
+    """A dispatcher over a real store, and the context of a user's turn in which its tools are called."""
+    scrubber, clock, board = Scrubber(), SystemClock(), Board()
+    lives = Lives(f"worker-{clock.code(4)}", store.tasks, clock)
+    models = Models(ScriptedClient(), Settings(agent=Agent(model="demo/scripted")))
+    catalog = Catalog(store.sub_types, clock, known_tools=_AnyName)
+    recruiting = Recruiting(catalog, lives, models, store, scrubber, clock, model=model, limit_s=limit_s)
+    children = _Children()
+    agents = SubAgents(
+        lives,
+        recruiting,
+        children,
+        Slots(live_max),
+        store.tasks,
+        scrubber,
+        clock,
+        watch=board,
+        ring=board.ring,
+    )
+    made = Nursery(agents, lives, board, in_turn(await conversation(store)), store, act)
+    children.nursery = made
+    keeping = asyncio.create_task(lives.keep())
+    try:
+        async with aclosing(agents):
+            yield made
+    finally:
+        keeping.cancel()
+        await asyncio.wait([keeping])
+
+
+def in_turn(session: Session) -> ToolContext:
+    """The context of a user's turn in `session`."""
+    wake = wake_of(session.key)
+    known = context(str(session.key))
+    return replace(known, turn_id=turn_of(session.key), address=wake.address, wake=wake, lineage=Lineage(session.id))
+
+
+class _Children:
+    nursery: Nursery
+
+    async def carry_out(self, life: Life) -> ChildEnding:
+        return await self.nursery.carry_out(life)
+
+
+class _AnyName:
+    def __contains__(self, _name: object) -> bool:
+        return True

@@ -1,0 +1,224 @@
+"""Any order of sub-agents that end, a turn that commits, processes that look and processes that die: each thing is
+told once, and not before its turn is committed. Over the real book in SQLite; the bus is a set of ids."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from agent.bell import Bell
+from agent.people import People
+from agent.subagents.waking import Waking
+from gateway.clock import SystemClock
+from gateway.contracts.entries import Session, TurnCommit, TurnState
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import InboundMessage
+from gateway.contracts.ports import Admission, Store, Verdict
+from gateway.contracts.subagents import Barrier, WaitMode, WakeAddress
+from gateway.scrub import Scrubber
+from gateway.store.store import SqlStore, open_store
+from tests.doubles import ManualClock
+from tests.parts.agents import message
+from tests.parts.crew import Crew
+
+ANN = SessionKey.parse("telegram:1")
+TURN = "t_now"
+NAMES = ("alpha", "beta", "gamma")
+WORKERS = (0, 1)
+
+
+class Gate:
+    """Lets one call after the other through, when it is told to."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(0)
+        self.is_reached = asyncio.Event()
+
+    def before(self, port: Any) -> Any:
+        """`port`, whose calls all come through here."""
+
+        def __getattr__(_self: object, name: str) -> Callable[..., Awaitable[Any]]:  # noqa: N807 - a port is whatever it is asked for
+            async def call(*arguments: Any, **named: Any) -> Any:
+                self.is_reached.set()
+                await self._places.acquire()
+                return await getattr(port, name)(*arguments, **named)
+
+            return call
+
+        return type("Gated", (), {"__getattr__": __getattr__})()
+
+    def open(self) -> None:
+        """One more call."""
+        self.is_reached.clear()
+        self._places.release()
+
+
+class Lane:
+    """The bus: what is known by its id is not taken again."""
+
+    def __init__(self) -> None:
+        self.messages: dict[str, InboundMessage] = {}
+
+    async def enqueue(self, wake: InboundMessage, *, settle_ms: int = 0) -> Admission:
+        if wake.id in self.messages:
+            assert self.messages[wake.id].text == wake.text, "two processes say different things with one wake"
+            return Admission(Verdict.DUPLICATE, queued=0, is_running=False)
+        self.messages[wake.id] = wake
+        return Admission(Verdict.ACCEPTED, queued=1, is_running=False)
+
+
+class Everybody:
+    """All people are admitted."""
+
+    async def is_admitted(self, user: SessionKey) -> bool:
+        return True
+
+
+class Wakings(RuleBasedStateMachine):
+    """Each rule is one step of one participant."""
+
+    template: ClassVar[Path]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        path = Path(self.folder.name) / "trivet.db"
+        shutil.copy(self.template, path)
+        self.runner = asyncio.Runner()
+        self.store: SqlStore = self.runner.run(self.opened(f"sqlite+aiosqlite:///{path}"))
+        self.crew = Crew(self.store)
+        self.lane = Lane()
+        self.live = set(NAMES)
+        self.barrier: Barrier | None = None
+        self.is_committed = False
+        self.gates: dict[int, Gate] = {}
+        self.looking: dict[int, asyncio.Task[None]] = {}
+
+    async def opened(self, url: str) -> SqlStore:
+        return open_store(url)
+
+    def teardown(self) -> None:
+        """Whatever happened, the rest happens, and then everything was told once."""
+        self.runner.run(self.finish())
+        self.runner.close()
+        self.folder.cleanup()
+
+    # --- the turn and its sub-agents
+
+    @initialize()
+    def begin(self) -> None:
+        """A turn runs, and has started three sub-agents."""
+        self.session = self.runner.run(self.begun())
+
+    async def begun(self) -> Session:
+        said = message("split it", str(ANN))
+        start = await self.store.begin_turn(turn_id=TURN, key=ANN, fence=1, messages=[said], now_ms=1)
+        await self.crew.spawn(*NAMES, turn_id=TURN)
+        return start.session
+
+    @rule(name=st.sampled_from(NAMES))
+    def end(self, name: str) -> None:
+        if name in self.live:
+            self.live.discard(name)
+            self.runner.run(self.crew.end(name))
+
+    @precondition(lambda self: not self.is_committed)
+    @rule(needed=st.integers(0, 3))
+    def commit(self, needed: int) -> None:
+        """With a barrier, or (0) without one."""
+        assert not self.lane.messages
+        self.is_committed = True
+        self.barrier = self.waits(needed) if needed else None
+        self.runner.run(
+            self.store.commit_turn(
+                TurnCommit(TURN, self.session.id, ANN, 1, TurnState.DONE, ("m",), barrier=self.barrier)
+            )
+        )
+
+    def waits(self, needed: int) -> Barrier:
+        said = message("", str(ANN))
+        wake = WakeAddress(ANN, said.address, said.author_id, said.author_name, said.is_private)
+        return Barrier(f"{TURN}:wait", self.session.id, TURN, NAMES, WaitMode.COUNT, needed, wake, 1)
+
+    # --- those who wake
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def look(self, worker: int) -> None:
+        """It begins to look, or takes its next step."""
+        if worker not in self.looking:
+            gate = self.gates[worker] = Gate()
+            self.looking[worker] = self.runner.run(self.started(self.waking(gate.before)))
+        self.runner.run(self.stepped(worker))
+        if self.looking[worker].done():
+            self.looking.pop(worker).result()
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def die(self, worker: int) -> None:
+        """Behind whatever it did last."""
+        if worker in self.looking:
+            self.looking.pop(worker).cancel()
+
+    def waking(self, through: Callable[[Any], Any] = lambda port: port) -> Waking:
+        store = SimpleNamespace(tasks=through(self.store.tasks), current_session=self.store.current_session)
+        return Waking(
+            cast(Store, store),
+            cast(Any, through(self.lane)),
+            cast(People, Everybody()),
+            Bell(),
+            Scrubber(),
+            ManualClock(SystemClock().now_ms()),
+        )
+
+    async def started(self, waking: Waking) -> asyncio.Task[None]:
+        return asyncio.create_task(waking.wake_due())
+
+    async def stepped(self, worker: int) -> None:
+        """One more call of a port; returns at the next one, or at the end."""
+        gate = self.gates[worker]
+        gate.open()
+        reached = asyncio.create_task(gate.is_reached.wait())
+        await asyncio.wait({reached, self.looking[worker]}, return_when=asyncio.FIRST_COMPLETED)
+        reached.cancel()
+
+    # --- the end
+
+    async def finish(self) -> None:
+        for looking in self.looking.values():
+            looking.cancel()
+        await asyncio.gather(*self.looking.values(), return_exceptions=True)
+        if self.is_committed:
+            for name in sorted(self.live):
+                await self.crew.end(name)
+                await self.waking().wake_due()
+            await self.waking().wake_due()
+            assert await self.store.tasks.due_wakes(limit=10) == []
+            self.check()
+        await self.store.close()
+
+    def check(self) -> None:
+        texts = [wake.text for wake in self.lane.messages.values()]
+        for name in NAMES:
+            told = sum(f"{name} found something" in text for text in texts)
+            assert told == 1, f"{name} was told {told} times: {texts}"
+        if self.barrier is not None:
+            (woken,) = (wake.text for wake in self.lane.messages.values() if wake.id.endswith(":wait"))
+            assert sum(f"{name} found something" in woken for name in NAMES) >= self.barrier.needed
+
+
+def test_whatever_happens_each_thing_is_told_once(sqlite_template: Path) -> None:
+    Wakings.template = sqlite_template
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        Wakings,
+        settings=settings(
+            max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
