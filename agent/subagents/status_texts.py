@@ -56,9 +56,8 @@ def status_lines(tasks: Sequence[SubTask], *, own_max: int) -> tuple[StatusLine,
 
 
 def _line(task: SubTask) -> StatusLine:
-    waits_since_ms = task.created_at_ms if task.state is TaskState.QUEUED else 0
-    is_moot = task.state is TaskState.CANCELLED and not task.started_at_ms
-    return StatusLine(task.id, task.state.value, f"{_sign(task)} {_words(task)}", waits_since_ms, is_moot)
+    text = f"{_sign(task)} {_words(task)}"
+    return StatusLine(task.id, task.state.value, text, _waits_since_ms([task]), _is_moot(task))
 
 
 def _shared_line(tasks: Sequence[SubTask]) -> StatusLine:
@@ -70,7 +69,17 @@ def _shared_line(tasks: Sequence[SubTask]) -> StatusLine:
     sign = "⏳" if len(over) < len(tasks) else "✗" if failed else "✓"
     trouble = f", {failed} not completed" if failed else ""
     text = f"{sign} {len(tasks)} more: {len(over)} of them done{trouble}"
-    return StatusLine(REST, f"{len(tasks)}.{len(over)}.{failed}", text)
+    return StatusLine(
+        REST, f"{len(tasks)}.{len(over)}.{failed}", text, _waits_since_ms(tasks), all(map(_is_moot, tasks))
+    )
+
+
+def _waits_since_ms(tasks: Sequence[SubTask]) -> int:
+    return tasks[0].created_at_ms if all(task.state is TaskState.QUEUED for task in tasks) else 0
+
+
+def _is_moot(task: SubTask) -> bool:
+    return task.state is TaskState.CANCELLED and not task.started_at_ms
 
 
 def _sign(task: SubTask) -> str:

@@ -137,7 +137,7 @@ async def test_many_at_once_are_a_few_lines(chat: Chat) -> None:
 
 async def test_whoever_has_no_line_has_none(chat: Chat) -> None:
     """A sub-agent of a sub-agent; one whose turn has no address; anybody, where they are switched off; one that was
-    cancelled before it began."""
+    cancelled before it began, or many."""
     lines, off = chat.lines(), chat.lines(is_on=False)
     parent = await chat.running("k1")
     child = await chat.running("k2", parent)
@@ -148,6 +148,10 @@ async def test_whoever_has_no_line_has_none(chat: Chat) -> None:
     lines.started(await chat.running("k3"), None)
     lines.started(await chat.opened("k4"), CHAT)
     lines.ended(await chat.over("k4", TaskState.CANCELLED))
+    for number in range(5, 12):
+        lines.started(await chat.opened(f"k{number}"), CHAT)
+    for number in range(5, 12):
+        lines.ended(await chat.over(f"k{number}", TaskState.CANCELLED))
     assert await chat.silence() == []
 
 
