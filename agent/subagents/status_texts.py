@@ -57,7 +57,7 @@ def status_lines(tasks: Sequence[SubTask], *, own_max: int) -> tuple[StatusLine,
 
 def _line(task: SubTask) -> StatusLine:
     text = f"{_sign(task)} {_words(task)}"
-    return StatusLine(task.id, task.state.value, text, _waits_since_ms([task]), _is_moot(task))
+    return StatusLine(task.id, task.state.value, text, *_not_begun([task]))
 
 
 def _shared_line(tasks: Sequence[SubTask]) -> StatusLine:
@@ -69,17 +69,16 @@ def _shared_line(tasks: Sequence[SubTask]) -> StatusLine:
     sign = "⏳" if len(over) < len(tasks) else "✗" if failed else "✓"
     trouble = f", {failed} not completed" if failed else ""
     text = f"{sign} {len(tasks)} more: {len(over)} of them done{trouble}"
-    return StatusLine(
-        REST, f"{len(tasks)}.{len(over)}.{failed}", text, _waits_since_ms(tasks), all(map(_is_moot, tasks))
-    )
+    return StatusLine(REST, f"{len(tasks)}.{len(over)}.{failed}", text, *_not_begun(tasks))
 
 
-def _waits_since_ms(tasks: Sequence[SubTask]) -> int:
-    return tasks[0].created_at_ms if all(task.state is TaskState.QUEUED for task in tasks) else 0
-
-
-def _is_moot(task: SubTask) -> bool:
-    return task.state is TaskState.CANCELLED and not task.started_at_ms
+def _not_begun(tasks: Sequence[SubTask]) -> tuple[int, bool]:
+    """Since when the first of them waits, unless one has begun; and whether none ever will."""
+    waiting = [task.created_at_ms for task in tasks if task.state is TaskState.QUEUED]
+    moot = [task for task in tasks if task.state is TaskState.CANCELLED and not task.started_at_ms]
+    if len(waiting) + len(moot) < len(tasks):
+        return 0, False
+    return min(waiting, default=0), not waiting
 
 
 def _sign(task: SubTask) -> str:
