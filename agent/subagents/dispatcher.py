@@ -153,6 +153,7 @@ class SubAgents:
         for task in await self._book.tasks_of_turn(context.turn_id):
             if task.mode is TaskMode.INLINE and not task.state.is_over and self._lives.of(task.id) is None:
                 await self._book.finish(task.id, TaskEnding(TaskState.CANCELLED, self._clock.now_ms(), TURN_ENDED))
+                self._watch.ended(_known(await self._book.task(task.id)))
 
     def _see(self, life: Life) -> asyncio.Task[None]:
         self._lives.add(life)
