@@ -87,15 +87,15 @@ class Waking:
         told: set[str] = set()
         for wake in await self._book.due_wakes(limit=WAKES_AT_ONCE):
             fresh = tuple(task for task in wake.tasks if task.id not in told)
+            if await self._is_wanted(wake, fresh) and not await self._is_taken(wake, fresh):
+                continue
             told.update(task.id for task in fresh)
-            if not await self._is_wanted(wake, fresh) or await self._send(wake, fresh):
-                await self._book.wake_sent(wake)
+            await self._book.wake_sent(wake)
 
-    async def _send(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
+    async def _is_taken(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
         admission = await self._intake.enqueue(self._message(wake, tasks), settle_ms=int(WAKE_SETTLE_S * 1000))
-        is_taken = admission.verdict in _TAKEN
         _log.info("session.woken", wake=wake.id, tasks=len(tasks), verdict=admission.verdict.value)
-        return is_taken
+        return admission.verdict in _TAKEN
 
     async def _is_wanted(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
         """Not what was all cancelled: whoever did that knows. Not a conversation that was left, and nobody who may not

@@ -22,7 +22,9 @@ class Crew:
     store: SqlStore
     key: str = "telegram:1"
 
-    async def spawn(self, *ids: str, turn_id: str = "t_earlier", mode: TaskMode = TaskMode.BACKGROUND) -> None:
+    async def spawn(
+        self, *ids: str, turn_id: str = "t_earlier", mode: TaskMode = TaskMode.BACKGROUND, lives_ms: int = LIVES_MS
+    ) -> None:
         """Have them run."""
         key = SessionKey.parse(self.key)
         session = await self.store.current_session(key)
@@ -47,7 +49,7 @@ class Crew:
             wake = WakeAddress(key, said.address, said.author_id, said.author_name, said.is_private)
             await self.store.tasks.open(task, wake=wake if mode is TaskMode.BACKGROUND else None)
             assert await self.store.tasks.start(
-                id_, worker_id=WORKER, alive_until_ms=now_ms + LIVES_MS, now_ms=now_ms, live_max=100
+                id_, worker_id=WORKER, alive_until_ms=now_ms + lives_ms, now_ms=now_ms, live_max=100
             )
 
     async def end(self, *ids: str, state: TaskState = TaskState.COMPLETED, result: str = "") -> None:

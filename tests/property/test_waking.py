@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -176,6 +177,7 @@ class Wakings(RuleBasedStateMachine):
             Bell(),
             Scrubber(),
             ManualClock(SystemClock().now_ms()),
+            ended=lambda _task: None,
         )
 
     async def started(self, waking: Waking) -> asyncio.Task[None]:
@@ -214,11 +216,12 @@ class Wakings(RuleBasedStateMachine):
             assert sum(f"{name} found something" in woken for name in NAMES) >= self.barrier.needed
 
 
-def test_whatever_happens_each_thing_is_told_once(sqlite_template: Path) -> None:
+@pytest.mark.parametrize("examples", [8, pytest.param(300, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
+def test_whatever_happens_each_thing_is_told_once(sqlite_template: Path, examples: int) -> None:
     Wakings.template = sqlite_template
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Wakings,
         settings=settings(
-            max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

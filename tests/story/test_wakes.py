@@ -1,0 +1,178 @@
+"""Who is woken when sub-agents are over, and who is not: one process's look by hand, on a real bus and database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from agent.bell import Bell
+from agent.limits import WAKE_CHARS_MAX
+from agent.people import People
+from agent.subagents.waking import Waking
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.contracts.entries import Grant, GrantRole, OpenSession, TurnCommit, TurnState
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import InboundMessage
+from gateway.contracts.ports import Admission, Verdict
+from gateway.contracts.subagents import SubTask, TaskState, is_wake
+from gateway.scrub import Scrubber
+from gateway.store.store import SqlStore
+from tests.parts.agents import message
+from tests.parts.crew import Crew
+
+ANN = SessionKey.parse("telegram:1")
+TURN = "t_first"
+
+
+@dataclass
+class Door:
+    """The way to a bus, which answers as it is told to first, and notes what went through."""
+
+    bus: RedisBus
+    refusals: list[Verdict] = field(default_factory=list)
+    taken: list[InboundMessage] = field(default_factory=list)
+
+    async def enqueue(self, wake: InboundMessage, *, settle_ms: int = 0) -> Admission:
+        if self.refusals:
+            return Admission(self.refusals.pop(0), queued=20, is_running=True)
+        admission = await self.bus.intake.enqueue(wake, settle_ms=settle_ms)
+        if admission.verdict is Verdict.ACCEPTED:
+            self.taken.append(wake)
+        return admission
+
+
+@dataclass
+class Process:
+    """One process's share in waking."""
+
+    store: SqlStore
+    door: Door
+    admits: bool = True
+    lost: list[SubTask] = field(default_factory=list)
+
+    def waking(self) -> Waking:
+        people = People(self.door.bus.access, (), is_open=self.admits)
+        clock = SystemClock()
+        return Waking(self.store, cast(Any, self.door), people, Bell(), Scrubber(), clock, ended=self.lost.append)
+
+    async def look(self) -> list[InboundMessage]:
+        """Look once; all that was put on lanes so far."""
+        await self.waking().wake_due()
+        return self.door.taken
+
+    async def nothing_is_due(self) -> bool:
+        return await self.store.tasks.due_wakes(limit=10) == []
+
+
+@pytest.fixture
+async def crew(sqlite_store: SqlStore) -> Crew:
+    """Ann has said something, and was answered."""
+    await begin(sqlite_store)
+    await commit(sqlite_store)
+    return Crew(sqlite_store)
+
+
+@pytest.fixture
+def process(bus: RedisBus, sqlite_store: SqlStore) -> Process:
+    return Process(sqlite_store, Door(bus))
+
+
+async def begin(store: SqlStore, turn_id: str = TURN, *, fence: int = 1) -> None:
+    said = message("hello", str(ANN), message_id=f"telegram:{turn_id}")
+    await store.begin_turn(turn_id=turn_id, key=ANN, fence=fence, messages=[said], now_ms=1)
+
+
+async def commit(store: SqlStore, turn_id: str = TURN, *, fence: int = 1) -> None:
+    session = await store.current_session(ANN)
+    assert session is not None
+    await store.commit_turn(TurnCommit(turn_id, session.id, ANN, fence, TurnState.DONE, (f"telegram:{turn_id}",)))
+
+
+async def test_a_wake_is_a_message_in_the_name_of_who_asked(crew: Crew, process: Process) -> None:
+    await crew.spawn("alpha")
+    await crew.end("alpha")
+    (wake,) = await process.look()
+    said = message("", str(ANN))
+    assert is_wake(wake)
+    assert (wake.key, wake.address, wake.author_id, wake.author_name) == (
+        ANN,
+        said.address,
+        said.author_id,
+        said.author_name,
+    )
+    assert await process.look() == [wake]
+    assert await process.nothing_is_due()
+
+
+async def test_what_ends_while_its_turn_runs_waits_for_the_turn(crew: Crew, process: Process) -> None:
+    await begin(crew.store, "t_second", fence=2)
+    await crew.spawn("alpha", turn_id="t_second")
+    await crew.end("alpha")
+    assert await process.look() == []
+    await commit(crew.store, "t_second", fence=2)
+    assert len(await process.look()) == 1
+
+
+@pytest.mark.parametrize("verdict", [Verdict.LANE_FULL, Verdict.QUEUE_FULL])
+async def test_what_a_full_lane_refuses_stays_due(crew: Crew, process: Process, verdict: Verdict) -> None:
+    await crew.spawn("alpha")
+    await crew.end("alpha")
+    process.door.refusals = [verdict, verdict]
+    assert await process.look() == []
+    assert await process.look() == []
+    assert len(await process.look()) == 1
+
+
+async def test_who_may_not_speak_is_not_woken(crew: Crew, process: Process) -> None:
+    """Nor later, when he may again."""
+    await crew.spawn("alpha")
+    await crew.end("alpha")
+    await process.door.bus.access.project_grants([Grant(ANN, GrantRole.BLOCKED, "operator", 1)])
+    assert await process.look() == []
+    await process.door.bus.access.project_grants([])
+    assert await process.look() == []
+
+
+async def test_what_somebody_cancelled_wakes_nobody(crew: Crew, process: Process) -> None:
+    await crew.spawn("alpha")
+    await crew.end("alpha", state=TaskState.CANCELLED)
+    assert await process.look() == []
+    assert await process.nothing_is_due()
+
+
+async def test_a_conversation_that_was_left_is_not_woken(crew: Crew, process: Process) -> None:
+    await crew.spawn("alpha")
+    await crew.store.apply(ANN, [OpenSession()], now_ms=2)
+    await crew.end("alpha")
+    assert await process.look() == []
+    assert await process.nothing_is_due()
+
+
+async def test_a_wake_fits_into_a_message_however_much_was_said(crew: Crew, process: Process) -> None:
+    """With a handle to the rest of each result."""
+    await crew.spawn("alpha")
+    await crew.end("alpha", result="word " * 30_000)
+    (wake,) = await process.look()
+    assert len(wake.text) < 5_000 < WAKE_CHARS_MAX
+    assert 'read_more with handle "alpha"' in wake.text
+
+
+async def test_what_a_sub_agent_says_is_scrubbed_once_more(crew: Crew, process: Process) -> None:
+    """A cut may bring together what was apart."""
+    await crew.spawn("alpha")
+    await crew.end("alpha", result="the key is sk-ant-api03-" + "Ab3dEf6hIj" * 9)
+    (wake,) = await process.look()
+    assert "Ab3dEf6hIj" not in wake.text
+    assert "[redacted:" in wake.text
+
+
+async def test_sub_agents_whose_process_died_are_lost_and_told(crew: Crew, process: Process) -> None:
+    """By whichever process notices first; who shows them is told, too."""
+    await crew.spawn("alpha", lives_ms=-1)
+    await process.waking().lose()
+    (wake,) = await process.look()
+    assert "its process was lost" in wake.text
+    assert [task.id for task in process.lost] == ["alpha"]
