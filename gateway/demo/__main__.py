@@ -14,6 +14,7 @@ from gateway.demo.rig import demo_rig
 from gateway.exits import EXIT_FAILED, EXIT_OK, run_to_exit
 
 HEADLESS: Final = "--headless"
+_TRY: Final = "say hello · markdown · remember I like tea · split slow 8 one | slow 8 two | slow 8 three"
 _QUIET: Final = {"TRIVET_LOG__LEVEL": "error"}  # the transcript is what one wants to read
 _SCRIPTED: Final = {**_QUIET, "TRIVET_AGENT__MODEL": SCRIPTED_MODEL}
 
@@ -37,6 +38,9 @@ async def _play_headless() -> int:
 async def _open_playground() -> int:
     async with demo_rig(_QUIET) as rig:
         _write(f"Playground: {rig.playground_url}")
+        _write(f"Task board: {rig.board_url} (any name, password {rig.admin_token})")
+        if rig.model == SCRIPTED_MODEL:
+            _write(f"Write to it, for example: {_TRY}")
         _write(f"Model: {rig.model}. Press Ctrl-C to end.")
         await asyncio.Event().wait()
     return EXIT_OK

@@ -41,6 +41,11 @@ class Rig:
     model: str
     admin_token: str = field(repr=False)
 
+    @property
+    def board_url(self) -> str:
+        """Where sub-agents are seen at work, for whoever has the token."""
+        return f"{self.admin_url}/tasks"
+
 
 @contextlib.asynccontextmanager
 async def demo_rig(extra: Mapping[str, str]) -> AsyncIterator[Rig]:

@@ -212,7 +212,24 @@ class TestThePage:
         await expect(chosen).to_contain_text(key)
         await expect(chosen).to_contain_text("active · 2 messages")
         await expect(page.locator(".sessions li").nth(1)).to_contain_text("no title yet")
+        board = page.get_by_role("link", name="Task board")
+        assert str(await board.get_attribute("href")).endswith("/tasks")
         assert ADMIN_TOKEN not in await page.content()
+
+    async def test_sessions_of_sub_agents_stand_below_the_one_that_they_work_for(
+        self, page: Page, ground: Ground
+    ) -> None:
+        key = f"telegram:{ground.ada}"
+        ground.admin.rows = [
+            {"id": "3", "key": key, "title": "where the tests are", "channel": "subagent:explore"}
+            | {"parent_session_id": "1", "status": "closed", "message_count": 2},
+            {"id": "2", "key": "slack:U1", "title": "Trains", "channel": "slack", "message_count": 1},
+            {"id": "1", "key": key, "title": "Tomatoes", "channel": "telegram", "message_count": 2},
+        ]
+        rows = page.locator(".sessions li")
+        await expect(rows.locator(".title")).to_have_text(["Trains", "Tomatoes", "where the tests are"])
+        await expect(rows.locator(".key")).to_have_text(["slack:U1", key, "subagent:explore"])
+        await expect(rows.nth(2)).to_have_attribute("data-nested", "true")
 
     async def test_on_a_phone_one_pane_fills_the_screen(self, page: Page, ground: Ground) -> None:
         await page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})

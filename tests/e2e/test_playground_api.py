@@ -107,7 +107,11 @@ class TestTheControlApi:
             sessions = AdminSessions(f"http://127.0.0.1:{port}", "wrong")
             async with serve({}, playground=True, sessions=sessions) as served, httpx.AsyncClient() as http:
                 given = (await http.get(f"{served.url_of(PLAYGROUND)}/sessions")).json()
-        assert given == {"sessions": [], "problem": "the admin API answered 401"}
+        assert given == {
+            "sessions": [],
+            "problem": "the admin API answered 401",
+            "board": f"http://127.0.0.1:{port}/tasks",
+        }
 
 
 class TestTheProcess:

@@ -17,6 +17,11 @@ class SessionsUnreachable(Exception):
 
 
 class SessionSource(Protocol):
+    @property
+    def board_url(self) -> str:
+        """Where the operator watches sub-agents at work."""
+        ...
+
     async def sessions(self) -> list[dict[str, object]]:
         """The newest sessions, with the fields of `SHOWN`. Raises `SessionsUnreachable`."""
         ...
@@ -29,11 +34,16 @@ class AdminSessions:
     base_url: str
     token: str
 
+    @property
+    def board_url(self) -> str:
+        return f"{self.base_url.rstrip('/')}/tasks"
+
     async def sessions(self) -> list[dict[str, object]]:
         headers = {"Authorization": f"Bearer {self.token}"}
         try:
             async with httpx.AsyncClient(timeout=FETCH_TIMEOUT_S, trust_env=False) as client:
-                answer = await client.get(f"{self.base_url.rstrip('/')}/api/sessions", headers=headers)
+                url = f"{self.base_url.rstrip('/')}/api/sessions"
+                answer = await client.get(url, headers=headers, params={"limit": SESSIONS_SHOWN_MAX})
         except (httpx.HTTPError, httpx.InvalidURL):
             raise SessionsUnreachable("the admin API cannot be reached") from None
         if answer.status_code != httpx.codes.OK:

@@ -19,7 +19,8 @@ Other processes may drive the stages by the same calls as the page. Every body a
     POST   /stage/{p}/cut             {}: drops every open long poll or websocket           -> {}
     GET    /stage/{p}/events          server-sent events, each a StageEvent, from now on
     GET    /stage/events              the same for all platforms, each with "platform"
-    GET    /sessions                  {"sessions": [...], "problem": ""}, from the admin API, without its token
+    GET    /sessions                  {"sessions": [...], "problem": "", "board": url}, from the admin API, without its
+                                      token; the page at `url` asks for it
 
 Person, Place, Said, Button, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field by field.
 """
@@ -171,11 +172,12 @@ class Playground:
 
     async def _session_list(self, request: Request) -> object:
         if self._sessions is None:
-            return {"sessions": [], "problem": "no admin API is known to this page"}
+            return {"sessions": [], "problem": "no admin API is known to this page", "board": ""}
+        board = self._sessions.board_url
         try:
-            return {"sessions": await self._sessions.sessions(), "problem": ""}
+            return {"sessions": await self._sessions.sessions(), "problem": "", "board": board}
         except SessionsUnreachable as problem:
-            return {"sessions": [], "problem": str(problem)}
+            return {"sessions": [], "problem": str(problem), "board": board}
 
     async def _events(self, request: Request) -> Response:
         platform = request.path_params["platform"]

@@ -36,6 +36,7 @@ export class Sessions {
     const given = await call("GET", "/sessions").catch((problem) => ({ sessions: [], problem: problem.message }));
     this.rows = given.sessions;
     this.problem = given.problem;
+    this.board = given.board;
     this.#draw();
   }
 
@@ -44,10 +45,13 @@ export class Sessions {
     note.textContent = this.problem || (this.rows.length ? "" : "None yet. Write something.");
     note.hidden = !note.textContent;
     this.element.querySelector(".count").textContent = this.rows.length || "";
+    const board = this.element.querySelector(".board");
+    board.hidden = !this.board;
+    board.href = this.board || "";
     const drawn = JSON.stringify([this.rows, [...this.chosen]]);
     if (drawn !== this.drawn) {
       this.drawn = drawn;
-      this.element.querySelector(".list").replaceChildren(...this.rows.map((row) => this.#item(row)));
+      this.element.querySelector(".list").replaceChildren(...nested(this.rows).map((row) => this.#item(row)));
     }
   }
 
@@ -55,12 +59,20 @@ export class Sessions {
     const item = document.createElement("li");
     const add = (tag, name, text) => item.append(Object.assign(document.createElement(tag), { className: name, textContent: text }));
     item.dataset.chosen = this.chosen.has(row.key);
+    item.dataset.nested = Boolean(row.parent_session_id);
     add("p", "title", row.title || "no title yet");
     item.firstElementChild.dataset.empty = !row.title;
-    add("code", "key", row.key);
+    add("code", "key", row.parent_session_id ? row.channel : row.key);
     add("p", "facts", [row.status, count(row.message_count)].filter(Boolean).join(" · "));
     return item;
   }
+}
+
+// Sub-agents' sessions stand below the one that they work for, however deep.
+function nested(rows) {
+  const known = new Set(rows.map((row) => row.id));
+  const below = (row) => [row, ...rows.filter((each) => each.parent_session_id === row.id).flatMap(below)];
+  return rows.filter((row) => !known.has(row.parent_session_id)).flatMap(below);
 }
 
 function count(messages) {
