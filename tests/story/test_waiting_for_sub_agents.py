@@ -128,12 +128,18 @@ async def test_a_background_sub_agent_that_nobody_waits_for_wakes_its_conversati
     assert "alpha found something" in (await agent.heard(2))[-1].text
 
 
-async def test_those_that_end_together_wake_it_once(agent: AgentProcess, crew: Crew, mind: Mind) -> None:
+async def test_what_waits_on_the_lane_is_told_in_one_turn(agent: AgentProcess, crew: Crew, mind: Mind) -> None:
+    names = ("alpha", "beta", "gamma")
     await agent.ask("hello")
-    await crew.spawn("alpha", "beta", "gamma")
-    await crew.end("alpha", "beta", "gamma")
-    await agent.heard(2)
-    assert all(f"{name} found something" in mind.asked[1].messages[-1].text for name in ("alpha", "beta", "gamma"))
+    await crew.spawn(*names)
+    gate = mind.hold()
+    await agent.say("think about it")
+    await mind.until_asked(2)
+    await crew.end(*names)
+    await lined_up(agent, 3)
+    gate.set()
+    await agent.heard(3)
+    assert all(f"{name} found something" in mind.asked[2].messages[-1].text for name in names)
 
 
 @pytest.mark.parametrize(("arguments", "ended"), [('{"mode": "any"}', 1), ('{"mode": "count", "count": 2}', 2)])
