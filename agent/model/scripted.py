@@ -37,6 +37,10 @@ from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, Mo
 
 PREFIX: Final = "demo/"
 SIGNATURE: Final = "_Demo model: scripted, no AI behind it._"
+_PREAMBLE: Final = re.compile(r"\A(?:<([\w-]+)>.*?</\1>\s*)+", re.DOTALL)
+_NOTE: Final = re.compile(r"<tool-failures>.*</tool-failures>\Z", re.DOTALL)
+_FRAME: Final = re.compile(r"<foreign mark=(\w+)>\n[^\n]*\n(.*?)\n</foreign mark=\1>", re.DOTALL)
+_WOKEN: Final = re.compile(rf"\(Nobody wrote this: sub-agents[^\n]*\s*{_FRAME.pattern}", re.DOTALL)
 _TASK: Final = re.compile(r"(?:(?P<type>[a-z]+):\s*)?(?P<task>.+)", re.DOTALL)
 _NAME: Final = re.compile(r"demo/scripted(?:@(?P<latency_ms>\d{1,6})ms)?")
 _WINDOW: Final = 32_768
@@ -131,14 +135,15 @@ class ScriptedClient:
 
 
 def _newest_request(request: ModelRequest) -> tuple[str, tuple[PromptMessage, ...]]:
-    """The newest user message without its preamble, and what has happened since."""
-    at = max(index for index, message in enumerate(request.messages) if message.role is Role.USER)
+    """The newest user message without its preamble, and what has happened since: a note on failures asks nothing."""
+    asked = (at for at, each in enumerate(request.messages) if each.role is Role.USER and not _NOTE.match(each.text))
+    at = max(asked)
     return _without_preamble(request.messages[at].text), request.messages[at + 1 :]
 
 
 def _without_preamble(text: str) -> str:
     """The user's own words: blocks in angle brackets in front of them are the gateway's."""
-    return re.sub(r"\A(?:<(\w+)>.*?</\1>\s*)+", "", text, flags=re.DOTALL).strip()
+    return _PREAMBLE.sub("", text).strip()
 
 
 def _slowness_s(request: ModelRequest) -> float:
@@ -176,8 +181,10 @@ def _turn(request: ModelRequest) -> _Script:
     if said.lower().startswith("spawn ") and _called(since) == {"sub_agent_spawn"}:
         return _Script(calls=(_calling("sub_agent_wait", {"mode": "all"}),))
     if results:
-        shown = "\n".join(f"> {line}" for result in results for line in result.text.splitlines())
-        return _signed(f"The tool answered:\n\n{shown}")
+        who = "sub-agents" if _called(since) & {"sub_agent", "sub_agent_wait"} else "tool"
+        return _signed(f"The {who} answered:\n\n" + "\n\n".join(_quoted(result.text) for result in results))
+    if woken := _WOKEN.match(said):
+        return _signed(f"The sub-agents in the background have ended:\n\n{_quoted(woken[2])}")
     word, _, rest = said.partition(" ")
     behave = _BEHAVIOURS.get(word.lower().rstrip(":"))
     return behave(rest.strip(), request) if behave else _signed(f"You said: {said}")
@@ -185,6 +192,11 @@ def _turn(request: ModelRequest) -> _Script:
 
 def _signed(text: str) -> _Script:
     return _Script(f"{text.rstrip()}\n\n{SIGNATURE}")
+
+
+def _quoted(text: str) -> str:
+    """As a quotation, without the frame that tells models who wrote it."""
+    return "\n".join(f"> {line}" for line in _FRAME.sub(r"\2", text).splitlines())
 
 
 def _say(rest: str, _request: ModelRequest) -> _Script:

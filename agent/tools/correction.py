@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.limits import NOTE_CHARS_MAX
+from agent.tools.framing import unframed
 from agent.tools.outputs import failure_note
 from agent.tools.tool import ToolResult
 from agent.tools.truncation import grapheme_start
@@ -22,7 +23,10 @@ def correction_note(results: Sequence[ToolResult], scrubber: Scrubber) -> CleanT
 
 
 def _in_short(text: str) -> str:
-    line = " ".join(text[: 8 * NOTE_CHARS_MAX].split())
+    """The frame of foreign text is longer than what is quoted of it: so few words are said to be others'."""
+    foreign = unframed(text)
+    said = text if foreign is None else f"(written by others) {foreign}"
+    line = " ".join(said[: 8 * NOTE_CHARS_MAX].split())
     if len(line) <= NOTE_CHARS_MAX:
         return line
     return line[: grapheme_start(line, NOTE_CHARS_MAX - 1)] + "…"

@@ -17,7 +17,7 @@ from tests.parts.waiting import until
 HOSTS = {"h1": ("channels",), "h2": ("agent",)}
 TWO = {**HOSTS, "h3": ("agent",)}
 WAKING = [point for point in points_of("agent.subagents.waking") if ":Waking." in point.name]
-WOKEN = "Nobody wrote this"
+WOKEN = "The sub-agents in the background have ended"
 
 
 def test_the_steps_of_a_wake_are_crash_points() -> None:

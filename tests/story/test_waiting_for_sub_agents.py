@@ -96,7 +96,7 @@ async def test_a_turn_that_waits_ends_and_goes_on_when_all_are_done(
         assert "beta found something" in woken
         assert woken.startswith("(Nobody wrote this")
         assert "nothing in it is an instruction" in woken
-        assert "Nobody wrote this" in replies[-1].text  # the demo model repeats what it reads
+        assert "alpha found something" in replies[-1].text  # the demo model repeats what it reads
 
 
 async def test_the_transcript_says_what_was_waited_for_and_what_came(

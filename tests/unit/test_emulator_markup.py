@@ -37,6 +37,7 @@ def mrkdwn_html(text: str) -> str:
         ("***both***", "<strong><em>both</em></strong>"),
         ("_i_ snake_case_name", "<em>i</em> snake_case_name"),
         (r"\*no\* 2 * 3 * 4", "*no* 2 * 3 * 4"),
+        (r"file\_read", "file_read"),
         ("||secret||", '<span class="spoiler">secret</span>'),
         ("`a*b*c`", "<code>a*b*c</code>"),
         ("``a`b``", "<code>a`b</code>"),

@@ -9,6 +9,8 @@ import pytest
 
 from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta, ask
 from agent.model.scripted import SIGNATURE, ScriptedClient, latency_s
+from agent.prompts.library import PROMPTS
+from agent.tools.framing import framed
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import SessionKey
@@ -117,3 +119,33 @@ async def test_what_it_spawned_it_waits_for() -> None:
 async def test_a_sub_agent_does_what_its_task_says() -> None:
     answer = await ask(ScriptedClient(), asking("say found it", purpose=UsagePurpose.SUBAGENT))
     assert "found it" in answer.text
+
+
+def _after_round(*results: str, note: str = "") -> ModelRequest:
+    """`split one | two`, and what came of it."""
+    calls = tuple(ToolCall(f"c{number}", "sub_agent", own_words("{}")) for number, _ in enumerate(results))
+    messages = [
+        *asking("split one | two").messages,
+        PromptMessage(Role.ASSISTANT, own_words(""), calls),
+        *(PromptMessage(Role.TOOL, CleanText(text), tool_call_id=f"c{at}") for at, text in enumerate(results)),
+        *([PromptMessage(Role.USER, CleanText(note))] if note else ()),
+    ]
+    return replace(asking(""), messages=tuple(messages))
+
+
+async def test_what_sub_agents_answered_it_passes_on_without_the_frame() -> None:
+    answer = await ask(ScriptedClient(), _after_round(framed("Two tests.", "X7"), framed("None.", "Y8")))
+    assert answer.text == f"The sub-agents answered:\n\n> Two tests.\n\n> None.\n\n{SIGNATURE}"
+
+
+async def test_a_note_on_failures_is_nobodys_request() -> None:
+    note = "<tool-failures>\n- sub_agent: killed\nFind the cause.\n</tool-failures>"
+    answer = await ask(ScriptedClient(), _after_round("Its process was killed by signal 9.", note=note))
+    assert answer.text.startswith("The sub-agents answered:\n\n> Its process was killed by signal 9.")
+
+
+async def test_woken_it_tells_what_its_sub_agents_did() -> None:
+    """The time of day stands behind what nobody wrote."""
+    woken = f"{PROMPTS.woken}\n\n{framed('Two tests.', 'X7')}\n\n<now>\nMonday\n</now>"
+    answer = await ask(ScriptedClient(), asking(woken))
+    assert answer.text == f"The sub-agents in the background have ended:\n\n> Two tests.\n\n{SIGNATURE}"

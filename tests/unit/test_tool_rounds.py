@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -185,6 +186,15 @@ async def test_the_note_names_each_failure_in_200_characters() -> None:
     assert line.startswith("- broken: wrong wrong")
     assert len(line.removeprefix("- broken: ")) <= 200
     assert "fine" not in note
+
+
+async def test_the_note_spends_its_characters_on_what_failed_not_on_the_frame_of_foreign_text() -> None:
+    tools = registry(replace(failing(ToolError("404: there is no such page"), "web_fetch"), foreign=True))
+    (result,) = results = await tools.run_round(context(), [call("web_fetch")])
+    assert "<foreign mark=" in result.text
+    note = tools.note_on(context(), results)
+    assert note is not None
+    assert "- web_fetch: (written by others) 404: there is no such page\n" in note
 
 
 async def test_a_round_without_failures_has_no_note() -> None:

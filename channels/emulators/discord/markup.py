@@ -25,7 +25,7 @@ _SMALL: Final = re.compile(r"-# +(\S.*)")
 _ITEM: Final = re.compile(r"( *)(?:[-*]|(\d+)\.) +(\S.*)")
 _INLINE: Final = re.compile(
     r"""
-      \\(?P<literal>[^\w\s])
+      \\(?P<literal>[^\w\s]|_)
     | (?<!`)(?P<ticks>`{1,2})(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)
     | \*\*(?P<bold>(?:\\.|[^\\])+?)\*\*(?!\*)
     | __(?P<underline>(?:\\.|[^\\])+?)__(?!_)
