@@ -112,6 +112,7 @@ def check_models(client: ModelClient, settings: Settings) -> None:
         "agent.embedding_model": (agent.embedding_model,),
         "agent.fallback_models": agent.fallback_models,
         "agent.models": agent.models,
+        "subagents.model": (settings.subagents.model,),
         "routing.low": (routing.low,),
         "routing.medium": (routing.medium,),
         "routing.high": (routing.high,),

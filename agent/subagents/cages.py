@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Final, Protocol
 
 from agent.subagents.confinement import CONFINEMENT, PACKAGES, ROOT, Confinement
 from agent.tools.execution import bubblewrap
-from agent.tools.execution.reaping import Family, Namespace, new_mark, told
+from agent.tools.execution.families import Family, Namespace
 
 HOME_INSIDE: Final = "/conversation"
 """Where a child in bubblewrap finds the folder of its conversation."""
@@ -119,17 +118,8 @@ class Bare:
 
     async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
         del home, writes  # its own affair
-        mark = new_mark()
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            cwd="/",
-            start_new_session=True,
-            env={**_environment(self), **mark},
-        )
-        return _Alone(Family(process, told(mark)), self.confinement)
+        family = await Family.start(command, stderr=PIPE, environment=_environment(self), folder=Path("/"))
+        return _Alone(family, self.confinement)
 
 
 class _InNamespace:

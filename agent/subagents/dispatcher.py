@@ -21,6 +21,7 @@ from agent.insisting import insist
 from agent.limits import (
     BEGIN_PATIENCE_S,
     LAST_WORDS_S,
+    SUBAGENT_REASON_CHARS_MAX,
     SUBAGENT_START_EVERY_S,
     SUBAGENTS_LIVE_MAX,
 )
@@ -152,6 +153,7 @@ class SubAgents:
         for task in await self._book.tasks_of_turn(context.turn_id):
             if task.mode is TaskMode.INLINE and not task.state.is_over and self._lives.of(task.id) is None:
                 await self._book.finish(task.id, TaskEnding(TaskState.CANCELLED, self._clock.now_ms(), TURN_ENDED))
+                self._watch.ended(_known(await self._book.task(task.id)))
 
     def _see(self, life: Life) -> asyncio.Task[None]:
         self._lives.add(life)
@@ -251,7 +253,8 @@ class SubAgents:
             case None:
                 ended = working.result()
                 result = self._kept(life, ended.response)
-                return TaskEnding(ended.state, now_ms, ended.reason, result, ended.confinement)
+                reason = clipped(ended.reason, SUBAGENT_REASON_CHARS_MAX)
+                return TaskEnding(ended.state, now_ms, reason, result, ended.confinement)
             case BudgetSpent():
                 reason = _BUDGET_SPENT
             case StoreError():

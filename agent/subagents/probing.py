@@ -98,5 +98,5 @@ async def _complaint(cage: Cage) -> str:
     except TimeoutError:
         return "it did not answer"
     finally:
-        await undisturbed(held.kill())
+        await undisturbed(held.kill)
     return "" if output == b"works\n" else (errors or output).decode(errors="replace")[-300:] or "it said nothing"

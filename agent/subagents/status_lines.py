@@ -45,6 +45,7 @@ class _Turn:
     address: ReplyAddress
     tasks: dict[str, SubTask] = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
     showing: asyncio.Task[None] | None = None
 
 
@@ -103,22 +104,24 @@ class StatusLines:
         known = turn.tasks.get(task.id)
         if known is None or not known.state.is_over:
             turn.tasks[task.id] = task
+            turn.news.set()
         if turn.showing is None or turn.showing.done():
             turn.showing = self._background.start(self._show(turn))
 
     async def _show(self, turn: _Turn) -> None:
         """Until everything that there is to say is said."""
         while True:
+            turn.news.clear()
             now_ms = self._clock.now_ms()
             told = status_lines(tuple(turn.tasks.values()), own_max=STATUS_LINES_MAX)
-            unsaid = [line for line in told if turn.shown.get(line.name) != line.step]
+            unsaid = [line for line in told if _is_news(line, turn.shown.get(line.name))]
             due = [line for line in unsaid if self._due_in_s(line, now_ms) <= 0]
             if due:
                 await self._publish([self._reply(turn, line) for line in due])
                 turn.shown |= {line.name: line.step for line in due}
                 await asyncio.sleep(self._every_s)
             elif unsaid:
-                await asyncio.sleep(min(self._due_in_s(line, now_ms) for line in unsaid))
+                await _until_set(turn.news, within_s=min(self._due_in_s(line, now_ms) for line in unsaid))
             else:
                 return
 
@@ -156,6 +159,19 @@ class StatusLines:
             await insist(lambda: self._lanes.republish(replies), for_s=STATUS_INSIST_S)
         except (BusUnavailable, StoreUnavailable) as error:
             _log.warning("status.unsaid", lines=len(replies), reason=str(error))
+
+
+async def _until_set(event: asyncio.Event, *, within_s: float) -> None:
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+def _is_news(line: StatusLine, said: str | None) -> bool:
+    """Of what ended before it began nobody is told who has not been told that it waits."""
+    return line.step != said and not (line.is_moot and said is None)
 
 
 def _id(turn_id: str, name: str) -> str:

@@ -23,6 +23,13 @@ _QUIETLY: Final = frozenset(" ,.?;()'-")
 """What formats nothing inside of a line, and reads better without a backslash in front."""
 
 _REASONS: Final = {
+    "turn_ended": "stopped",
+    "parent_ended": "stopped",
+    "cancelled": "stopped",
+    "worker_lost": "its process was lost",
+    "budget_spent": "the budget is spent",
+}
+_OTHERWISE: Final = {
     TaskState.CANCELLED: "stopped",
     TaskState.TIMED_OUT: "took too long",
     TaskState.FAILED: "failed",
@@ -32,12 +39,13 @@ _REASONS: Final = {
 @dataclass(frozen=True, slots=True)
 class StatusLine:
     """`name` is a task's id, or `REST`; `step` tells one wording of the line from the others. `waits_since_ms`: what it
-    tells of has not begun since then."""
+    tells of has not begun since then. `is_moot`: it never will."""
 
     name: str
     step: str
     text: str
     waits_since_ms: int = 0
+    is_moot: bool = False
 
 
 def status_lines(tasks: Sequence[SubTask], *, own_max: int) -> tuple[StatusLine, ...]:
@@ -48,8 +56,8 @@ def status_lines(tasks: Sequence[SubTask], *, own_max: int) -> tuple[StatusLine,
 
 
 def _line(task: SubTask) -> StatusLine:
-    waits_since_ms = task.created_at_ms if task.state is TaskState.QUEUED else 0
-    return StatusLine(task.id, task.state.value, f"{_sign(task)} {_words(task)}", waits_since_ms)
+    text = f"{_sign(task)} {_words(task)}"
+    return StatusLine(task.id, task.state.value, text, *_not_begun([task]))
 
 
 def _shared_line(tasks: Sequence[SubTask]) -> StatusLine:
@@ -61,7 +69,16 @@ def _shared_line(tasks: Sequence[SubTask]) -> StatusLine:
     sign = "⏳" if len(over) < len(tasks) else "✗" if failed else "✓"
     trouble = f", {failed} not completed" if failed else ""
     text = f"{sign} {len(tasks)} more: {len(over)} of them done{trouble}"
-    return StatusLine(REST, f"{len(tasks)}.{len(over)}.{failed}", text)
+    return StatusLine(REST, f"{len(tasks)}.{len(over)}.{failed}", text, *_not_begun(tasks))
+
+
+def _not_begun(tasks: Sequence[SubTask]) -> tuple[int, bool]:
+    """Since when the first of them waits, unless one has begun; and whether none ever will."""
+    waiting = [task.created_at_ms for task in tasks if task.state is TaskState.QUEUED]
+    moot = [task for task in tasks if task.state is TaskState.CANCELLED and not task.started_at_ms]
+    if len(waiting) + len(moot) < len(tasks):
+        return 0, False
+    return min(waiting, default=0), not waiting
 
 
 def _sign(task: SubTask) -> str:
@@ -76,9 +93,13 @@ def _words(task: SubTask) -> str:
         return f"{named} (waits)"
     if not task.state.is_over:
         return named
-    reason = _plain(task.reason.replace("_", " ")) or _REASONS.get(task.state, "")
-    why = f": {reason}" if task.state is not TaskState.COMPLETED else ""
+    why = "" if task.state is TaskState.COMPLETED else f": {_why(task)}"
     return f"{named}{why} ({_seconds(task.duration_ms)}, {_tokens(task.tokens)})"
+
+
+def _why(task: SubTask) -> str:
+    said = _REASONS.get(task.reason) or _plain(task.reason.replace("_", " "))
+    return said or _OTHERWISE.get(task.state, task.state.value)
 
 
 def _seconds(duration_ms: int) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -47,7 +45,7 @@ class Supervisor:
         """
         age_s = self._stopwatch()
         try:
-            held = await self._start(order)
+            held = await self._cage.start(self._command, order.home, writes=order.writes)
         except OSError as error:
             _log.error("subagent.not_started", task_id=order.init.task_id, error=type(error).__name__)
             return self._ending(Verdict(TaskState.FAILED, _NOT_STARTED), age_s(), ready_ms=None)
@@ -55,17 +53,8 @@ class Supervisor:
         try:
             verdict = await _until_over(exchange, order.limit_s)
         finally:
-            await undisturbed(self._end(held, exchange, order.init.task_id))
+            await undisturbed(lambda: self._end(held, exchange, order.init.task_id))
         return self._ending(verdict, age_s(), ready_ms=exchange.ready_ms)
-
-    async def _start(self, order: ChildOrder) -> Held:
-        """Whoever cancels meanwhile: what was started is ended."""
-        starting = asyncio.ensure_future(self._cage.start(self._command, order.home, writes=order.writes))
-        try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            await undisturbed(_kill_started(starting))
-            raise
 
     def _stopwatch(self) -> Callable[[], float]:
         began_s = self._clock.monotonic_s()
@@ -115,8 +104,3 @@ async def _until_over(exchange: Exchange, limit_s: float) -> Verdict:
         return Verdict(TaskState.TIMED_OUT, f"limit_{limit_s:g}_s", exchange.said)
     except BudgetSpent:
         return Verdict(TaskState.FAILED, "budget_spent", exchange.said)
-
-
-async def _kill_started(starting: asyncio.Future[Held]) -> None:
-    with suppress(OSError):
-        await (await starting).kill()

@@ -30,6 +30,13 @@ async def test_a_question_comes_back_with_its_choices_and_an_amendment_with_what
     assert await unsent(store) == [asked, amendment]
 
 
+async def test_one_reply_is_found_by_its_id_however_its_delivery_stands(store: SqlStore) -> None:
+    line = replace(reply(ANN, "⏳ explore", id_="status:t:k1"), kind=ReplyKind.STATUS)
+    await store.put_outbox([line, replace(line, id="status:t:k1:completed", amends=line.id)])
+    assert await store.committed_reply("status:t:k1") == line
+    assert await store.committed_reply("status:t:k2") is None
+
+
 async def test_the_relay_sees_old_replies_only_oldest_first_and_few_at_a_time(
     database_url: str, store: SqlStore
 ) -> None:

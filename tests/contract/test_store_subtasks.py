@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import Connection
 
 from gateway.contracts.entries import SessionStatus, UsagePurpose
 from gateway.contracts.errors import StoreError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Span
-from gateway.contracts.subagents import WORKER_LOST, TaskState
+from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
-from gateway.store import SqlStore, open_store
+from gateway.store import SqlStore, open_store, sessions
+from gateway.store.subagent_rows import from_child, from_task
+from gateway.store.subagent_tables import sub_tasks
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, talk
 from tests.contract.subtask_samples import (
     LIVE_MAX,
@@ -377,29 +381,32 @@ async def test_the_revision_grows_with_what_can_be_seen(store: SqlStore) -> None
     assert await look()
 
 
-async def test_the_last_hundred_that_are_over_are_kept_and_all_that_live(store: SqlStore) -> None:
+async def test_the_last_hundred_that_are_over_are_kept_and_all_that_are_needed(store: SqlStore) -> None:
+    """What lives, and what somebody still has to be told of, is kept however old it is; sessions always are."""
     session = await conversation(store)
-    [oldest] = await opened(store, session, "alive")
-    for number in range(SUBTASKS_KEPT + 5):
-        await opened(store, session, f"k{number:03}", at_ms=20_000 + number)
-        await finished(store, f"k{number:03}", at_ms=20_000 + number)
-    kept = await store.tasks.newest(limit=500)
-    assert kept[0] == oldest
-    assert [task.id for task in kept[1:]] == [f"k{number:03}" for number in range(SUBTASKS_KEPT + 4, 4, -1)]
-    assert await store.session("s-k000") is not None
-    assert len(await store.tasks.children(session.id)) == SUBTASKS_KEPT + 6
-
-
-async def test_who_still_has_to_be_told_of_stays_on_the_board(store: SqlStore) -> None:
-    session = await conversation(store)
-    await spawned(store, session, "told", "untold")
+    await spawned(store, session, "told", "untold", "alive")
     await finished(store, "told", "untold")
     await store.tasks.collect(["told"])
-    for number in range(SUBTASKS_KEPT):
-        await opened(store, session, f"k{number:03}")
-        await finished(store, f"k{number:03}", at_ms=20_000 + number)
-    ids = {task.id for task in await store.tasks.newest(limit=500)}
-    assert ids == {"untold", *(f"k{number:03}" for number in range(SUBTASKS_KEPT))}
+    before = [f"k{number:03}" for number in range(SUBTASKS_KEPT)]
+    await have_been(store, [asked(session, id_, at_ms=20_000 + number) for number, id_ in enumerate(before)])
+    assert len(await store.tasks.newest(limit=500)) == SUBTASKS_KEPT + 3
+    await opened(store, session, "last", at_ms=30_000)
+    await finished(store, "last", at_ms=30_000)
+    kept = [task.id for task in await store.tasks.newest(limit=500)]
+    assert kept == ["alive", "last", *reversed(before[1:]), "untold"]
+    assert len(await store.tasks.children(session.id)) == SUBTASKS_KEPT + 4
+
+
+async def have_been(store: SqlStore, tasks: Sequence[SubTask]) -> None:
+    """Tasks that are over, written at once."""
+    over = [replace(task, state=TaskState.COMPLETED, finished_at_ms=task.created_at_ms) for task in tasks]
+
+    def write(connection: Connection) -> None:
+        for task in over:
+            sessions.open_child(connection, from_child(task))
+        connection.execute(sub_tasks.insert(), [from_task(task, wake=None, is_cancel_wanted=False) for task in over])
+
+    await store._database.write(write)
 
 
 # --- who lives

@@ -142,6 +142,23 @@ async def test_a_cancel_while_the_process_is_started_leaves_nobody_behind(cage: 
     await gone(mark)
 
 
+@pytest.mark.parametrize("confinement", [Confinement.BUBBLEWRAP, Confinement.PLAIN])
+@pytest.mark.parametrize("lasts_s", [0.0, 0.02, 0.22])
+def test_a_loop_that_ends_in_the_middle_of_everything_leaves_nobody_behind(
+    confinement: Confinement, lasts_s: float
+) -> None:
+    """It cancels whatever there is, once: starts that are half done, and ends that are."""
+    mark = secrets.token_hex(8)
+
+    async def main() -> None:
+        cage = await cage_of(confinement)
+        running = [started(cage, script, mark, limit_s=0.2) for script in (BUSY, SLEEPER, SLEEPER)]
+        await asyncio.wait(running, timeout=lasts_s)
+
+    asyncio.run(main())
+    assert alive(mark) == []
+
+
 @pytest.mark.parametrize(
     ("confinement", "count"),
     [

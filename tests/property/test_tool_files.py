@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -195,6 +198,88 @@ class JournalMachine(RuleBasedStateMachine):
 
 JournalMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
 TestJournal = JournalMachine.TestCase
+
+
+class Killed(BaseException):
+    """The end of a process, as far as one process can play it."""
+
+
+class Mortal:
+    """Dies before or behind the n-th change of the disk."""
+
+    def __init__(self, dies_at: int, *, before: bool) -> None:
+        self._left = dies_at
+        self._before = before
+
+    def of(self, change: Callable[..., None]) -> Callable[..., None]:
+        def mortal(*arguments: Any, **named: Any) -> None:
+            self._left -= 1
+            if self._left == 0 and self._before:
+                raise Killed
+            change(*arguments, **named)
+            if self._left == 0:
+                raise Killed
+
+        return mortal
+
+
+WRITES = st.dictionaries(st.sampled_from(["a", "d/a", "d/e/b"]), st.none() | st.binary(max_size=3), min_size=1)
+MOVES = st.tuples(st.sampled_from(["a", "d"]), st.sampled_from(["b", "f/c"]))
+DEEDS = st.lists(st.sampled_from(["undo", "redo"]) | WRITES | MOVES, min_size=1, max_size=6)
+Deed = str | dict[str, bytes | None] | tuple[str, str]
+
+
+def _contents(workspace: Workspace) -> dict[str, bytes]:
+    root = workspace.files
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def _do(workspace: Workspace, deed: Deed) -> None:
+    with suppress(ToolError):
+        match deed:
+            case "undo":
+                Journal(workspace).undo()
+            case "redo":
+                Journal(workspace).redo()
+            case dict():
+                found = _contents(workspace)
+                writes = [Written(path, found.get(path), new) for path, new in deed.items() if new or path in found]
+                Journal(workspace).make(Step("several", tuple(writes)))
+            case (source, target):
+                Journal(workspace).make(Step("move", (Moved(source, target),)))
+
+
+def _take_all_back(workspace: Workspace) -> None:
+    try:
+        while True:
+            Journal(workspace).undo()
+    except ToolError as error:
+        assert str(error) == "there is nothing to take back"  # noqa: PT017 - the other undos must raise nothing
+
+
+@given(DEEDS, st.integers(1, 30), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_whenever_a_process_is_killed_a_change_and_its_line_are_both_there_or_neither(
+    deeds: list[Deed], dies_at: int, before: bool
+) -> None:
+    """Whoever comes next goes on as if the last deed had been done, or had not, and can take everything back."""
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        immortal, states = Workspace(Path(one)), list[dict[str, bytes]]([{}])
+        for deed in deeds:
+            _do(immortal, deed)
+            states.append(_contents(immortal))
+        workspace, done, mortal = Workspace(Path(other)), 0, Mortal(dies_at, before=before)
+        with suppress(Killed), pytest.MonkeyPatch.context() as patch:
+            for name in ("rename", "replace", "mkdir", "rmdir", "unlink"):
+                patch.setattr(os, name, mortal.of(getattr(os, name)))
+            for deed in deeds:
+                _do(workspace, deed)
+                done += 1
+        Journal(workspace).make(Step("next", (Written("next", None, b""),)))
+        Journal(workspace).undo()
+        assert _contents(workspace) in states[done : done + 2]
+        _take_all_back(workspace)
+        assert _contents(workspace) == {}
 
 
 def test_a_deleted_folder_comes_back(tmp_path: Path) -> None:

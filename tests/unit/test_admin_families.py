@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from gateway.bus.bus import RedisBus
-from gateway.cli.sessions import tree_lines
+from gateway.cli.sessions import show_tree, tree_lines
 from gateway.contracts.entries import Session
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.subagents import TaskState
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN, BOB
@@ -125,3 +126,8 @@ async def test_what_the_board_forgot_is_drawn_from_its_session(sqlite_store: Sql
     session = await family(sqlite_store)
     found = await sqlite_store.tasks.tree(session.id)
     assert tree_lines(found, (), now_ms=0)[1] == "⤷ [explore] closed  'label of k1'  0 tokens  $0.0000  s-k1"
+
+
+def test_a_session_and_a_key_are_too_much() -> None:
+    with pytest.raises(ConfigError, match="not both"):
+        show_tree("s1", key="telegram:1")

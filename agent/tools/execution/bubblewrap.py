@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from asyncio.subprocess import PIPE
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from agent.tools.execution.reaping import Namespace, new_mark, told
+from agent.tools.execution.families import Namespace
 
 APART: Final = (
     *("--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
@@ -44,24 +42,15 @@ def variables(environment: Mapping[str, str]) -> list[str]:
 
 
 async def start(bwrap: str, arguments: Sequence[str], program: Sequence[str], *, stderr: int) -> Namespace:
-    """Start a program inside, in a process group of its own. Raises `OSError`.
+    """Start a program inside, with pipes. Raises `OSError`. Cancelled, it leaves nobody behind.
 
     bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside.
     """
     reader, writer = os.pipe()
-    mark = new_mark()  # of bubblewrap's own two processes: inside, the environment is another
     try:
         with os.fdopen(writer, "wb") as pipe:  # far less than a pipe holds
             pipe.write(b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
-        process = await asyncio.create_subprocess_exec(
-            *(bwrap, "--args", str(reader), "--", *program),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=stderr,
-            pass_fds=(reader,),
-            start_new_session=True,
-            env=mark,
-        )
-        return Namespace(process, told(mark))
+        command = (bwrap, "--args", str(reader), "--", *program)
+        return await Namespace.start(command, stderr=stderr, environment={}, pass_fds=(reader,))
     finally:
         os.close(reader)

@@ -34,9 +34,10 @@ from agent.limits import (
     SANDBOX_WATCH_EVERY_S,
 )
 from agent.tools.execution.bubblewrap import APART, OPTIONS, SEALED, start, system_folders, variables
+from agent.tools.execution.families import Namespace
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
-from agent.tools.execution.reaping import Namespace, undisturbed
+from agent.tools.execution.reaping import undisturbed
 from agent.tools.files.quota import Usage, at_least_quota, complaint, usage
 from agent.tools.files.walk import MOUNT
 
@@ -225,4 +226,4 @@ async def _kill(namespace: Namespace, talking: asyncio.Future[None]) -> None:
             talking.cancel()
 
     if namespace.process.returncode is None or not talking.done():
-        await undisturbed(end())
+        await undisturbed(end)

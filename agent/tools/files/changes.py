@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.tools.files.workspace import Workspace
@@ -71,6 +72,31 @@ def perform(workspace: Workspace, step: Step) -> None:
     except ToolError:
         _take_back(workspace, done)
         raise
+
+
+def seems_made(workspace: Workspace, step: Step) -> bool:
+    """True if everything is as it will be behind this step. Raises `ToolError` if that cannot be looked at."""
+    return all(_is_made(workspace, change) for change in step.changes)
+
+
+def settle(workspace: Workspace, step: Step) -> bool:
+    """For a step that somebody began and may not have ended, because the process was killed: True if all of it is
+    made, else none of it is, as far as nobody has changed the files since."""
+    with suppress(ToolError):
+        if seems_made(workspace, step):
+            return True
+        _take_back(workspace, [change for change in step.changes if _is_made(workspace, change)])
+    return False
+
+
+def _is_made(workspace: Workspace, change: Change) -> bool:
+    match change:
+        case Written(path=path, after=after):
+            return workspace.read_if_there(path) == after
+        case Moved(source=source, target=target):
+            return workspace.has(target) and not workspace.has(source)
+        case FolderMade(path=path, is_made=is_made):
+            return workspace.has(path) == is_made
 
 
 def _take_back(workspace: Workspace, done: Sequence[Change]) -> None:

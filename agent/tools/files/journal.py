@@ -9,12 +9,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from agent.limits import JOURNAL_BYTES_MAX, JOURNAL_STEPS_MAX
-from agent.tools.files.changes import Change, FolderMade, Moved, Step, Written, perform, with_folders
+from agent.tools.files.changes import (
+    Change,
+    FolderMade,
+    Moved,
+    Step,
+    Written,
+    perform,
+    seems_made,
+    settle,
+    with_folders,
+)
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
 
@@ -24,16 +36,36 @@ _BLOBS: Final = "blobs"
 _Row = dict[str, Any]
 
 
-@dataclass(slots=True)
+class _Way(StrEnum):
+    MAKE = "make"
+    UNDO = "undo"
+    REDO = "redo"
+
+
+@dataclass(frozen=True, slots=True)
 class _Rows:
     """The journal as it stands on disk: steps that were made, steps that were taken back, newest last."""
 
     done: list[_Row]
     undone: list[_Row]
 
+    def after(self, way: _Way, row: _Row) -> _Rows:
+        """The same when this step has gone this way."""
+        match way:
+            case _Way.MAKE:
+                return _Rows([*self.done, row], [])
+            case _Way.UNDO:
+                return _Rows(self.done[:-1], [*self.undone, row])
+            case _Way.REDO:
+                return _Rows([*self.done, row], self.undone[:-1])
+
 
 class Journal:
-    """Makes changes in a workspace and remembers them."""
+    """Makes changes in a workspace and remembers them.
+
+    What it is about to do it writes down first. So whoever comes after a process that was killed in the middle finds
+    it, and settles it: the change and its line are both there, or neither is.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -42,10 +74,8 @@ class Journal:
     def make(self, step: Step) -> None:
         """Make a step; what was taken back before cannot be made again any more. Raises `ToolError`."""
         with self._workspace.lock:
-            step = with_folders(self._workspace, step)
-            rows, row = self._read(), self._row(step)  # before the change: a full disk must not part the two
-            perform(self._workspace, step)
-            self._write(_Rows([*rows.done, row], []))
+            rows, step = self._read(), with_folders(self._workspace, step)
+            self._carry_out(rows, _Way.MAKE, self._row(step), step)
 
     def undo(self) -> Step:
         """Take back the newest step; returns it. Raises `ToolError` if there is none, or a file has changed."""
@@ -54,8 +84,7 @@ class Journal:
             if not rows.done:
                 raise ToolError("there is nothing to take back")
             step = self._step(rows.done[-1])
-            perform(self._workspace, step.reversed())
-            self._write(_Rows(rows.done[:-1], [*rows.undone, rows.done[-1]]))
+            self._carry_out(rows, _Way.UNDO, rows.done[-1], step.reversed())
             return step
 
     def redo(self) -> Step:
@@ -65,27 +94,53 @@ class Journal:
             if not rows.undone:
                 raise ToolError("nothing was taken back")
             step = self._step(rows.undone[-1])
-            perform(self._workspace, step)
-            self._write(_Rows([*rows.done, rows.undone[-1]], rows.undone[:-1]))
+            self._carry_out(rows, _Way.REDO, rows.undone[-1], step)
             return step
+
+    def _carry_out(self, rows: _Rows, way: _Way, row: _Row, step: Step) -> None:
+        """A step that seems made before it began is no work that could be left half done: it changes nothing, or
+        will be refused."""
+        if not seems_made(self._workspace, step):
+            self._put(rows, {"way": way, "row": row})
+        try:
+            perform(self._workspace, step)
+        except ToolError:
+            self._put(rows)
+            raise
+        self._write(rows.after(way, row))
 
     def _read(self) -> _Rows:
         try:
             found = json.loads((self._folder / _STEPS).read_text("utf-8"))
         except (FileNotFoundError, ValueError):
             return _Rows([], [])  # ValueError: a power cut took it; the files themselves are whole
-        return _Rows(found["done"], found["undone"])
+        rows, begun = _Rows(found["done"], found["undone"]), found.get("begun")
+        return self._settled(rows, _Way(begun["way"]), begun["row"]) if begun else rows
+
+    def _settled(self, rows: _Rows, way: _Way, row: _Row) -> _Rows:
+        """What the journal says of a step that was begun by a process that is no more."""
+        with suppress(ToolError):
+            step = self._step(row)
+            if settle(self._workspace, step.reversed() if way is _Way.UNDO else step):
+                rows = rows.after(way, row)
+        self._put(rows)
+        return rows
 
     def _write(self, rows: _Rows) -> None:
+        """Write down what is, and forget what is too old or too much."""
         while len(rows.done) > JOURNAL_STEPS_MAX or (rows.done and self._size(rows) > JOURNAL_BYTES_MAX):
             rows.done.pop(0)
-        unfinished = self._folder / f"{_STEPS}.unfinished"
-        unfinished.write_text(json.dumps({"done": rows.done, "undone": rows.undone}), "utf-8")
-        unfinished.replace(self._folder / _STEPS)
+        self._put(rows)
         wanted = _digests((*rows.done, *rows.undone))
         for blob in (self._folder / _BLOBS).glob("*"):
             if blob.name not in wanted:
                 blob.unlink()
+
+    def _put(self, rows: _Rows, begun: _Row | None = None) -> None:
+        unfinished = self._folder / f"{_STEPS}.unfinished"
+        written = {"done": rows.done, "undone": rows.undone} | ({"begun": begun} if begun else {})
+        unfinished.write_text(json.dumps(written), "utf-8")
+        unfinished.replace(self._folder / _STEPS)
 
     def _size(self, rows: _Rows) -> int:
         return sum(self._blob(digest).stat().st_size for digest in _digests((*rows.done, *rows.undone)))

@@ -165,6 +165,14 @@ class Workspace:
             found = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
             return _listed(at.path, found)
 
+    def has(self, path: str) -> bool:
+        """True if something stands under `path`. Raises `ToolError` if it leads outside."""
+        try:
+            self.look(path)
+        except NotThere:
+            return False
+        return True
+
     def entries(self, path: str) -> list[Listed]:
         """A folder's files and folders by name, at most LISTED_FILES_MAX of them. Raises `ToolError`."""
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:

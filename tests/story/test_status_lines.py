@@ -1,0 +1,82 @@
+"""What the chat shows of sub-agents at work, in a user's turn with real children."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from agent.model.client import ModelRequest
+from gateway.bus.bus import RedisBus
+from gateway.config.subagents import Subagents
+from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.messages import ControlKind
+from gateway.store.store import SqlStore
+from gateway.telemetry.trace import hops_of
+from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.waiting import PATIENCE_S, until
+from tests.story.test_sub_agents import Cast, delegated
+
+
+def answers(request: ModelRequest) -> str:
+    return f"done: {request.messages[0].text}"
+
+
+async def ended(agent: AgentProcess, lines: int) -> dict[str, str]:
+    """What stands in each line once all of them say how it ended."""
+    shown: dict[str, str] = {}
+
+    async def deliver() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await agent.hear()
+
+    hearing = asyncio.create_task(deliver())
+    try:
+        while len(shown) < lines or any(text.startswith("⏳") for text in shown.values()):
+            await asyncio.sleep(0.02)
+            assert not hearing.done()
+            shown = {reply.amends or reply.id: reply.text for reply in agent.statuses}
+    finally:
+        hearing.cancel()
+        await asyncio.gather(hearing, return_exceptions=True)
+    return shown
+
+
+async def test_each_child_has_one_line_which_is_no_answer(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """/where counts it not, and the trace of the message tells of it in one hop each."""
+    model = Cast([delegated("look", number=1), delegated("read", number=2)], "Both are done.", child=answers)
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
+        await agent.say("split it", message_id="telegram:bot:1:7")
+        assert [reply.text for reply in await agent.heard(1)] == ["Both are done."]
+        shown = await ended(agent, 2)
+        assert sorted(text.partition(" (")[0] for text in shown.values()) == ["✓ explore: look", "✓ explore: read"]
+        assert all("110 tokens" in text for text in shown.values())
+        assert {reply.title for reply in agent.statuses} == {None}
+        await agent.control(ControlKind.WHERE)
+        assert (await agent.heard(2))[-1].text.count("UTC: ") == 1
+        hops = [hop.name for hop in await hops_of("telegram:bot:1:7", sqlite_store, bus.operator)]
+        assert hops.count("status line") == len(agent.statuses)
+        assert hops.count("reply committed") == 1
+
+
+async def test_a_stop_is_seen_in_the_lines(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+    model = Cast([delegated("look", number=1)], child=answers)
+    model.gate = asyncio.Event()
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
+        await agent.say("have a look")
+        await until(lambda: bool(model.of(UsagePurpose.SUBAGENT)))
+        await agent.control(ControlKind.STOP)
+        assert (await agent.heard(1))[0].text.startswith("Stopped.")
+        (said,) = (await ended(agent, 1)).values()
+        assert said.startswith("✗ explore: look: stopped (")
+
+
+async def test_they_can_be_switched_off(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+    model = Cast([delegated("look", number=1)], "Done.", child=answers)
+    quiet = Subagents(status_lines=False)
+    async with running_agent(bus, sqlite_store, model, tmp_path, subagents=quiet) as agent:
+        await agent.say("have a look")
+        await agent.heard(1)
+    assert agent.statuses == []
+    assert await sqlite_store.tasks.newest(limit=9)
