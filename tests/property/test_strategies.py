@@ -83,7 +83,7 @@ CALLS = st.one_of(
 
 def strategy(call: Mapping[str, Any]) -> Strategy:
     arguments = {"goal": "The goal. " * 200, **call}
-    Draft202012Validator(spec(TYPES).schema).validate(arguments)
+    Draft202012Validator(spec().schema).validate(arguments)
     return strategy_of(arguments, TYPES)
 
 
@@ -240,13 +240,13 @@ ANYTHING = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(list(spec(TYPES).schema["properties"])), ANYTHING), CALLS)
+@given(st.dictionaries(st.sampled_from(list(spec().schema["properties"])), ANYTHING), CALLS)
 @settings(max_examples=100)
 def test_arguments_that_pass_the_schema_are_a_strategy_or_an_error(
     strange: Mapping[str, Any], call: Mapping[str, Any]
 ) -> None:
     arguments = {"goal": "Go.", **strange, "strategy": call["strategy"]}
-    if Draft202012Validator(spec(TYPES).schema).is_valid(arguments):
+    if Draft202012Validator(spec().schema).is_valid(arguments):
         assert 1 <= children_max(arguments) <= CHILDREN_MAX
 
 
