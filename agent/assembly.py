@@ -51,7 +51,7 @@ from agent.subagents.dispatching import Dispatcher
 from agent.subagents.ending import Ending
 from agent.subagents.opening import Delegation, open_subagents
 from agent.subagents.plans import PlanSubAgents
-from agent.subagents.status_lines import StatusLines
+from agent.subagents.status.lines import StatusLines
 from agent.subagents.tools import answers_of
 from agent.subagents.waking import Waking
 from agent.titler import Titler

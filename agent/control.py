@@ -125,7 +125,8 @@ class ControlLane:
         key = request.message.key
         match request.kind:
             case ControlKind.STOP:
-                ended = max(ended, await self._ending.end(key))  # also what the turn had started at the last moment
+                if ended or request.stopped_fence:  # a turn may have started some at its last moment
+                    ended = max(ended, await self._ending.end(key))
                 return stopped_sentence(was_running=request.was_running, dropped=request.dropped, ended=ended)
             case ControlKind.STATUS:
                 waiting, is_running = await self._lanes.lane_depth(key)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, Never
 
 from agent.limits import TOOLS_PARALLEL_MAX
+from agent.subagents.cage.confinement import CONFINEMENT, Confinement, confine_this_process
 from agent.subagents.codec import FrameTooLong, Unread
-from agent.subagents.confinement import CONFINEMENT, Confinement, confine_this_process
 from agent.subagents.frames import (
     PROTOCOL,
     Call,
@@ -34,12 +34,12 @@ from agent.subagents.frames import (
     Ready,
     ToolOutcome,
 )
-from agent.subagents.last_words import LastWords
-from agent.subagents.own_tools import OwnTools
-from agent.subagents.parent import Parent
-from agent.subagents.pipes import Pipes
-from agent.subagents.restraint import die_with_parent, restrain, share_one_heap
-from agent.subagents.rounds import Rounds
+from agent.subagents.inside.last_words import LastWords
+from agent.subagents.inside.own_tools import OwnTools
+from agent.subagents.inside.parent import Parent
+from agent.subagents.inside.pipes import Pipes
+from agent.subagents.inside.restraint import die_with_parent, restrain, share_one_heap
+from agent.subagents.inside.rounds import Rounds
 
 _ASKED_TO: Final = 0
 _FAILED: Final = 1

@@ -43,8 +43,8 @@ from agent.subagents.frames import (
     ToolCall,
     ToolOutcome,
 )
+from agent.subagents.inside.rounds import told_apart
 from agent.subagents.lives import Charge, Life
-from agent.subagents.rounds import told_apart
 from agent.subagents.scribe import Scribe
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
 from agent.tools.files.workspace import Workspaces

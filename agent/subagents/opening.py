@@ -11,13 +11,13 @@ from typing import Any, Final
 from agent.model.client import ModelClient
 from agent.models import Models
 from agent.planner import PLAN
+from agent.subagents.cage.probing import find_confinement
 from agent.subagents.catalog import Catalog
 from agent.subagents.dispatcher import SubAgents, Watch
 from agent.subagents.dispatching import Dispatcher, SubOrder
 from agent.subagents.hosting import Hosting, Means
 from agent.subagents.lives import Lives
 from agent.subagents.orchestrating import orchestrate_tool
-from agent.subagents.probing import find_confinement
 from agent.subagents.recruiting import Recruiting
 from agent.subagents.slots import Slots
 from agent.subagents.supervisor import Supervisor

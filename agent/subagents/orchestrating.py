@@ -205,7 +205,7 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
         return text
 
     return Tool(
-        spec(types),
+        spec(),
         "sub-agents",
         Risk.READ,
         run,

@@ -9,12 +9,10 @@ from typing import Final
 from agent.limits import SUBAGENT_RESULT_CHARS_MAX
 from agent.subagents.reasons import in_words
 from agent.tools.framing import frame_chars, framed
-from agent.tools.truncation import grapheme_start, pieces
+from agent.tools.truncation import abridged, grapheme_start
 from gateway.contracts.messages import own_words
 from gateway.contracts.subagents import SubTask, TaskMode, TaskState
 
-_CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
-_CUT_CHARS: Final = 160
 _NO_ANSWER: Final = "It left no answer."
 _SO_FAR: Final = "What it had said by then:"
 _WORKER_LOST: Final = own_words("worker_lost")
@@ -44,7 +42,7 @@ def result_text(task: SubTask, chars_max: int) -> str:
         return _short(line, chars_max)
     said = task.result.strip()
     head = f"{line}\n\n{_SO_FAR}\n" if said and task.state is not TaskState.COMPLETED else f"{line}\n\n"
-    return _short(head + _cut(task, task.result if said else _NO_ANSWER, chars_max - len(head)), chars_max)
+    return _short(head + _answer(task, chars_max - len(head)), chars_max)
 
 
 def result_line(task: SubTask) -> str:
@@ -78,15 +76,9 @@ def results_text(tasks: Sequence[SubTask], mark: str, chars_max: int) -> str:
     return framed(_APART.join(result_text(task, share) for task in tasks), mark)
 
 
-def _cut(task: SubTask, text: str, room: int) -> str:
+def _answer(task: SubTask, room: int) -> str:
     """Offsets count in the whole answer, as `read_more` does."""
-    if len(text) <= room:
-        return text
-    if room <= _CUT_CHARS:
-        return ""
-    head_end, tail_start = pieces(room - _CUT_CHARS, text)
-    mark = _CUT.format(count=tail_start - head_end, handle=task.id, start=head_end)
-    return text[:head_end] + mark + text[tail_start:]
+    return abridged(task.result, room, handle=task.id) if task.result.strip() else _NO_ANSWER
 
 
 def _short(text: str, chars_max: int) -> str:

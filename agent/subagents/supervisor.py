@@ -11,9 +11,9 @@ import structlog
 
 from agent.deadlines import Deadline
 from agent.limits import SUBAGENT_CANCEL_S
-from agent.subagents.cages import Cage, Held
-from agent.subagents.exchange import Exchange, Verdict
-from agent.subagents.orders import ChildEnding, ChildOrder, Host
+from agent.subagents.cage.cages import Cage, Held
+from agent.subagents.cage.exchange import Exchange, Verdict
+from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ports import Clock, Scrubber

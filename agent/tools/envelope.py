@@ -8,15 +8,13 @@ from agent.limits import FRAME_CHARS, TOOL_RESULT_CHARS_MAX
 from agent.tools.framing import frame_chars, framed
 from agent.tools.outputs import readable
 from agent.tools.shelf import Shelf
-from agent.tools.truncation import pieces
+from agent.tools.truncation import abridged
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.scrub.placeholder import WHOLE_TEXT
 
-_CUT: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
-_CUT_FOR_GOOD: Final = "\n[… {count} characters left out: ask for less at once …]\n"
-_CUT_CHARS: Final = 160
+_ADVICE: Final = ": ask for less at once"
 
 _UNCHECKED: Final = own_words(
     "[redacted:text#0000] This result could not be looked through for secrets, so it is left out: ask for less."
@@ -55,11 +53,5 @@ class Envelopes:
 
     def _cut(self, key: SessionKey, clean: CleanText, room: int, *, foreign: bool, reads_on: bool) -> str:
         """Cut only after scrubbing: a cut through a secret would hide it from the scrubber."""
-        head_end, tail_start = pieces(room - _CUT_CHARS, clean)
-        count = tail_start - head_end
-        if reads_on:
-            handle = self._shelf.keep(key, clean, foreign=foreign)
-            mark = _CUT.format(count=count, handle=handle, start=head_end)
-        else:
-            mark = _CUT_FOR_GOOD.format(count=count)
-        return clean[:head_end] + mark + clean[tail_start:]
+        handle = self._shelf.keep(key, clean, foreign=foreign) if reads_on else ""
+        return abridged(clean, room, handle=handle, advice=_ADVICE)

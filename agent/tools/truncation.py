@@ -7,6 +7,9 @@ from typing import Final, NamedTuple
 import regex
 
 _GRAPHEME: Final = regex.compile(r"\X")
+_READS_ON: Final = '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
+_LEFT_OUT: Final = "\n[… {count} characters left out{advice} …]\n"
+_MARK_CHARS: Final = 120  # of either, with its numbers and without handle and advice
 _RUN_UP: Final = 256  # characters before a cut that decide where graphemes begin; no writing has longer ones
 
 
@@ -15,6 +18,20 @@ class Pieces(NamedTuple):
 
     head_end: int
     tail_start: int
+
+
+def abridged(text: str, chars_max: int, *, handle: str = "", advice: str = "") -> str:
+    """`text` in at most `chars_max` characters: the middle goes, and a mark says how much of it, and how to read on
+    where there is a `handle`, else the `advice`. Where there is room for no mark, only the head stays."""
+    if len(text) <= chars_max:
+        return text
+    room = chars_max - _MARK_CHARS - len(handle or advice)
+    if room <= 0:
+        return text[: grapheme_start(text, chars_max)]
+    head_end, tail_start = pieces(room, text)
+    form = _READS_ON if handle else _LEFT_OUT
+    mark = form.format(count=tail_start - head_end, handle=handle, start=head_end, advice=advice)
+    return text[:head_end] + mark + text[tail_start:]
 
 
 def pieces(length: int, text: str) -> Pieces:

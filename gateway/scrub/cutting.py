@@ -13,7 +13,7 @@ from typing import Final
 from gateway.scrub.tail import open_tail
 
 EDGE_CHARS_MAX: Final = 4_096  # of one run at a cut: longer ones are no token but a page without spaces
-_LAST_RUN: Final = re.compile(rf"[!-~]{{1,{EDGE_CHARS_MAX}}}\Z")
+_VISIBLE: Final = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _FIRST_RUN: Final = re.compile(rf"\A[!-~]{{1,{EDGE_CHARS_MAX}}}")
 _WRAP: Final = " \t\r\n\\=>|"  # what may stand between the two halves of a wrapped token
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
@@ -28,7 +28,7 @@ def head(text: str, chars_max: int) -> str:
 
 def without_broken_end(text: str) -> str:
     """A beginning that somebody cut off somewhere, without what may be half a secret."""
-    whole = _LAST_RUN.sub("", text)
+    whole = text[:-EDGE_CHARS_MAX] + text[-EDGE_CHARS_MAX:].rstrip(_VISIBLE)
     told = whole.rstrip(_WRAP)
     tail = open_tail(told)
     return told[: -len(tail)] if tail else whole

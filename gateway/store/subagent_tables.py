@@ -115,4 +115,4 @@ audit: Final = Table(
     column("before", AnyText, doc="how it read before, as JSON"),
     column("after", AnyText, doc="how it reads since"),
 )
-"""Who changed what. Nothing here is ever changed or deleted."""
+"""Who changed what. Nothing here is ever changed or deleted, but for the name of somebody who was erased."""

@@ -14,11 +14,11 @@ from typing import Final
 import psutil
 
 from agent.limits import SUBAGENTS_LIVE_MAX
-from agent.subagents.cages import Cage
-from agent.subagents.confinement import Confinement
+from agent.subagents.cage.cages import Cage
+from agent.subagents.cage.confinement import Confinement
+from agent.subagents.cage.orders import ChildEnding
+from agent.subagents.cage.probing import find_confinement
 from agent.subagents.frames import ModelCall, ModelDelta, ModelResult
-from agent.subagents.orders import ChildEnding
-from agent.subagents.probing import find_confinement
 from agent.subagents.supervisor import Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError

@@ -373,7 +373,8 @@ def _limits_of(pid: int) -> dict[str, list[str]]:
 
 MISBEHAVING = """
 import os, sys, subprocess
-from agent.subagents import child, own_tools
+from agent.subagents import child
+from agent.subagents.inside import own_tools
 async def run(self, call):
     print("noise on stdout", flush=True)
     os.write(1, b"noise on 1")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.subagents.cages import Cage
-from agent.subagents.confinement import Confinement
+from agent.subagents.cage.cages import Cage
+from agent.subagents.cage.confinement import Confinement
+from agent.subagents.cage.orders import ChildOrder
+from agent.subagents.cage.probing import find_confinement
 from agent.subagents.frames import Call, Chunk, ModelCall, ModelDelta, ModelResult, OfferedTool, ToolCall, ToolOutcome
-from agent.subagents.orders import ChildOrder
-from agent.subagents.probing import find_confinement
 from agent.subagents.supervisor import Supervisor
 from agent.tools.files.workspace import Workspace
 from gateway.clock import SystemClock

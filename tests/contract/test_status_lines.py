@@ -10,7 +10,7 @@ import pytest
 
 from agent.background import Background
 from agent.limits import STATUS_LINES_MAX
-from agent.subagents.status_lines import StatusLines
+from agent.subagents.status.lines import StatusLines
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Session

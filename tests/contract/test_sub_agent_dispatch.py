@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent.deadlines import Deadline, while_asking
 from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
 from agent.subagents.dispatching import SubOrder
 from agent.subagents.lives import Life
@@ -207,6 +208,34 @@ async def test_what_still_lives_when_its_process_ends_is_ended(sqlite_store: Sql
         TaskMode.INLINE: (TaskState.CANCELLED, "turn_ended"),
         TaskMode.BACKGROUND: (TaskState.FAILED, "worker_lost"),
     }
+
+
+# --- clocks
+
+
+async def standstill(limit: Deadline) -> bool:
+    """Whether the limit stands still while somebody is asked here."""
+    with while_asking():
+        before_s = limit.left_s
+        await asyncio.sleep(0.02)
+        return limit.left_s == before_s
+
+
+async def test_a_person_who_is_asked_by_a_child_stops_the_clock_of_whoever_waits_for_the_child(
+    sqlite_store: SqlStore,
+) -> None:
+    limit, stood = Deadline(60), list[bool]()
+
+    async def asks(_life: Life) -> str:
+        stood.append(await standstill(limit))
+        return "approved"
+
+    async with nursery(sqlite_store, asks) as made, limit:
+        await made.agents.run(made.context, order())
+        await made.agents.spawn(made.context, order())
+        await alive(made, 2)
+        await made.lived[1].written.wait()
+    assert stood == [True, False], "inline it does, from the background it does not"
 
 
 # --- who waits

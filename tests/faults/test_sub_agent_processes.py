@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.subagents.cages import Cage
-from agent.subagents.confinement import ROOT, Confinement
-from agent.subagents.orders import ChildEnding
-from agent.subagents.probing import find_confinement
+from agent.subagents.cage.cages import Cage
+from agent.subagents.cage.confinement import ROOT, Confinement
+from agent.subagents.cage.orders import ChildEnding
+from agent.subagents.cage.probing import find_confinement
 from agent.subagents.supervisor import Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError

@@ -121,3 +121,22 @@ async def test_who_outlives_the_grace_is_lost_and_told(tmp_path: Path) -> None:
         await worker.restart()
         await answered_once(fleet, chat, "its process was lost")
         assert "quick" in chat.heard
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_stop_reaches_them_on_whichever_process(tmp_path: Path) -> None:
+    """When it is acknowledged nothing of them runs any more, and nothing of them is told later."""
+    async with running_fleet(tmp_path, hosts=TWO, settings={}, platforms=("telegram",)) as fleet:
+        for number in range(4):
+            chat = someone(fleet, f"Ann {number}")
+            await chat.say("spawn slow 60 | slow 60")
+            worker = await at_work(*fleet.of("agent"))
+            await until(lambda: len(children_of(worker)) >= 2)  # noqa: B023
+            await fleet.until_settled()
+            children = children_of(worker)
+            await chat.say("/stop")
+            await until(lambda: "Stopped. 2 sub-agent(s) were ended." in chat.heard, lambda: chat.answers)  # noqa: B023
+            assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
+            await fleet.until_settled()
+            assert WOKEN not in chat.heard

@@ -8,8 +8,8 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from agent.subagents.cage.probing import find_confinement
 from agent.subagents.frames import ModelCall, ModelDelta, ModelResult
-from agent.subagents.probing import find_confinement
 from agent.subagents.supervisor import COMMAND, Supervisor
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber

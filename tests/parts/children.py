@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from agent.subagents.cage.orders import ChildOrder
 from agent.subagents.frames import Chunk, Init, Limits, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
-from agent.subagents.orders import ChildOrder
 
 PRELUDE: Final = """
 import json, os, signal, socket, subprocess, sys, time
@@ -33,7 +33,7 @@ config = hear()["config"]
 home, held = config["workspace"], "as its parent holds it"
 if config["confines_itself"]:
     from pathlib import Path
-    from agent.subagents.confinement import confine_this_process
+    from agent.subagents.cage.confinement import confine_this_process
     held = confine_this_process(Path(home) if home else None, WRITES)
 say("ready", pid=os.getpid(), confinement=held, protocol=1)
 """

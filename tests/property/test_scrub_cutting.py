@@ -78,3 +78,9 @@ def test_what_a_program_prints_too_much_of_has_no_half_of_a_secret(place: Callab
     filler = "some words\n" * half
     text = f"{filler[: place(half)]} {TOKEN} {filler}{TOKEN} {filler[: half - 20]}"
     assert pieces_left(scrub(of_output(text))) == []
+
+
+def test_a_page_without_spaces_is_cut_in_linear_work() -> None:
+    """One look at its edge: to try at every character would take minutes."""
+    page = "x" * 4_000_000
+    assert without_broken_end(page) == page[:-EDGE_CHARS_MAX]

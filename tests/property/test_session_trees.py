@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.admin.families import nested
@@ -40,6 +40,7 @@ def families(draw: st.DrawFn) -> list[Session]:
     return [session(0, None), *(session(number, parent) for number, parent in enumerate(parents, 1))]
 
 
+@settings(max_examples=40)
 @given(families())
 def test_a_tree_is_read_from_above_and_from_the_eldest(family: list[Session]) -> None:
     ordered = in_tree_order("s0", family)
@@ -56,6 +57,7 @@ def test_a_tree_is_read_from_above_and_from_the_eldest(family: list[Session]) ->
         assert depths[each.id] <= depths[before.id] + 1
 
 
+@settings(max_examples=40)
 @given(families(), st.data())
 def test_a_branch_is_read_without_the_rest(family: list[Session], data: st.DataObject) -> None:
     """Its own are all there; what hangs on a session that is missing is not."""
@@ -68,6 +70,7 @@ def test_a_branch_is_read_without_the_rest(family: list[Session], data: st.DataO
     assert in_tree_order(root, [each for each in family if each.id != root]) == []
 
 
+@settings(max_examples=40)
 @given(families())
 def test_the_api_and_the_command_show_every_session_once(family: list[Session]) -> None:
     ordered = in_tree_order("s0", family)

@@ -21,10 +21,11 @@ from agent.limits import (
 )
 from agent.subagents.strategies.accounts import Account, Row
 from agent.subagents.strategies.asked import spec, strategy_of
-from agent.subagents.strategies.assignments import Assignment, Ended, Exhibit, Outcome, cut, prompt_of, shares
+from agent.subagents.strategies.assignments import Assignment, Ended, Exhibit, Outcome, prompt_of, shares
 from agent.subagents.strategies.stepwise import Graph
 from agent.subagents.strategies.strategy import Strategy
 from agent.subagents.strategies.structured import read_verdict
+from agent.tools.truncation import abridged
 from gateway.contracts.errors import ToolError
 from tests.parts.strategies import APPROVED, TYPES, parts, refused
 
@@ -83,7 +84,7 @@ CALLS = st.one_of(
 
 def strategy(call: Mapping[str, Any]) -> Strategy:
     arguments = {"goal": "The goal. " * 200, **call}
-    Draft202012Validator(spec(TYPES).schema).validate(arguments)
+    Draft202012Validator(spec().schema).validate(arguments)
     return strategy_of(arguments, TYPES)
 
 
@@ -211,7 +212,7 @@ def test_room_is_shared_fairly(wanted: list[int], room: int) -> None:
 
 @given(st.text(max_size=2_000), st.integers(0, 1_000), st.sampled_from(["", "T" * 26]))
 def test_a_cut_text_fits_and_a_short_one_is_not_cut(text: str, room: int, handle: str) -> None:
-    kept = cut(text, room, handle=handle)
+    kept = abridged(text, room, handle=handle)
     assert len(kept) <= room
     assert kept == text or len(text) > room
 
@@ -240,13 +241,13 @@ ANYTHING = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(list(spec(TYPES).schema["properties"])), ANYTHING), CALLS)
+@given(st.dictionaries(st.sampled_from(list(spec().schema["properties"])), ANYTHING), CALLS)
 @settings(max_examples=100)
 def test_arguments_that_pass_the_schema_are_a_strategy_or_an_error(
     strange: Mapping[str, Any], call: Mapping[str, Any]
 ) -> None:
     arguments = {"goal": "Go.", **strange, "strategy": call["strategy"]}
-    if Draft202012Validator(spec(TYPES).schema).is_valid(arguments):
+    if Draft202012Validator(spec().schema).is_valid(arguments):
         assert 1 <= children_max(arguments) <= CHILDREN_MAX
 
 

@@ -219,7 +219,7 @@ class Wakings(RuleBasedStateMachine):
 @pytest.mark.parametrize("examples", [8, pytest.param(300, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
 def test_whatever_happens_each_thing_is_told_once(sqlite_template: Path, examples: int) -> None:
     Wakings.template = sqlite_template
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Wakings,
         settings=settings(
             max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)

@@ -12,6 +12,7 @@ from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import SIGNATURE, ScriptedClient
 from gateway.bus.bus import RedisBus
+from gateway.config.subagents import Subagents
 from gateway.contracts.entries import UNTITLED, EntryKind, Role, UsagePurpose
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
@@ -269,7 +270,7 @@ async def test_a_long_conversation_is_condensed_and_goes_on(bus: RedisBus, store
             async for event in super().stream(request):
                 yield event
 
-    async with running_agent(bus, store, Recording(), tmp_path) as agent:
+    async with running_agent(bus, store, Recording(), tmp_path, subagents=Subagents(enabled=False)) as agent:
         for number in range(8):
             await agent.ask(f"say number {number}: {'words ' * 100}")
         session = await agent.store.current_session(SessionKey.parse(ANNA))

@@ -15,6 +15,7 @@ from agent.model.client import ModelEvent, ModelFacts, ModelRequest, PromptMessa
 from agent.model.retrying import RetryingClient
 from gateway.admin.operator_channel import compact_order
 from gateway.bus.bus import RedisBus
+from gateway.config.subagents import Subagents
 from gateway.contracts.entries import Entry, EntryKind, Role, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelRejected
 from gateway.contracts.ids import SessionKey
@@ -25,6 +26,8 @@ from tests.parts.summarists import Summarist, prompt_tokens, raising, said, sayi
 
 ANNA, BEN = "telegram:1", "telegram:2"
 FILLER = "and some more words that only fill the room " * 12
+ALONE = Subagents(enabled=False)
+"""The tools of sub-agents take a quarter of a small window; here it is the conversation's."""
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def model() -> Summarist:
 
 @pytest.fixture
 async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, model: Summarist) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path) as process:
+    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, subagents=ALONE) as process:
         yield process
 
 
@@ -222,7 +225,7 @@ async def test_outputs_of_a_long_turn_make_room_for_each_other(
 ) -> None:
     """Each call is as long as a page; all prompts fit, and the request stays."""
     model = Caller(rounds=20, window=8_192, chars=1_900)
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path) as agent:
+    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, subagents=ALONE) as agent:
         await agent.ask("say first things first")
         model.turns.clear()
         assert await agent.ask("please go on") == "done"

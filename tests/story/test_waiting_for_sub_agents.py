@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import EntryKind, Role
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind
+from gateway.contracts.messages import Activity, ControlKind, RemovedSecrets, ReplyKind
 from gateway.contracts.subagents import TaskMode, TaskState
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, message, running_agent
@@ -128,12 +129,18 @@ async def test_a_background_sub_agent_that_nobody_waits_for_wakes_its_conversati
     assert "alpha found something" in (await agent.heard(2))[-1].text
 
 
-async def test_those_that_end_together_wake_it_once(agent: AgentProcess, crew: Crew, mind: Mind) -> None:
+async def test_what_waits_on_the_lane_is_told_in_one_turn(agent: AgentProcess, crew: Crew, mind: Mind) -> None:
+    names = ("alpha", "beta", "gamma")
     await agent.ask("hello")
-    await crew.spawn("alpha", "beta", "gamma")
-    await crew.end("alpha", "beta", "gamma")
-    await agent.heard(2)
-    assert all(f"{name} found something" in mind.asked[1].messages[-1].text for name in ("alpha", "beta", "gamma"))
+    await crew.spawn(*names)
+    gate = mind.hold()
+    await agent.say("think about it")
+    await mind.until_asked(2)
+    await crew.end(*names)
+    await lined_up(agent, 3)
+    gate.set()
+    await agent.heard(3)
+    assert all(f"{name} found something" in mind.asked[2].messages[-1].text for name in names)
 
 
 @pytest.mark.parametrize(("arguments", "ended"), [('{"mode": "any"}', 1), ('{"mode": "count", "count": 2}', 2)])
@@ -205,6 +212,34 @@ async def test_a_wake_joins_a_running_turn_where_messages_do(
         assert "alpha found something" in mind.asked[2].messages[-1].text
         await idle(agent)
         assert len(agent.replies) == 2
+
+
+async def test_who_sent_a_secret_is_told_so_although_the_answer_waits(
+    agent: AgentProcess, crew: Crew, mind: Mind
+) -> None:
+    await agent.ask("hello")
+    await crew.spawn("alpha")
+    await agent.bus.intake.enqueue(replace(message(WAIT), removed=(RemovedSecrets("password", 1),)))
+    notice = (await agent.heard(2))[-1]
+    assert notice.kind is ReplyKind.NOTICE
+    assert notice.text.startswith("I am waiting for my sub-agents")
+    assert "1 × password" in notice.text
+    await crew.end("alpha")
+    assert "alpha found something" in (await agent.heard(3))[-1].text
+
+
+async def test_nobody_seems_to_type_while_a_turn_waits(agent: AgentProcess, crew: Crew, mind: Mind) -> None:
+    """There is no answer that would put the indicator out."""
+    await agent.ask("hello")
+    await crew.spawn("alpha")
+
+    async def ended() -> Activity:
+        return await anext(each async for each in agent.bus.deliveries.activities("telegram") if each.ended)
+
+    following = asyncio.create_task(ended())
+    while not following.done():  # what is announced before somebody listens is lost
+        await yielded(agent, mind)
+    assert following.result().address == message("").address
 
 
 # --- who may be woken, and where

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.subagents import landlock
-from agent.subagents.cages import Cage, InBubblewrap
-from agent.subagents.confinement import ROOT, Confinement, readable_places
-from agent.subagents.orders import ChildEnding
-from agent.subagents.probing import AUTO, find_confinement, python_prefixes
+from agent.subagents.cage import landlock
+from agent.subagents.cage.cages import Cage, InBubblewrap
+from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
+from agent.subagents.cage.orders import ChildEnding
+from agent.subagents.cage.probing import AUTO, find_confinement, python_prefixes
 from agent.subagents.supervisor import Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.subagents.status_texts import REST, status_lines
+from agent.subagents.status.texts import REST, status_lines
 from channels.telegram.render import render
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText

@@ -257,11 +257,13 @@ def test_bad_parts_are_named(text: str, problem: str) -> None:
         ({"strategy": "debate", "sides": ["one"]}, "debate needs `sides`: 2 to 5 positions"),
         ({"strategy": "review", "steps": [step("a")]}, "`steps` is no field of review"),
         ({"strategy": "parallel", "steps": [step("a")], "judge": {"type": "general"}}, "`judge` is no field"),
+        ({"strategy": "review", "author": {"type": "wizard"}}, "author.type is 'wizard'; there are: "),
+        ({"strategy": "sequential", "steps": [{"task": "a", "type": "elf"}]}, "steps[0].type is 'elf'; there are: "),
     ],
 )
 def test_what_is_wrong_with_a_call_is_said_with_its_place(call: Mapping[str, Any], problem: str) -> None:
     arguments = {"goal": "Go.", **call}
-    Draft202012Validator(spec(TYPES).schema).validate(arguments)
+    Draft202012Validator(spec().schema).validate(arguments)
     with pytest.raises(ToolError) as caught:
         strategy_of(arguments, TYPES)
     assert problem in str(caught.value)

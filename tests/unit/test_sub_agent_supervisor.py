@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from agent.deadlines import while_asking
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
-from agent.subagents.cages import ENVIRONMENT, Bare
-from agent.subagents.confinement import Confinement
+from agent.subagents.cage.cages import ENVIRONMENT, Bare
+from agent.subagents.cage.confinement import Confinement
+from agent.subagents.cage.orders import ChildEnding, ChildOrder
+from agent.subagents.cage.spoken import Spoken
 from agent.subagents.frames import Limits, ToolCall, ToolOutcome
-from agent.subagents.orders import ChildEnding, ChildOrder
-from agent.subagents.spoken import Spoken
 from agent.subagents.supervisor import Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BudgetSpent, StoreUnavailable
@@ -108,7 +108,7 @@ class TestEndings:
         ],
     )
     async def test_says_why_it_failed(self, script: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.subagents.exchange.SUBAGENT_LAST_WORDS_S", 0.1)
+        monkeypatch.setattr("agent.subagents.cage.exchange.SUBAGENT_LAST_WORDS_S", 0.1)
         ending = await run(script)
         assert (ending.state is TaskState.COMPLETED, ending.reason) == (not reason, reason)
 
@@ -121,7 +121,7 @@ class TestEndings:
         assert (await run("time.sleep(60)", prelude=prelude)).reason == "protocol_2"
 
     async def test_one_that_is_never_ready_is_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.subagents.exchange.SUBAGENT_READY_S", 0.1)
+        monkeypatch.setattr("agent.subagents.cage.exchange.SUBAGENT_READY_S", 0.1)
         ending = await run("import time; time.sleep(60)", prelude="")
         assert (ending.state, ending.reason, ending.ready_ms) == (TaskState.FAILED, "not_ready", None)
 
@@ -178,7 +178,7 @@ class TestFloods:
     async def test_one_that_floods_is_ended(
         self, script: str, limit: str, most: int, reason: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(f"agent.subagents.exchange.SUBAGENT_{limit}", most)
+        monkeypatch.setattr(f"agent.subagents.cage.exchange.SUBAGENT_{limit}", most)
         ending = await run(script)
         assert (ending.state, ending.reason) == (TaskState.FAILED, reason)
 

@@ -62,6 +62,24 @@ async def test_no_more_calls_run_at_once_than_the_bound() -> None:
     assert most == TOOLS_PARALLEL_MAX
 
 
+async def test_what_only_waits_is_not_counted_among_them() -> None:
+    """Nine sub-agents that were asked for in one round are at work together, whatever else the round does."""
+    waiting, everybody = 0, asyncio.Event()
+
+    async def wait(_context: ToolContext, _arguments: Mapping[str, Any]) -> str:
+        nonlocal waiting
+        waiting += 1
+        if waiting == TOOLS_PARALLEL_MAX + 1:
+            everybody.set()
+        await everybody.wait()
+        return "together"
+
+    waiter = Tool(ToolSpec("wait", "", {"type": "object"}), "test", Risk.READ, wait, only_waits=True)
+    calls = [call("wait", call_id=str(number)) for number in range(TOOLS_PARALLEL_MAX + 1)]
+    results = await registry(waiter).run_round(context(), calls)
+    assert {result.text for result in results} == {"together"}
+
+
 async def test_calls_that_touch_the_same_thing_run_in_call_order_and_others_beside_them() -> None:
     log: list[str] = []
     other_is_done = asyncio.Event()

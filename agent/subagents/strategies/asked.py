@@ -42,8 +42,8 @@ _ROUNDS: Final = 2
 _ITERATIONS: Final = 3
 _DESCRIPTION: Final = (
     "Have several sub-agents work on one thing, after one of six strategies, and get one answer. Every strategy needs "
-    "`goal`; `steps` are objects of `id`, `type`, `task`. A sub-agent sees the goal and its own task, not this "
-    "conversation: say all that it has to know.\n"
+    "`goal`; `steps` are objects of `id`, `type`, `task`; every `type` is one of sub_agent's. A sub-agent sees the "
+    "goal and its own task, not this conversation: say all that it has to know.\n"
     "- sequential: `steps` one after the other, each with the results so far.\n"
     "- parallel: `steps` side by side, then `synthesiser` makes one answer.\n"
     "- graph: `steps` with `needs` (ids of steps that come before); what is ready runs side by side.\n"
@@ -54,14 +54,11 @@ _DESCRIPTION: Final = (
 )
 
 
-def spec(types: Sequence[str]) -> ToolSpec:
-    """The tool as the model sees it, for a catalog of these types."""
-    kind = {"type": "string", "enum": list(types)}
+def spec() -> ToolSpec:
+    """The tool as the model sees it. It stands in every prompt, so the types are not listed once more."""
+    kind = {"type": "string"}
     task = {"type": "string", "minLength": 1, "maxLength": ORCHESTRATION_TASK_CHARS_MAX}
-    role = {
-        "type": "object",
-        "properties": {"type": kind, "task": {**task, "description": "What to heed in particular."}},
-    }
+    role = {"type": "object", "properties": {"type": kind, "task": task}}
     identity = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"}
     step = {
         "type": "object",
@@ -119,13 +116,22 @@ def strategy_of(arguments: Mapping[str, Any], types: Sequence[str]) -> Strategy:
     name = arguments["strategy"]
     reader, fields = _READERS[name]
     strange = [f"`{field}` is no field of {name}" for field in sorted(_STRUCTURED & given.keys() - fields)]
-    problems = [*strange, *(_problems_of_steps(name, given) if "steps" in fields else ())]
+    problems = [*strange, *_problems_of_types(given, types)]
+    problems += _problems_of_steps(name, given) if "steps" in fields else ()
     if "sides" in fields and len(given.get("sides", ())) < 2:
         problems.append(f"debate needs `sides`: 2 to {ORCHESTRATION_SIDES_MAX} positions")
     if problems:
         taken = ", ".join(f"`{field}`" for field in sorted(fields))
         raise ToolError(f"{'; '.join(problems[:_PROBLEMS_SHOWN])}. {name} takes `goal`, {taken}")
     return reader(given, types)
+
+
+def _problems_of_types(given: Mapping[str, Any], types: Sequence[str]) -> list[str]:
+    named = {name: given[name] for name in ("side_type", "worker_type") if name in given}
+    named |= {f"{name}.type": given[name]["type"] for name in _ROLES if given.get(name, {}).get("type")}
+    named |= {f"steps[{at}].type": step["type"] for at, step in enumerate(given.get("steps", ())) if step.get("type")}
+    known = ", ".join(types)
+    return [f"{where} is {kind[:32]!r}; there are: {known}" for where, kind in named.items() if kind not in types]
 
 
 def _problems_of_steps(name: str, given: Mapping[str, Any]) -> list[str]:
@@ -160,7 +166,7 @@ def _steps(given: Mapping[str, Any]) -> tuple[Step, ...]:
     return tuple(
         Step(
             step.get("id") or str(place),
-            step.get("type", OTHERWISE),
+            step.get("type") or OTHERWISE,
             step["task"],
             tuple(dict.fromkeys(step.get("needs", ()))),
         )
@@ -170,7 +176,7 @@ def _steps(given: Mapping[str, Any]) -> tuple[Step, ...]:
 
 def _role(given: Mapping[str, Any], name: str) -> Role:
     role = given.get(name, {})
-    return Role(role.get("type", OTHERWISE), role.get("task", ""))
+    return Role(role.get("type") or OTHERWISE, role.get("task", ""))
 
 
 def _sequential(given: Mapping[str, Any], _types: Sequence[str]) -> Strategy:
@@ -224,6 +230,7 @@ _READERS: Final[Mapping[str, tuple[_Reader, frozenset[str]]]] = {
     Review.name: (_review, frozenset({"author", "reviewer", "iterations"})),
     Hierarchical.name: (_hierarchical, frozenset({"lead", "worker_type", "parts_max"})),
 }
-_STRUCTURED: Final = frozenset({"steps", "synthesiser", "sides", "judge", "author", "reviewer", "lead"})
+_ROLES: Final = ("synthesiser", "judge", "author", "reviewer", "lead")
+_STRUCTURED: Final = frozenset({"steps", "sides", *_ROLES})
 """Fields that say what is to be done. One that does not belong to the strategy would not be done; a number that does
 not belong to it does no harm."""

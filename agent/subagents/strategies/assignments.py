@@ -16,14 +16,9 @@ from agent.limits import (
     SUBAGENT_PROMPT_CHARS_MAX,
 )
 from agent.tools.framing import frame_chars, framed
-from agent.tools.truncation import pieces
+from agent.tools.truncation import abridged
 from gateway.contracts.messages import CleanText, own_words
 
-_CUT: Final = "\n[… {count} characters left out …]\n"
-_CUT_WITH_HANDLE: Final = (
-    '\n[… {count} characters left out; read_more with handle "{handle}" and offset {start} reads on …]\n'
-)
-_CUT_CHARS: Final = 120  # of either, with its numbers and without the handle
 _NO_FORM: Final = own_words("")
 _APART: Final = "\n\n"
 _MATERIAL: Final = "# Material"
@@ -139,18 +134,6 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
     return given
 
 
-def cut(text: str, room: int, *, handle: str = "") -> str:
-    """`text` in at most `room` characters; the middle goes, and a mark says how much of it, and how to read on where
-    there is a `handle`."""
-    if len(text) <= room:
-        return text
-    kept = pieces(max(room - _CUT_CHARS - len(handle), 0), text)
-    gap = (_CUT_WITH_HANDLE if handle else _CUT).format(
-        count=kept.tail_start - kept.head_end, handle=handle, start=kept.head_end
-    )
-    return (text[: kept.head_end] + gap + text[kept.tail_start :])[: max(room, 0)]
-
-
 def heading(exhibit: Exhibit) -> str:
     """The line above it."""
     return f"## {exhibit.title}{' (FAILED)' if exhibit.problem else ''}"
@@ -160,7 +143,7 @@ def shown(exhibit: Exhibit, room: int, *, handle: str = "") -> str:
     """What goes into its frame, in at most `room` characters. Why something failed may have been worded by the one that
     failed."""
     why = _why(exhibit)[: max(room, 0)]
-    return why + cut(exhibit.text or _NOTHING, room - len(why), handle=handle)
+    return why + abridged(exhibit.text or _NOTHING, room - len(why), handle=handle)
 
 
 def size(exhibit: Exhibit) -> int:

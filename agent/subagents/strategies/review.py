@@ -14,11 +14,11 @@ from agent.subagents.strategies.assignments import (
     Outcome,
     Undone,
     brief_of,
-    cut,
     label_of,
 )
 from agent.subagents.strategies.strategy import Endings, Role, exhibit
 from agent.subagents.strategies.structured import Verdict, read_verdict
+from agent.tools.truncation import abridged
 
 _DRAFT: Final = strategy_prompt("draft")
 _REVISION: Final = strategy_prompt("revision")
@@ -102,7 +102,7 @@ class Review:
     @property
     def _review_told(self) -> str:
         """What was asked of the author is what its work is held against."""
-        told = cut(self.author.task, _ASKED_CHARS)
+        told = abridged(self.author.task, _ASKED_CHARS)
         return f"{_REVIEW}\n\n# What the author was told\n{told}" if told else _REVIEW
 
     def _reviewing(self, number: int, name: str, ended: Endings) -> Assignment:

@@ -22,7 +22,9 @@ from agent.limits import (
     SUBAGENT_UNREAD_MAX,
     SUBAGENT_WATCH_EVERY_S,
 )
-from agent.subagents.cages import Held
+from agent.subagents.cage.cages import Held
+from agent.subagents.cage.orders import Host
+from agent.subagents.cage.spoken import Spoken
 from agent.subagents.codec import FrameReader, FrameTooLong, Unread, encoded
 from agent.subagents.frames import (
     PROTOCOL,
@@ -37,8 +39,6 @@ from agent.subagents.frames import (
     ToChild,
     ToolCall,
 )
-from agent.subagents.orders import Host
-from agent.subagents.spoken import Spoken
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import reaped

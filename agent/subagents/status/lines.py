@@ -25,7 +25,7 @@ from agent.limits import (
     STATUS_TURNS_MAX,
     STATUS_WAITS_AFTER_S,
 )
-from agent.subagents.status_texts import REST, StatusLine, status_lines
+from agent.subagents.status.texts import REST, StatusLine, status_lines
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import STATUS_PREFIX, Reply, ReplyKind

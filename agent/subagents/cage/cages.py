@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from agent.subagents.confinement import CONFINEMENT, PACKAGES, ROOT, Confinement
+from agent.subagents.cage.confinement import CONFINEMENT, PACKAGES, ROOT, Confinement
 from agent.tools.execution import bubblewrap
 from agent.tools.execution.families import Family, Namespace
 

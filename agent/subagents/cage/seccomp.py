@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from agent.subagents.landlock import never_gain_rights
+from agent.subagents.cage.landlock import never_gain_rights
 
 _POINTER_BYTES: Final = 8  # a 32-bit program on a 64-bit kernel has other numbers
 _STEP_BYTES: Final = 8

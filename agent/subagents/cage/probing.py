@@ -13,9 +13,9 @@ from typing import Final
 import structlog
 
 from agent.limits import SANDBOX_PROBE_S
-from agent.subagents import landlock, seccomp
-from agent.subagents.cages import Bare, Cage, InBubblewrap
-from agent.subagents.confinement import ROOT, Confinement, readable_places
+from agent.subagents.cage import landlock, seccomp
+from agent.subagents.cage.cages import Bare, Cage, InBubblewrap
+from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
 from agent.tools.execution.bubblewrap import OPTIONS
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import ConfigError
@@ -25,7 +25,9 @@ AUTO: Final = "auto"
 _log = structlog.get_logger(__name__)
 
 _LOOK: Final = "import json, agent.subagents.codec; print('works')"
-_CONFINED: Final = "from agent.subagents.confinement import confine_this_process as c; c(None, False); print('works')"
+_CONFINED: Final = (
+    "from agent.subagents.cage.confinement import confine_this_process as c; c(None, False); print('works')"
+)
 
 
 async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Cage:

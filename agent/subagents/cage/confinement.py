@@ -13,9 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from agent.subagents import landlock, seccomp
+from agent.subagents.cage import landlock, seccomp
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[3]
 """Where the packages stand that a child is made of."""
 PACKAGES: Final = (ROOT / "agent", ROOT / "gateway")
 
