@@ -148,11 +148,11 @@ class SubAgents:
         return await self._recruiting.life(context, order, mode)
 
     async def _end_those_of_earlier_runs(self, context: ToolContext) -> None:
-        """A turn that is taken again: what an earlier run waited for, in a process that died or lost the lane, waits
-        for nobody any more."""
+        """A turn that is taken again: what an earlier run waited for was lost with its process, which died or lost the
+        lane."""
         for task in await self._book.tasks_of_turn(context.turn_id):
             if task.mode is TaskMode.INLINE and not task.state.is_over and self._lives.of(task.id) is None:
-                await self._book.finish(task.id, TaskEnding(TaskState.CANCELLED, self._clock.now_ms(), TURN_ENDED))
+                await self._book.finish(task.id, TaskEnding(TaskState.FAILED, self._clock.now_ms(), LOST))
                 self._watch.ended(_known(await self._book.task(task.id)))
 
     def _see(self, life: Life) -> asyncio.Task[None]:

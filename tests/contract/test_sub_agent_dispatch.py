@@ -387,4 +387,4 @@ async def test_a_turn_that_is_taken_again_ends_what_its_earlier_run_waited_for(s
         await made.agents.run(made.context, order())
         ghost = await sqlite_store.tasks.task("ghost")
         assert ghost is not None
-        assert (ghost.state, ghost.reason) == (TaskState.CANCELLED, "turn_ended")
+        assert (ghost.state, ghost.reason) == (TaskState.FAILED, "worker_lost")
