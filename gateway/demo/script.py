@@ -1,6 +1,6 @@
 """What is said in the headless demo, and what has to come back: the same on every platform. Data only.
 
-The words are those that `demo/scripted` understands: say, remember, recall, history, long.
+The words are those that `demo/scripted` understands: say, remember, recall, history, long, split.
 """
 
 from __future__ import annotations
@@ -64,4 +64,10 @@ STEPS: Final = (
     Step(ADA, Where.GROUP, "say Hello, group.", mentions=True, expects=("Hello, group.",)),
     Step(BEN, Where.GROUP, "history", mentions=True, expects=("1 message(s)",), forbids=("Hello, group.",)),
     Step(ADA, Where.THREAD, "say Hello, thread.", mentions=True, expects=("Hello, thread.",)),
+    Step(
+        ADA,
+        Where.DIRECT,
+        "split say The bow is dry. | say The stern is dry.",
+        expects=("The sub-agents answered:", "The bow is dry.", "The stern is dry."),
+    ),
 )

@@ -15,8 +15,9 @@ import pytest
 import pytest_asyncio
 
 from channels.emulators.serving import Emulator
+from tests.parts.descendants import sub_agents_below
 from tests.parts.product import PLATFORMS, VALKEY, Chat, Product, running_product
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, until
 
 MID_TURN = 3  # of six chats: a platform that is still reconnecting after the test before may come later
 pytestmark = [
@@ -24,6 +25,7 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]  # processes start slowly on a busy machine
 THINKING = {"TRIVET_AGENT__MODEL": "demo/scripted@800ms"}
+SUB_AGENTS_ANSWERED = "The sub-agents answered:"
 _words = (f"word{number}z" for number in itertools.count())
 
 
@@ -79,6 +81,27 @@ async def test_a_killed_process_costs_no_message_and_doubles_no_answer(product: 
     await talk.until_answered()
     await product.until_settled()
     talk.assert_answered_once_and_in_order()
+
+
+async def test_a_killed_agent_leaves_no_sub_agent_and_its_turn_is_taken_again(product: Product) -> None:
+    """The board and the chat say that the first ones were lost; the answer is that of the second ones, and the only
+    one."""
+    ann = product.chat("telegram", "Ann")
+    await ann.say("split slow 2 alpha | slow 2 beta | slow 2 gamma")
+    (agent,) = product.processes()["agent"]
+    await until(lambda: len(sub_agents_below(agent.pid)) == 3)
+    orphans = sub_agents_below(agent.pid)
+    await until(lambda: "⏳" in ann.heard)
+    await product.kill("agent")
+    _, alive = await asyncio.to_thread(psutil.wait_procs, orphans, timeout=PATIENCE_S)
+    assert alive == []
+    await ann.until_answered(SUB_AGENTS_ANSWERED)
+    await product.until_settled()
+    assert ann.heard.count(SUB_AGENTS_ANSWERED) == 1
+    assert "its process was lost (" in ann.heard
+    tasks = [task for task in await product.api("/api/tasks") if task["key"] == f"telegram:{ann.person.id}"]
+    ends = sorted((task["state"], task["reason"]) for task in tasks)
+    assert ends == [("completed", "")] * 3 + [("failed", "worker_lost")] * 3
 
 
 async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answers(product: Product, talk: Talk) -> None:

@@ -1,5 +1,5 @@
-"""kill -9 of the agent process while sub-agents work for it: none of them is left, the message is answered once, and
-the board and the chat say what became of them. (While a barrier is open on PostgreSQL: test_waking_crashes.)"""
+"""kill -9 of the agent process while sub-agents work for it, where that takes long: the rest is in test_kill_roles
+and, for a barrier on PostgreSQL, in test_waking_crashes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,16 @@ import pytest
 
 from tests.parts.descendants import sub_agents_below
 from tests.parts.fleet import running_fleet
-from tests.parts.product import Chat, Product, running_product
+from tests.parts.product import Chat, running_product
 from tests.parts.waiting import until
 
 ANSWERED = "The sub-agents answered:"
 WOKEN = "The sub-agents in the background have ended:"
-SPLIT = "split slow 3 alpha | slow 3 beta | slow 3 gamma"
-LOST = ("failed", "worker_lost")
-
-
-async def three_at_work(pid: int) -> list[psutil.Process]:
-    """Their processes, once they live."""
-    await until(lambda: len(sub_agents_below(pid)) == 3)
-    return sub_agents_below(pid)
 
 
 async def gone(processes: list[psutil.Process]) -> None:
     """None of them runs any more."""
     await until(lambda: not any(process.is_running() for process in processes), lambda: processes)
-
-
-async def ends_of(product: Product) -> list[tuple[str, str]]:
-    """How the tasks on the board ended, in the order in which they were asked for."""
-    tasks = await product.api("/api/tasks")
-    return [(task["state"], task["reason"]) for task in sorted(tasks, key=lambda task: str(task["created_at"]))]
 
 
 async def answered_once(chat: Chat, heading: str) -> None:
@@ -44,21 +30,6 @@ async def answered_once(chat: Chat, heading: str) -> None:
     assert chat.heard.count(heading) == 1, chat.answers
 
 
-async def test_the_turn_is_taken_again_with_sub_agents_of_its_own(tmp_path: Path) -> None:
-    """Those of the dead process are lost; the answer is that of the second attempt."""
-    async with running_product(tmp_path, platforms=("telegram",)) as product:
-        ada = product.chat("telegram", "Ada")
-        await ada.say(SPLIT)
-        (agent,) = product.processes()["agent"]
-        orphans = await three_at_work(agent.pid)
-        await until(lambda: ada.heard.count("⏳") > 1)
-        await product.kill("agent")
-        await gone(orphans)
-        await answered_once(ada, ANSWERED)
-        assert await ends_of(product) == [LOST] * 3 + [("completed", "")] * 3
-        assert ada.heard.count("✗ explore: slow 3") == ada.heard.count(": its process was lost (") > 0
-
-
 @pytest.mark.long
 async def test_a_conversation_that_waits_is_told(tmp_path: Path) -> None:
     """The turn has yielded: nothing is taken again, the barrier wakes it."""
@@ -66,13 +37,15 @@ async def test_a_conversation_that_waits_is_told(tmp_path: Path) -> None:
         ada = product.chat("telegram", "Ada")
         await ada.say("spawn slow 60 alpha | slow 60 beta | slow 60 gamma")
         (agent,) = product.processes()["agent"]
-        orphans = await three_at_work(agent.pid)
+        await until(lambda: len(sub_agents_below(agent.pid)) == 3)
+        orphans = sub_agents_below(agent.pid)
         await product.until_figures(lambda figures: not figures.running)
         await product.kill("agent")
         await gone(orphans)
         await answered_once(ada, WOKEN)
         assert ada.heard.count("its process was lost with the worker") == 3
-        assert await ends_of(product) == [LOST] * 3
+        tasks = await product.api("/api/tasks")
+        assert [(task["state"], task["reason"]) for task in tasks] == [("failed", "worker_lost")] * 3
 
 
 @pytest.mark.long
@@ -81,7 +54,7 @@ async def test_another_machine_takes_over_on_postgresql(tmp_path: Path) -> None:
     hosts = {"h1": ("channels",), "h2": ("agent",), "h3": ("agent",)}
     async with running_fleet(tmp_path, hosts=hosts, settings={}, platforms=("telegram",)) as fleet:
         ada = fleet.chat("telegram", "Ada")
-        await ada.say(SPLIT)
+        await ada.say("split slow 3 alpha | slow 3 beta | slow 3 gamma")
         agents = fleet.of("agent")
         await until(lambda: any(len(sub_agents_below(agent.pid)) == 3 for agent in agents))
         victim = next(agent for agent in agents if sub_agents_below(agent.pid))

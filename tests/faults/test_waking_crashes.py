@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.parts.crashing import points_of
+from tests.parts.descendants import sub_agents_below
 from tests.parts.fleet import Fleet, RoleProcess, running_fleet
 from tests.parts.product import Chat
 from tests.parts.waiting import until
@@ -37,21 +38,12 @@ async def answered_once(fleet: Fleet, chat: Chat, said: str) -> None:
     assert said in chat.heard, chat.answers
 
 
-def children_of(process: RoleProcess) -> list[psutil.Process]:
-    """Its sub-agents that live."""
-    return [
-        child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if "agent.subagents.child" in " ".join(child.cmdline())
-    ]
-
-
 async def at_work(*processes: RoleProcess) -> RoleProcess:
     """The one that has sub-agents, once one does."""
     found: list[RoleProcess] = []
 
     def look() -> bool:
-        found[:] = [process for process in processes if children_of(process)]
+        found[:] = [process for process in processes if sub_agents_below(process.pid)]
         return bool(found)
 
     await until(look)
@@ -88,7 +80,7 @@ async def test_who_waits_is_told_that_the_worker_died(tmp_path: Path) -> None:
         chat, victim = someone(fleet), fleet.role("h2", "agent")
         await chat.say("spawn slow 60 | slow 60")
         await at_work(victim)
-        orphans = children_of(victim)
+        orphans = sub_agents_below(victim.pid)
         await asyncio.sleep(1)  # the turn has yielded, or is about to: both are to be survived
         await victim.kill()
         await until(lambda: len(victim.endings) == 1)
@@ -132,9 +124,9 @@ async def test_a_stop_reaches_them_on_whichever_process(tmp_path: Path) -> None:
             chat = someone(fleet, f"Ann {number}")
             await chat.say("spawn slow 60 | slow 60")
             worker = await at_work(*fleet.of("agent"))
-            await until(lambda: len(children_of(worker)) >= 2)  # noqa: B023
+            await until(lambda: len(sub_agents_below(worker.pid)) >= 2)  # noqa: B023
             await fleet.until_settled()
-            children = children_of(worker)
+            children = sub_agents_below(worker.pid)
             await chat.say("/stop")
             await until(lambda: "Stopped. 2 sub-agent(s) were ended." in chat.heard, lambda: chat.answers)  # noqa: B023
             assert not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children)
