@@ -280,6 +280,7 @@ class TestThePage:
             ".write button",
             "h2",
             ".link",
+            ".sessions .board",
         ):
             assert await page.locator(selector).first.evaluate(CONTRAST) >= 4.5, selector
 

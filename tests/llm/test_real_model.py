@@ -12,16 +12,19 @@ import httpx
 import pytest
 
 from agent.limits import TITLE_TIMEOUT_S, TITLE_TRIES_MAX
+from agent.model.by_name import ByName
 from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient
 from agent.tokens import estimate_tokens
 from gateway.bus.bus import RedisBus
+from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
 from gateway.contracts.entries import UNTITLED, EntryKind, Role, Session, UsagePurpose
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.subagents import TaskState
 from gateway.store.store import SqlStore
 from tests.llm.conftest import ONE_LINE, WINDOW, client_of, llama
 from tests.parts.agents import AgentProcess, running_agent
@@ -36,6 +39,8 @@ KEY: Final = SessionKey("telegram", "1")
 MODEL: Final = "openai/gemma-3-270m"
 NO_TOOLS: Final = Tools(policy=("deny read",))
 """What is left to members: their prompts have no tools, which this model has never heard of."""
+ONLY_SUB_AGENTS: Final = Tools(policy=("deny read", "allow sub_agent"))
+"""They have no tools either."""
 STORY: Final = "Tell me about the harbour of Hamburg, its ships, its cranes, its people and its long history. " * 3
 
 
@@ -183,3 +188,18 @@ async def test_sixty_turns_go_through_several_compactions(
     print(f"prompts: {sizes}\nsummaries: {[(summary.seq, summary.text) for summary in summaries]}")
     assert len(summaries) >= 3
     assert max(sizes) <= window
+
+
+async def test_three_sub_agents_think_at_once_and_the_turn_that_split_the_job_passes_their_answers_on(
+    brief: LitellmClient, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """The turn follows a script, what sub-agents think is really thought, and what the provider counted is charged."""
+    client, thinking = RetryingClient(ByName(brief)), Subagents(model=MODEL)
+    async with running_agent(bus, sqlite_store, client, tmp_path, subagents=thinking, tools=ONLY_SUB_AGENTS) as agent:
+        said = "split What is the capital of France? | What colour is the sky? | How many legs has a cat?"
+        reply = await agent.ask(said, within_s=3 * PATIENCE_S)
+        tasks = await agent.store.tasks.newest(limit=10)
+    print(f"{reply}\n{[(task.label, task.tokens, task.duration_ms, task.result) for task in tasks]}")
+    assert [(task.state, task.reason) for task in tasks] == [(TaskState.COMPLETED, "")] * 3
+    assert all(task.tokens > 100 and task.result.strip() and task.result.strip() in reply for task in tasks)
+    assert max(task.started_at_ms for task in tasks) < min(task.finished_at_ms for task in tasks)
