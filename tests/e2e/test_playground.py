@@ -271,21 +271,21 @@ class TestThePage:
         await write(page, "hello")
         await ground.bot.send_message(ground.ada, "https://example.com")
         await expect(page.locator(".said li")).to_have_count(2)
-        for selector in (
-            ".bar label span",
-            ".address",
-            ".who time",
-            ".badge",
-            ".said a",
-            ".write button",
-            "h2",
-            ".link",
-            ".sessions .board",
-        ):
+        for selector in SMALL_PRINT:
             assert await page.locator(selector).first.evaluate(CONTRAST) >= 4.5, selector
 
 
-SMALL_PRINT = (".bar label span", ".address", ".who time", ".badge", ".said a", ".write button", "h2", ".link")
+SMALL_PRINT = (
+    ".bar label span",
+    ".address",
+    ".who time",
+    ".badge",
+    ".said a",
+    ".write button",
+    "h2",
+    ".link",
+    ".sessions .board",
+)
 CONTRAST = """element => {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const channels = (color, over) => {

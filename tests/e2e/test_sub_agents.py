@@ -35,7 +35,8 @@ async def product(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def ada(product: Product) -> Chat:
     """Somebody whom nobody has given any rights."""
-    return product.chat(*product.stages, next(_names))
+    (platform,) = product.stages
+    return product.chat(platform, next(_names))
 
 
 def processes(product: Product) -> list[psutil.Process]:
