@@ -64,7 +64,7 @@ async def answered(chat: Chat, heading: str, *words: str) -> str:
 
 
 async def test_a_job_is_split_over_three_and_answered_once(product: Product, ada: Chat) -> None:
-    """The board has all three with what they cost, the session has three children, the chat has a line for each."""
+    """The board has all three with what they cost, and the session has three children."""
     await ada.say("split say alpha | say beta | say gamma")
     await answered(ada, ANSWERED, "alpha", "beta", "gamma")
     tasks = await board_of(product, ada)
@@ -72,8 +72,6 @@ async def test_a_job_is_split_over_three_and_answered_once(product: Product, ada
     assert all(task["state"] == "completed" and task["tokens"] > 0 for task in tasks), tasks
     children = await product.api(f"/api/sessions/{tasks[0]['parent_session_id']}/children")
     assert {child["id"] for child in children} == {task["session_id"] for task in tasks}
-    await until(lambda: sum(said.startswith("✓ explore: say ") for said in ada.answers) == 3, lambda: ada.answers)
-    assert "⏳" not in ada.heard
 
 
 async def test_a_child_that_is_killed_is_explained(product: Product, ada: Chat) -> None:
@@ -107,11 +105,9 @@ async def test_a_stop_ends_them_all(product: Product, ada: Chat) -> None:
 
 
 async def test_in_the_background_they_come_back_by_themselves(product: Product, ada: Chat) -> None:
-    """Meanwhile one can talk about something else; what they found is told once."""
-    await ada.say("spawn slow 1 alpha | say beta")
-    await until(lambda: processes(product))
-    await ada.ask("say still here", expecting="still here")
-    await answered(ada, WOKEN, "That took 1 seconds", "beta")
+    """The turn ends without an answer; what they found is told once."""
+    await ada.say("spawn say alpha | say beta")
+    await answered(ada, WOKEN, "alpha", "beta")
     await product.until_settled()
     await answered(ada, WOKEN)
     assert {task["mode"] for task in await board_of(product, ada)} == {"background"}
