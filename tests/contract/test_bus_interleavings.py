@@ -346,5 +346,5 @@ def test_no_interleaving_breaks_a_promise(valkey_url: str, raw_redis: Any, lives
 
     run_state_machine_as_test(
         OnServer,
-        settings=settings(max_examples=lives, stateful_step_count=80, deadline=None, suppress_health_check=SLOW),
+        settings=settings(max_examples=lives, stateful_step_count=80, suppress_health_check=SLOW),
     )

@@ -113,7 +113,7 @@ async def test_an_undone_message_is_answered_for_ever(store: SqlStore) -> None:
 SAY, COMPACT, UNDO = "say", "compact", "undo"
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(st.sampled_from([SAY, SAY, COMPACT, UNDO]), min_size=1, max_size=14))
 async def test_an_undo_is_as_if_the_turn_had_never_been(store: SqlStore, history: list[str]) -> None:
     """The view after any history is the view that the turns and summaries that are left would give."""

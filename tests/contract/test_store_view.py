@@ -27,7 +27,7 @@ def in_view(transcript: list[Entry]) -> list[Entry]:
     return [*compactions[-1:], *tail]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(st.one_of(TURN, COMPACTION_KEEPING), min_size=1, max_size=12))
 async def test_the_view_is_the_newest_compaction_and_its_tail(store: SqlStore, history: list[int | None]) -> None:
     key = SessionKey("telegram", f"view-{next(_users)}")

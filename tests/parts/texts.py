@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(suppress_health_check=[HealthCheck.too_slow])
 """No clock decides: a busy machine must not fail a property."""
 patient_with_long_texts = settings(patient, max_examples=50)
 

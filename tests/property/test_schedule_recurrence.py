@@ -98,7 +98,7 @@ def test_every_so_many_days_keeps_its_time_and_its_rhythm() -> None:
 # --- properties
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(ZONES, TIMES, INSTANTS)
 def test_a_daily_rule_fires_once_a_day_for_ever(zone: ZoneInfo, at: time, after: datetime) -> None:
     """200 days in a row: each local day once, later than the one before, at its time unless the clocks skip it."""

@@ -8,7 +8,7 @@ from itertools import product
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.schedules.parts import Unclear
@@ -294,7 +294,6 @@ ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/
 INSTANTS = st.integers(1_700_000_000, 1_900_000_000).map(lambda at_s: datetime.fromtimestamp(at_s, UTC))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=12), INSTANTS, ZONES)
 def test_whatever_is_written_is_understood_for_the_future_or_refused(
     words: list[str], now: datetime, zone: ZoneInfo
@@ -311,21 +310,18 @@ def test_whatever_is_written_is_understood_for_the_future_or_refused(
         assert recurrence_from(str(request.when.rule)) == request.when.rule
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60), INSTANTS)
 def test_any_text_at_all_is_survived(text: str, now: datetime) -> None:
     with suppress(Unclear):
         assert understand_request(text, now=now, zone=BERLIN).when.due > now
 
 
-@settings(deadline=None)
 @given(st.integers(1, 500), st.sampled_from(["minutes", "hours"]), INSTANTS, ZONES)
 def test_a_delay_is_elapsed_time_in_every_zone(amount: int, unit: str, now: datetime, zone: ZoneInfo) -> None:
     length = timedelta(**{unit: amount})
     assert understood(f"in {amount} {unit} tea", now=now, zone=zone).when.due == now + length
 
 
-@settings(deadline=None)
 @given(st.integers(0, 23), st.integers(0, 59), INSTANTS, ZONES)
 def test_a_time_of_day_is_the_next_there_is(hour: int, minute: int, now: datetime, zone: ZoneInfo) -> None:
     """Within a day and an hour (a day may have 25), on that time of the wall unless the clocks skip it."""

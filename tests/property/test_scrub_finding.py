@@ -30,7 +30,7 @@ def by_hand(literals: tuple[str, ...], text: str, start: int, end: int) -> list[
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(LITERALS | ANY_LITERALS, FEW_LETTERS, st.data())
 def test_both_engines_find_every_place_of_every_literal(literals: list[str], text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
@@ -39,7 +39,7 @@ def test_both_engines_find_every_place_of_every_literal(literals: list[str], tex
         assert finder.find(text, start, end) == by_hand(finder.literals, text, start, end)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(SHIPPED) | st.text(max_size=4), max_size=10).map("".join))
 def test_both_engines_agree_on_what_is_shipped(text: str) -> None:
     assert SHIPPED_ON_TRIE.find(text) == SHIPPED_ON_AUTOMATON.find(text)

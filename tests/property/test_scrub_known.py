@@ -64,7 +64,7 @@ def check(form: str, rng: random.Random) -> None:
         assert in_pieces(text, rng) == clean
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from(VALUES), st.randoms(use_true_random=False))
 def test_any_mixture_of_spellings(value: str, rng: random.Random) -> None:
     if "\\" in value:  # before a sign it is an escape itself, whatever the sign is spelled like
@@ -74,7 +74,7 @@ def test_any_mixture_of_spellings(value: str, rng: random.Random) -> None:
         check("".join(rng.choice(SPELLINGS)(char) for char in value), rng)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(VALUES), st.sampled_from(BREAKS), st.randoms(use_true_random=False))
 def test_a_line_break_anywhere(value: str, line_break: str, rng: random.Random) -> None:
     # Beside a backslash of its own, that of the break cannot be told from it.

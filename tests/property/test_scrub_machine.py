@@ -110,27 +110,27 @@ def joined(text: str, cuts: list[int]) -> str:
     return "".join(streamed(SCRUBBER, pieces(text, cuts)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TEXTS, st.data())
 def test_a_stream_equals_the_whole_however_it_is_cut(text: str, data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8))
     assert joined(text, cuts) == SCRUBBER.scrub(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TEXTS)
 def test_a_stream_of_single_characters_equals_the_whole(text: str) -> None:
     assert joined(text, list(range(len(text)))) == SCRUBBER.scrub(text)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TEXTS)
 def test_scrubbing_twice_is_scrubbing_once(text: str) -> None:
     once = SCRUBBER.scrub(text)
     assert SCRUBBER.scrub(once) == once
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS)
 def test_text_grows_by_no_more_than_a_placeholder_for_each_finding(text: str) -> None:
     found = SCRUBBER.findings(text)

@@ -111,7 +111,7 @@ def test_the_engine_makes_no_difference(quick: Scrub, on_the_trie: Scrub) -> Non
     assert differing == []
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(TALK)
 def test_no_talk_that_anybody_could_make_up_hides_a_value(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:

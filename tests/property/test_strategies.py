@@ -126,7 +126,7 @@ def check_exhibits(exhibits: tuple[Exhibit, ...], ended: Mapping[str, Ended]) ->
 
 
 @given(CALLS, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_strategy_ends_within_its_bounds_and_hands_failures_on_as_failures(
     call: Mapping[str, Any], data: st.DataObject
 ) -> None:
@@ -143,7 +143,7 @@ def test_a_strategy_ends_within_its_bounds_and_hands_failures_on_as_failures(
 
 
 @given(steps(with_needs=True), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_graph_runs_what_it_can_and_nothing_before_what_it_needs(
     drawn: list[Mapping[str, Any]], data: st.DataObject
 ) -> None:
@@ -165,7 +165,7 @@ def test_a_graph_runs_what_it_can_and_nothing_before_what_it_needs(
 
 
 @given(st.integers(1, ORCHESTRATION_ITERATIONS_MAX), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_work_is_approved_only_by_a_verdict(iterations: int, data: st.DataObject) -> None:
     played = Played(strategy({"strategy": "review", "iterations": iterations}), data)
     newest = list(played.ended.values())[-1]
@@ -177,7 +177,7 @@ def test_work_is_approved_only_by_a_verdict(iterations: int, data: st.DataObject
 
 
 @given(CALLS, st.data(), st.integers(0, 30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_an_account_fits_wherever_the_orchestration_ended(
     call: Mapping[str, Any], data: st.DataObject, ends: int
 ) -> None:

@@ -36,7 +36,7 @@ links = st.dictionaries(
 
 
 @given(links, paths, paths)
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @example({"a": ".."}, "a/secret", "a")
 @example({"a": "OUT"}, "a/secret", "a/new")
 @example({"a": "b", "b": "a"}, "a", "b")
@@ -196,7 +196,7 @@ class JournalMachine(RuleBasedStateMachine):
         assert self._files() == self.states[self.at]
 
 
-JournalMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=25, deadline=None)
+JournalMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=25)
 TestJournal = JournalMachine.TestCase
 
 
@@ -258,7 +258,7 @@ def _take_all_back(workspace: Workspace) -> None:
 
 
 @given(DEEDS, st.integers(1, 30), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whenever_a_process_is_killed_a_change_and_its_line_are_both_there_or_neither(
     deeds: list[Deed], dies_at: int, before: bool
 ) -> None:

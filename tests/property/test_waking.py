@@ -221,7 +221,5 @@ def test_whatever_happens_each_thing_is_told_once(sqlite_template: Path, example
     Wakings.template = sqlite_template
     run_state_machine_as_test(
         Wakings,
-        settings=settings(
-            max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=examples, stateful_step_count=25, suppress_health_check=list(HealthCheck)),
     )

@@ -153,6 +153,7 @@ def _line_of(pid: int) -> list[int]:
             "A draft with an end.",
             {"1/2 author", "1/2 reviewer", "2/2 author", "2/2 reviewer"},
             id="review",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"strategy": "hierarchical", "lead": {"type": "architect"}},
@@ -173,6 +174,7 @@ def _line_of(pid: int) -> list[int]:
             "tiled",
             {"1/3 roof", "2/3 walls", "3/3 floor"},
             id="graph",
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -231,6 +233,7 @@ async def test_a_stop_kills_all_of_it(bus: RedisBus, sqlite_store: SqlStore, tmp
         assert len(cast.tasks) == 3
 
 
+@pytest.mark.long
 async def test_a_sub_agent_may_have_sub_agents_of_its_own_work_together(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
@@ -253,6 +256,7 @@ async def test_a_sub_agent_may_have_sub_agents_of_its_own_work_together(
         assert f"| all | general | completed | {above.duration_ms / 1000:.1f} | 2000 | {above.id} |" in cast.result
 
 
+@pytest.mark.long
 async def test_a_budget_that_is_spent_ends_it_with_what_is_there(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
