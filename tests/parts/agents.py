@@ -126,7 +126,7 @@ class AgentProcess:
         """The question that is asked as the `number`th."""
         async with asyncio.timeout(ANSWER_WITHIN_S):
             while len(asked := [reply for reply in self.replies if reply.kind is ReplyKind.QUESTION]) < number:
-                await self._deliver(channel)
+                await self.deliver(channel)
         return asked[number - 1]
 
     async def reap(self) -> None:
@@ -137,15 +137,16 @@ class AgentProcess:
         """Deliver until `replies` have arrived on `channel`, as a channel would; all of them in order."""
         async with asyncio.timeout(within_s):
             while sum(reply.address.channel == channel for reply in self.replies) < replies:
-                await self._deliver(channel)
+                await self.deliver(channel)
         return [reply for reply in self.replies if reply.address.channel == channel]
 
     async def hear(self, channel: str = "telegram") -> None:
         """Deliver until cancelled."""
         while True:
-            await self._deliver(channel)
+            await self.deliver(channel)
 
-    async def _deliver(self, channel: str) -> None:
+    async def deliver(self, channel: str) -> None:
+        """Take what there is, as a channel would; wait a moment where there is nothing."""
         for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
             record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
             await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))

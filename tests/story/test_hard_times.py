@@ -218,7 +218,7 @@ async def test_a_message_that_cannot_be_answered_is_given_up_and_its_author_told
                 yield event
 
     async with running_agent(bus, store, RetryingClient(Poisoned()), tmp_path) as agent:
-        sorry = await agent.ask("poison")
+        sorry = await agent.ask("poison", within_s=60)
         assert "could not answer" in sorry
         assert runs == TURN_ATTEMPTS_MAX
         assert "You said: hello" in await agent.ask("hello")

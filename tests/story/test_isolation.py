@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +41,8 @@ BEN_IN_HER_GROUP: Final = "telegram:2/-100"
 ANN_IN_A_GROUP: Final = "telegram:1/-100"
 TITLE: Final = "Plans of Ann"
 EVERYTHING_ALLOWED: Final = Tools(policy=tuple(f"allow {risk}" for risk in ("read", "write", "execute", "network")))
+STARTING_PROCESSES: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate", "plan"})
+TASKS: Final = frozenset({ANN, "diary.txt"})
 CANARY: Final = re.compile(r"canary\w+", re.IGNORECASE)
 BREAK_IN: Final = "break in with:"
 
@@ -69,8 +72,13 @@ class Burglar(ScriptedClient):
 
 
 def _attempts(request: ModelRequest, word: str) -> Iterator[RequestedCall]:
+    """What starts a process each time is tried with few words, and with one type of sub-agent: types differ in what
+    they may do and not in whose they are."""
     for spec in request.tools:
-        for number, arguments in enumerate(_arguments(spec.schema, word)):
+        is_heavy = spec.name in STARTING_PROCESSES
+        if is_heavy and word not in TASKS:
+            continue
+        for number, arguments in enumerate(islice(_arguments(spec.schema, word), 1 if is_heavy else None)):
             yield RequestedCall(f"{spec.name}-{number}", spec.name, json.dumps(arguments))
 
 
@@ -148,18 +156,16 @@ async def known_of(agent: AgentProcess, store: SqlStore, data_dir: Path) -> list
 
 
 async def tried(agent: AgentProcess, text: str, key: str) -> str:
-    """Say it, say no to whatever is asked, and hear everything up to the end of the turn."""
-    began = len(agent.replies)
+    """Say it, say no to whatever is asked, and hear everything until the lane is empty: sub-agents wake it, too."""
+    began = seen = len(agent.replies)
     await agent.say(text, key)
-    seen = began
-    while True:
-        await agent.heard(seen + 1)
+    while seen == began or await agent.bus.operator.lane_depth(SessionKey.parse(key)) != (0, False):
+        await agent.deliver("telegram")
         for reply in agent.replies[seen:]:
             if reply.kind is ReplyKind.QUESTION:
                 await agent.say_to_control(reply.choices[-1].command, key)
         seen = len(agent.replies)
-        if any(str(reply.key) == key and reply.id == f"{reply.turn_id}:1" for reply in agent.replies[began:]):
-            return "\n".join(reply.text for reply in agent.replies[began:])
+    return "\n".join(reply.text for reply in agent.replies[began:])
 
 
 @pytest.mark.parametrize("burglar", [BEN, BEN_IN_HER_GROUP])

@@ -10,6 +10,7 @@ import pytest
 from agent.model.client import ModelFacts, ModelRequest
 from gateway.bus.bus import RedisBus
 from gateway.config.routing import Routing
+from gateway.config.subagents import Subagents
 from gateway.contracts.entries import EntryKind, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.store.store import SqlStore
@@ -119,9 +120,10 @@ async def test_a_resumed_conversation_goes_on_and_only_ones_own(agent: AgentProc
 async def test_messages_are_routed_by_how_hard_they_look(
     bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Models
 ) -> None:
-    """A session's own model always wins; an empty tier is the default."""
-    routing = Routing(enabled=True, low=QUICK, high=SLOW)
-    async with running_agent(bus, store, mind, tmp_path, routing=routing) as agent:
+    """A session's own model always wins; an empty tier is the default. A model with a small window reads no prompt that
+    the tools of sub-agents stand in."""
+    routing, few_tools = Routing(enabled=True, low=QUICK, high=SLOW), Subagents(enabled=False)
+    async with running_agent(bus, store, mind, tmp_path, routing=routing, subagents=few_tools) as agent:
         await agent.ask("thanks")
         assert mind.used == QUICK
         await agent.ask("Refactor the payment module")

@@ -99,7 +99,7 @@ async def test_after_the_acknowledgement_the_turn_does_nothing_more(
         await until(lambda: any(reply.text.startswith(f"after {word}") for reply in agent.replies))
 
     counted: dict[str, int] = {}
-    async with running_agent(bus, store, RetryingClient(restless), tmp_path) as agent:
+    async with running_agent(bus, store, RetryingClient(restless), tmp_path, tool_rounds_max=0) as agent:
         hearing = asyncio.create_task(agent.hear())
         for number in range(10):
             await asyncio.gather(*(one_life(agent, person, number) for person in people))

@@ -216,7 +216,7 @@ class TestEvents:
         """The API on a socket: a stream is no stream without one."""
         parts = parts_of(sqlite_store, bus)
         async with listening(create_app(parts, TOKEN)) as port:
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=HEADERS) as client:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=30) as client:
                 yield client, parts
             parts.stopping.set()
 
