@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import structlog
 from hypothesis import settings
 
 pytest_plugins = ["tests.parts.valkey", "tests.parts.databases", "tests.parts.platforms"]
 
 settings.register_profile("trivet", deadline=None)  # a busy machine is no fault
 settings.load_profile("trivet")
+
+# Without what every frame held: to paint that takes seconds for each crash that a test asks for.
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
