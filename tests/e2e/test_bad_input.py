@@ -104,6 +104,7 @@ async def test_a_rejected_token_of_the_only_channel_ends_it(trivet: Installation
     assert not any(token in said for token in WRONG_TOKENS[platform].values())
 
 
+@pytest.mark.long
 async def test_a_rejected_app_token_is_told_from_a_bot_token(trivet: Installation) -> None:
     async with emulated_platforms(["slack"]) as (_, settings):
         assert "channels.slack.app_token" in await trivet.refusal(settings | WRONG_APP_TOKEN)
@@ -117,6 +118,7 @@ async def test_rejected_tokens_of_all_channels_are_all_named(trivet: Installatio
         assert setting in said
 
 
+@pytest.mark.long
 async def test_one_rejected_token_does_not_take_the_other_channels_along(tmp_path: Path) -> None:
     """It is reported, and the others go on."""
     async with running_product(tmp_path, settings=WRONG_TOKENS["discord"], waits=False) as product:
@@ -155,6 +157,7 @@ async def test_redis_that_refuses_the_password(trivet: Installation, telegram: d
     assert refused.sentences
 
 
+@pytest.mark.long
 async def test_a_database_that_is_locked(trivet: Installation, telegram: dict[str, str]) -> None:
     """Somebody else writes and does not end."""
     trivet.data_dir.mkdir()

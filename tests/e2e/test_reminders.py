@@ -17,8 +17,9 @@ SHOWN = "Reminder: call mum"
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "platform",
-    ["telegram", pytest.param("discord", marks=pytest.mark.long), pytest.param("slack", marks=pytest.mark.long)],
+    ["telegram", "discord", "slack"],
 )
+@pytest.mark.long
 async def test_a_reminder_fires_once_after_everything_was_restarted(tmp_path: Path, platform: str) -> None:
     """In a direct chat and in a group. The agent is killed, then all of it is stopped; it comes due
     while nothing runs, and arrives where it was asked for and nowhere else."""

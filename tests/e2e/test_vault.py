@@ -98,6 +98,7 @@ async def product_with(folder: Path, api: Api, settings: dict[str, str]) -> Asyn
             yield product, model
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_a_key_is_used_by_a_tool_and_is_nowhere_else(tmp_path: Path) -> None:
     async with serve_api() as api:

@@ -45,6 +45,7 @@ class Run:
 LONG: Final = [Run(seed, 500, 4.0, 240.0, is_large=True) for seed in (11, 22, 33)]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(110)
 async def test_a_short_storm_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """One seed, sixty messages."""

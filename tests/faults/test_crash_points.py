@@ -39,6 +39,7 @@ async def test_a_crash_at_some_points_costs_nothing(tmp_path: Path, role: str) -
         assert await live_through(run, sample(everyday, seed=SEED, count=SHORT), run.crash_at)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(110)
 async def test_a_pause_longer_than_the_lease_at_some_points_costs_nothing(tmp_path: Path) -> None:
     """The worker is stopped behind an await, somebody takes its lanes over, and then it goes on."""

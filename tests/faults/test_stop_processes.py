@@ -120,6 +120,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
         await server.stop()
 
 
+@pytest.mark.long
 async def test_a_process_that_drowns_in_work_acknowledges_stops(fleet: Fleet) -> None:
     """Every place is taken by a turn that does nothing but compute, twice as many wait, and the event loop of
     the worker is hardly ever free. Stops are answered all the same, and who stopped is answered next."""

@@ -168,7 +168,7 @@ async def tried(agent: AgentProcess, text: str, key: str) -> str:
     return "\n".join(reply.text for reply in agent.replies[began:])
 
 
-@pytest.mark.parametrize("burglar", [BEN, BEN_IN_HER_GROUP])
+@pytest.mark.parametrize("burglar", [BEN, pytest.param(BEN_IN_HER_GROUP, marks=pytest.mark.long)])
 async def test_no_command_and_no_tool_gives_what_is_anothers(
     agent: AgentProcess,
     store: SqlStore,

@@ -270,7 +270,8 @@ class TestEvents:
         client, _ = served
         monkeypatch.setattr("gateway.admin.board_feed.LISTENERS_MAX", 1)
         async with client.stream("GET", "/api/tasks/events") as stream:
-            await anext(stream.aiter_lines())
+            lines = stream.aiter_lines()  # held: one that nobody holds hangs up
+            await anext(lines)
             refused = await client.get("/api/tasks/events")
             assert (refused.status_code, refused.headers["retry-after"]) == (503, "15")
         async with asyncio.timeout(10):
