@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.deadlines import while_asking
@@ -227,6 +227,7 @@ class TestSpoken:
         assert spoken.text() == "it is"
 
     @given(st.lists(st.text(st.sampled_from("ab "), max_size=9), max_size=30))
+    @example(["", "aaaa", "aaaa", "aaaa", "aaaaaaaa"])
     def test_of_too_much_the_end_is_kept_without_its_first_broken_word(self, deltas: list[str]) -> None:
         spoken, whole = Spoken(20), "".join(deltas)
         for delta in deltas:

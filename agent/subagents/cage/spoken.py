@@ -30,8 +30,9 @@ class Spoken:
         self._deltas.append(delta)
         self._chars += len(delta)
         while self._chars - len(self._deltas[0]) >= self._chars_max:
-            self._chars -= len(self._deltas.popleft())
-            self._is_cut = True
+            dropped = self._deltas.popleft()
+            self._chars -= len(dropped)
+            self._is_cut = self._is_cut or bool(dropped)
 
     def text(self) -> str:
         """All of it, or its end, without what may be half of a secret."""
