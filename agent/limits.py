@@ -297,7 +297,6 @@ ORCHESTRATION_GOAL_CHARS_MAX: Final = 2_000  # in front of every prompt
 ORCHESTRATION_TASK_CHARS_MAX: Final = 4_000  # with the goal and our words half a prompt: the rest is for results
 ORCHESTRATION_POSITION_CHARS_MAX: Final = 1_000  # of one side in a debate
 ORCHESTRATION_REASON_CHARS_MAX: Final = 300  # why a child failed, in prompts and in the answer
-ORCHESTRATION_ACCOUNT_CHARS_MAX: Final = 7_700  # a result that needs no cut, even if scrubbing makes it longer
 ORCHESTRATION_TOKENS: Final = 500_000  # of all children together, if nobody says how many
 ORCHESTRATION_TOKENS_MAX: Final = 5_000_000
 ORCHESTRATION_USD_MAX: Final = 100.0

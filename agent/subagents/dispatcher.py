@@ -25,11 +25,11 @@ from agent.limits import (
     SUBAGENT_START_EVERY_S,
     SUBAGENTS_LIVE_MAX,
 )
+from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.dispatching import SubOrder
 from agent.subagents.lives import CANCELLED, LOST, PARENT_ENDED, TURN_ENDED, Life, Lives
 from agent.subagents.recruiting import Recruiting
 from agent.subagents.slots import Slots
-from agent.subagents.supervisor import ChildEnding
 from agent.tools.tool import ToolContext
 from gateway.contracts.errors import BudgetSpent, StoreError, ToolError
 from gateway.contracts.ids import ReplyAddress

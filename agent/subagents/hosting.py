@@ -28,6 +28,7 @@ from agent.model.client import (
     TextDelta,
 )
 from agent.prompts.library import PROMPTS
+from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host
 from agent.subagents.ceilings import placed
 from agent.subagents.conversation import Conversation
 from agent.subagents.frames import (
@@ -46,7 +47,6 @@ from agent.subagents.frames import (
 from agent.subagents.inside.rounds import told_apart
 from agent.subagents.lives import Charge, Life
 from agent.subagents.scribe import Scribe
-from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
 from gateway.contracts.entries import Entry, EntryKind, Role
@@ -78,7 +78,7 @@ class Runs(Protocol):
 
 
 class ChildHost:
-    """`agent.subagents.supervisor.Host` for one child."""
+    """`agent.subagents.cage.orders.Host` for one child."""
 
     def __init__(
         self, prompt: CleanText, charge: Charge, means: Means, scribe: Scribe, *, local: frozenset[str]

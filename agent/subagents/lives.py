@@ -11,9 +11,9 @@ from typing import Final
 import structlog
 
 from agent.limits import SUBAGENT_ALIVE_EVERY_S, SUBAGENT_ALIVE_S, SUBAGENT_LOOK_EVERY_S
+from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.catalog import SubType
 from agent.subagents.scribe import Scribe
-from agent.subagents.supervisor import ChildEnding
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import StoreError

@@ -19,8 +19,6 @@ from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.subagents import TaskState
 
-__all__ = ["ChildEnding", "ChildOrder", "Host", "Supervisor"]
-
 COMMAND: Final = (sys.executable, "-m", "agent.subagents.child")
 
 _log = structlog.get_logger(__name__)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from agent.model.scripted import ScriptedClient
 from agent.models import Models
+from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.catalog import Catalog
 from agent.subagents.dispatcher import SubAgents
 from agent.subagents.lives import Life, Lives
 from agent.subagents.recruiting import Recruiting
 from agent.subagents.slots import Slots
-from agent.subagents.supervisor import ChildEnding
 from agent.tools.lineage import Lineage
 from agent.tools.tool import ToolContext
 from gateway.clock import SystemClock
