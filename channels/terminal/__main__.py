@@ -23,7 +23,7 @@ from gateway.telemetry.logs import configure_logs
 
 STOP_GRACE_S = 2.0
 PATIENT = "--patient"  # an agent was started together with this terminal
-ALONE_AFTER_S = 10.0
+ALONE_AFTER_S = 30.0  # a busy machine needs more than ten to start one
 
 
 def main() -> None:
