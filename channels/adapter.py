@@ -254,6 +254,75 @@ class SupportsUploads(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """How fast a growing answer is shown somewhere: the first words after `first_after_s`, then at most every
+    `every_s` (more after each 429), and not for fewer than `chars_min` new characters."""
+
+    first_after_s: float
+    every_s: float
+    chars_min: int = 20
+
+
+@runtime_checkable
+class SupportsStreaming(Protocol):
+    """A platform that can show an answer while it grows.
+
+    Where `is_draft` holds, what is shown leaves nothing behind and the answer is sent as if nothing had been shown.
+    Elsewhere it is a message that becomes the first one of the answer: begun once per `send_id` (the reply's, as in
+    `send`), shown anew with the whole text of this message so far, ended, and then amended into what was committed.
+    """
+
+    def cadence(self, address: ReplyAddress) -> Cadence | None:
+        """None: nothing is shown there before it is whole."""
+        ...
+
+    def is_draft(self, address: ReplyAddress) -> bool: ...
+
+    async def begin_stream(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str) -> str:
+        """Show the first words; the id of the message, empty for a draft. Raises the `DeliveryError` tree."""
+        ...
+
+    async def go_on(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, send_id: str) -> bool:
+        """Show the chunk, which takes the place of what was shown. False: the message is gone. Raises the
+        `DeliveryError` tree."""
+        ...
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        """From now on the message is one like any other and may be amended; may be asked again, also by a process
+        that did not begin it. Raises the `DeliveryError` tree."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    """A file that came with a message, as its platform gave it. `media_type` is what the platform says."""
+
+    name: str
+    media_type: str
+    content: bytes = field(repr=False)
+
+
+@runtime_checkable
+class SupportsDownloads(Protocol):
+    """A platform whose files can be fetched later by the reference that `normalize` wrote."""
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        """Never more than `bytes_max`, whatever the platform said of the size. Raises `FileRefused` with a reason that
+        fits into a sentence of ours (gone, too large, not for us), `SendFailed` when it may work later."""
+        ...
+
+
+@runtime_checkable
+class SupportsMenus(Protocol):
+    """A platform with a menu of commands of its own."""
+
+    async def publish_menu(self) -> None:
+        """Make the platform's menu that of `gateway.contracts.commands`, only where it differs, in every language we
+        have words in. Raises the `DeliveryError` tree."""
+        ...
+
+
 @runtime_checkable
 class SupportsMoves(Protocol):
     """A platform whose chats may get another id."""

@@ -5,21 +5,26 @@ Everything of it that goes any further is clean: text, names of people and files
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.bounding import fit
 from channels.halves import PARTS_MAX, Part, linked, part_of, torn
-from channels.normalized import FileReference, Incoming
+from channels.normalized import FileReference, Incoming, RawQuote
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import Attachment, Finding, InboundMessage, RemovedSecrets, clipped, own_words
+from gateway.contracts.messages import Attachment, Finding, InboundMessage, Quote, RemovedSecrets, clipped, own_words
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import AUTHOR_NAME_CHARS_MAX
 from gateway.scrub import removed_secrets
 from gateway.scrub.continued import continued, revealed
 
 FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
+
+QUOTES_MAX: Final = 40  # what was said in a thread before we were called: enough to know what it is about
+QUOTE_CHARS_MAX: Final = 4_000  # of each: context must not crowd out what is said
+_LANGUAGE: Final = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Cleaner:
             attachments=tuple(_attachment(found, scrubber) for found in incoming.attachments),
             removed=_removed(read.found, incoming.attachments, scrubber, is_joined=read.is_joined),
             mends=mends,
+            language=_language(incoming.language),
+            quotes=tuple(_quote(found, scrubber) for found in incoming.quotes[-QUOTES_MAX:]),
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)
@@ -107,3 +114,16 @@ def _attachment(found: FileReference, scrubber: Scrubber) -> Attachment:
         media_type=scrubber.scrub(found.media_type),
         size_bytes=found.size_bytes,
     )
+
+
+def _quote(found: RawQuote, scrubber: Scrubber) -> Quote:
+    return Quote(
+        kind=found.kind,
+        author_name=clipped(scrubber.scrub(found.author_name), AUTHOR_NAME_CHARS_MAX),
+        text=clipped(scrubber.scrub(found.text), QUOTE_CHARS_MAX),
+        attachments=tuple(_attachment(file, scrubber) for file in found.attachments),
+    )
+
+
+def _language(tag: str) -> str:
+    return tag if _LANGUAGE.fullmatch(tag) else ""

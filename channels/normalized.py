@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
-from gateway.contracts.messages import AttachmentKind, ControlKind
+from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
 
 _COMMAND: Final = re.compile(r"/([a-z][a-z0-9_]{0,31})(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
 _AFTER_GREETING: Final = re.compile(r"\s*[,:;]?\s*")
@@ -86,6 +86,16 @@ class FileReference:
 
 
 @dataclass(frozen=True, slots=True)
+class RawQuote:
+    """Words that came along with a message as context, still raw; `gateway.contracts.messages.Quote` when clean."""
+
+    kind: QuoteKind
+    author_name: str
+    text: str
+    attachments: tuple[FileReference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Incoming:
     """One message a person wrote, on any platform.
 
@@ -94,7 +104,9 @@ class Incoming:
     topic in it. `text` has the bot's own mention removed (unless it is all there is) and other mentions made
     readable. `sent_at_ms` is 0 where the platform does not say. `edited_at_ms` is set if this is a later
     version of the message. `album_id` joins the parts of an album; `may_continue` says that the sender's
-    client may have split one text in two here.
+    client may have split one text in two here. `language` is what the platform says of the author (an IETF tag), empty
+    where it says nothing. `realm` is what the place belongs to, a server of Discord or a workspace of Slack: its id,
+    empty where there is none. `quotes` is what came along as context.
     """
 
     id: str
@@ -113,6 +125,9 @@ class Incoming:
     command: Command | None = None
     album_id: str = ""
     may_continue: bool = False
+    language: str = ""
+    realm: str = ""
+    quotes: tuple[RawQuote, ...] = ()
 
     @property
     def is_addressed(self) -> bool:

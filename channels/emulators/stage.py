@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class PlaceKind(StrEnum):
@@ -88,12 +88,14 @@ class EventKind(StrEnum):
     TYPING = "typing"
     PLACE = "place"
     TOAST = "toast"
+    DRAFT = "draft"
 
 
 @dataclass(frozen=True, slots=True)
 class StageEvent:
     """Something visible happened. `said` for SAID and EDITED, `message_id` for DELETED. A TOAST is a `status` that
-    only `person_id` sees, for a moment."""
+    only `person_id` sees, for a moment. A DRAFT is what the bot is about to say (`said`, with an id of its own that no
+    message has); it fades by itself, and the next message of the bot takes its place."""
 
     kind: EventKind
     place_id: str
@@ -180,4 +182,32 @@ class Stage(Protocol):
 
     async def cut_connections(self) -> None:
         """Drop every open long poll or websocket, as a network fault would."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MenuEntry:
+    """One command as the vendor's client offers it to a person. `argument` is the name of what may follow, empty for
+    nothing; `suggests`: the client asks the bot what it could be while the person types."""
+
+    name: str
+    about: str
+    argument: str = ""
+    suggests: bool = False
+
+
+@runtime_checkable
+class MenuStage(Protocol):
+    """A platform with a native menu of commands."""
+
+    def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
+        """What this person is offered there, in his client's language."""
+        ...
+
+    async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
+        """Choose a command, as the vendor's client does it. Raises `ValueError` for one that is not offered."""
+        ...
+
+    async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
+        """What the bot offers while the person types the argument."""
         ...

@@ -7,7 +7,7 @@ all of it: only what an older release could not understand is kept from it.
 
     1   everything that has been there from the start
     2   replies with choices or files, replies that amend others; /approve and /deny, and presses of buttons
-    3   status lines, and what is edited into them
+    3   status lines, and what is edited into them; drafts, which older releases never listen to
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ from gateway.contracts.messages import (
     ControlRequest,
     DeliveryRecord,
     DeliveryState,
+    Draft,
     InboundMessage,
     Mend,
+    Quote,
+    QuoteKind,
     Receipt,
     RemovedSecrets,
     Reply,
@@ -43,7 +46,7 @@ VERSION: Final = 3
 _FIRST: Final = 1
 _SINCE_2: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 
-Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity
+Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity | Draft
 _Fields: TypeAlias = Mapping[str, Any]
 
 
@@ -127,6 +130,8 @@ def _version(value: Wire) -> int:
             return 2
         case ControlRequest() if value.kind in _SINCE_2:
             return 2
+        case Draft():
+            return 3
         case _:
             return _FIRST
 
@@ -165,18 +170,56 @@ def _inbound(message: InboundMessage) -> dict[str, Any]:
         "is_private": message.is_private,
         "sent_at_ms": message.sent_at_ms,
         "received_at_ms": message.received_at_ms,
-        "attachments": [
-            {
-                "kind": attachment.kind.value,
-                "reference": attachment.reference,
-                "name": attachment.name,
-                "media_type": attachment.media_type,
-                "size_bytes": attachment.size_bytes,
-            }
-            for attachment in message.attachments
-        ],
+        "attachments": [_attachment(attachment) for attachment in message.attachments],
         "removed": [_removed(removed) for removed in message.removed],
-    } | ({"mends": [_mend(mend) for mend in message.mends]} if message.mends else {})
+    } | _said_of_some(message)
+
+
+def _said_of_some(message: InboundMessage) -> dict[str, Any]:
+    """What most messages do not have; an older release reads the others as it always did."""
+    return (
+        ({"mends": [_mend(mend) for mend in message.mends]} if message.mends else {})
+        | ({"language": message.language} if message.language else {})
+        | ({"quotes": [_quote(quote) for quote in message.quotes]} if message.quotes else {})
+    )
+
+
+def _attachment(attachment: Attachment) -> dict[str, Any]:
+    return {
+        "kind": attachment.kind.value,
+        "reference": attachment.reference,
+        "name": attachment.name,
+        "media_type": attachment.media_type,
+        "size_bytes": attachment.size_bytes,
+    }
+
+
+def _to_attachment(fields: _Fields) -> Attachment:
+    return Attachment(
+        kind=AttachmentKind(fields["kind"]),
+        reference=_text(fields, "reference"),
+        name=_clean(fields, "name"),
+        media_type=_clean(fields, "media_type"),
+        size_bytes=fields["size_bytes"],
+    )
+
+
+def _quote(quote: Quote) -> dict[str, Any]:
+    return {
+        "kind": quote.kind.value,
+        "author_name": quote.author_name,
+        "text": quote.text,
+        "attachments": [_attachment(attachment) for attachment in quote.attachments],
+    }
+
+
+def _to_quote(fields: _Fields) -> Quote:
+    return Quote(
+        kind=QuoteKind(fields["kind"]),
+        author_name=_clean(fields, "author_name"),
+        text=_clean(fields, "text"),
+        attachments=tuple(map(_to_attachment, fields["attachments"])),
+    )
 
 
 def _removed(removed: RemovedSecrets) -> dict[str, Any]:
@@ -198,16 +241,7 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
         is_private=bool(fields["is_private"]),
         sent_at_ms=int(fields["sent_at_ms"]),
         received_at_ms=int(fields["received_at_ms"]),
-        attachments=tuple(
-            Attachment(
-                kind=AttachmentKind(item["kind"]),
-                reference=_text(item, "reference"),
-                name=_clean(item, "name"),
-                media_type=_clean(item, "media_type"),
-                size_bytes=item["size_bytes"],
-            )
-            for item in fields["attachments"]
-        ),
+        attachments=tuple(map(_to_attachment, fields["attachments"])),
         removed=tuple(
             RemovedSecrets(_text(item, "kind"), int(item["count"]), is_joined=bool(item.get("joined")))
             for item in fields["removed"]
@@ -216,6 +250,8 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
             Mend(_text(item, "id"), int(item["chars"]), _text(item, "mark"), _clean(item, "placeholder"))
             for item in fields.get("mends", ())
         ),
+        language=str(fields.get("language", "")),
+        quotes=tuple(map(_to_quote, fields.get("quotes", ()))),
     )
 
 
@@ -351,12 +387,33 @@ def _to_activity(fields: _Fields) -> Activity:
     )
 
 
+def _draft(draft: Draft) -> dict[str, Any]:
+    return {
+        "address": _address(draft.address),
+        "key": str(draft.key),
+        "turn_id": draft.turn_id,
+        "reply_id": draft.reply_id,
+        "text": draft.text,
+    }
+
+
+def _to_draft(fields: _Fields) -> Draft:
+    return Draft(
+        address=_to_address(fields["address"]),
+        key=SessionKey.parse(_text(fields, "key")),
+        turn_id=_text(fields, "turn_id"),
+        reply_id=_text(fields, "reply_id"),
+        text=_clean(fields, "text"),
+    )
+
+
 _ENCODERS: Final[Mapping[type, Callable[[Any], tuple[str, dict[str, Any]]]]] = {
     InboundMessage: lambda value: ("inbound", _inbound(value)),
     Reply: lambda value: ("reply", _reply(value)),
     ControlRequest: lambda value: ("control", _control(value)),
     Receipt: lambda value: ("receipt", _receipt(value)),
     Activity: lambda value: ("activity", _activity(value)),
+    Draft: lambda value: ("draft", _draft(value)),
 }
 _DECODERS: Final[Mapping[str, Callable[[_Fields], Wire]]] = {
     "inbound": _to_inbound,
@@ -364,4 +421,5 @@ _DECODERS: Final[Mapping[str, Callable[[_Fields], Wire]]] = {
     "control": _to_control,
     "receipt": _to_receipt,
     "activity": _to_activity,
+    "draft": _to_draft,
 }

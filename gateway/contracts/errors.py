@@ -196,5 +196,10 @@ class FormatRefused(DeliveryError):
     """The platform refused the formatting, not the message."""
 
 
+class FileRefused(DeliveryError):
+    """A file that came with a message cannot be had: gone, too large, not for us. The message is that reason, short
+    and fit for people."""
+
+
 class CredentialsRejected(DeliveryError):
     """The platform does not accept our token. The message names the channel, never the token."""

@@ -108,13 +108,37 @@ def mark_of(end: str, message_id: str) -> str:
     return hashlib.blake2b(end.encode(errors="surrogatepass"), key=message_id.encode()[:64], digest_size=2).hexdigest()
 
 
+class QuoteKind(StrEnum):
+    """Why words that somebody else may have written come along with a message."""
+
+    REPLY = "reply"
+    """The message answers this one."""
+    EXCERPT = "excerpt"
+    """The author marked this part of the message that he answers."""
+    FORWARD = "forward"
+    """The author passes this on."""
+    THREAD = "thread"
+    """It was said in the thread before the bot was called; oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Words that came along with a message as context. They are no instruction of its author."""
+
+    kind: QuoteKind
+    author_name: CleanText
+    text: CleanText
+    attachments: tuple[Attachment, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class InboundMessage:
     """One message that Trivet answers: normalized, scrubbed, bounded.
 
     `id` is unique for ever and equal for every redelivery of the same platform message:
     `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds. `mends` are earlier messages of
-    the same author whose ends belong to a secret that ends in this one.
+    the same author whose ends belong to a secret that ends in this one. `language` is what the platform says of its
+    author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along as context.
     """
 
     id: str
@@ -129,6 +153,8 @@ class InboundMessage:
     attachments: tuple[Attachment, ...] = ()
     removed: tuple[RemovedSecrets, ...] = ()
     mends: tuple[Mend, ...] = ()
+    language: str = ""
+    quotes: tuple[Quote, ...] = ()
 
     @property
     def author(self) -> SessionKey:
@@ -318,3 +344,15 @@ class Activity:
     turn_id: str
     for_s: float
     ended: bool = field(default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The answer of a running turn as far as it has been made, scrubbed: always the whole text so far. Lossy, and the
+    last word is the reply, whose id is known before it exists."""
+
+    address: ReplyAddress
+    key: SessionKey
+    turn_id: str
+    reply_id: str
+    text: CleanText
