@@ -15,7 +15,7 @@ from channels.normalized import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 CONNECTED = "connected"
 """The one health state that means well; every other is a plain reason."""
@@ -292,15 +292,6 @@ class SupportsStreaming(Protocol):
         """From now on the message is one like any other and may be amended; may be asked again, also by a process
         that did not begin it. Raises the `DeliveryError` tree."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """A file that came with a message, as its platform gave it. `media_type` is what the platform says."""
-
-    name: str
-    media_type: str
-    content: bytes = field(repr=False)
 
 
 @runtime_checkable
