@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from io import BytesIO
 
 from pptx import Presentation
+from pptx.shapes.autoshape import Shape
+from pptx.shapes.graphfrm import GraphicFrame
 from pptx.slide import Slide
 
 
@@ -20,8 +22,8 @@ def pieces(content: bytes) -> Iterator[bytes]:
 
 def _texts(slide: Slide) -> Iterator[str]:
     for shape in slide.shapes:
-        if shape.has_text_frame:
+        if isinstance(shape, Shape):
             yield shape.text_frame.text
-        if shape.has_table:
+        if isinstance(shape, GraphicFrame) and shape.has_table:
             for row in shape.table.rows:
                 yield " | ".join(cell.text for cell in row.cells)
