@@ -167,6 +167,7 @@ SHOWN_SHARE_MAX: Final = 0.25  # of what a prompt may hold: all texts of one tur
 SHOWN_TOKENS_MIN: Final = 500  # of them, however small the model: less says nothing
 READER_CPU_S: Final = 60  # should the wall clock be slow
 READER_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of address space: a picture of 50 megapixels, unpacked, and copied
+UNPACKED_BYTES_MAX: Final = 200 * 1024 * 1024  # of a packed document, as it says of itself: ten times what is fetched
 READER_ERRORS_BYTES_MAX: Final = 4_096  # of what it complains of, for the log
 
 # --- images

@@ -88,7 +88,7 @@ class Documents:
             finally:
                 await undisturbed(held.kill)
         if code:
-            _log.info("document.not_read", format=form, code=code, errors=errors.decode(errors="replace")[-300:])
+            _log.info("document.not_read", format=form, code=code, error=_kind_of(errors))
             raise FileRefused(_REASONS.get(code, UNREADABLE))
         return written
 
@@ -108,6 +108,11 @@ def format_of(kept: Kept) -> str | None:
     if content.startswith(_ZIP):
         return next((form for mark, form in _PACKED if mark in content), None)
     return "html" if kept.media_type in _HTML else None
+
+
+def _kind_of(errors: bytes) -> str:
+    """The name of an error, of which the rest may quote the document."""
+    return errors.rstrip().rpartition(b"\n")[2].partition(b":")[0][:80].decode(errors="replace")
 
 
 async def _exchanged(process: asyncio.subprocess.Process, content: bytes, bytes_max: int) -> tuple[bytes, bytes]:

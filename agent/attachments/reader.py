@@ -1,7 +1,8 @@
 """A document as text, in a process of its own: `python -m agent.attachments.reader FORMAT BYTES_MAX [yourself]`.
 
 The document is its input. Where nobody holds it, it confines itself before it sees the first byte, and it takes no
-more of the machine than it is given. What comes out of it is cut at BYTES_MAX; `agent.attachments.documents` keeps the time.
+more of the machine than it is given. What comes out of it is cut at BYTES_MAX; `agent.attachments.documents` keeps
+the time.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from agent.attachments.documents import Documents, format_of
 from agent.attachments.inbox import Kept, Refused
 from agent.attachments.occasion import Occasion
 from agent.attachments.pictures import picture_in
+from agent.attachments.recordings import recording_of
 from agent.attachments.senses import Ears, Eyes
 from agent.insisting import insist
 from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE
@@ -199,13 +200,14 @@ class Receiving:
     # --- recordings
 
     async def _recording(self, file: Kept, occasion: Occasion) -> _Looked:
-        element = partial(alongside.voice, file.path, self._scrubber.scrub(file.media_type), len(file.content))
+        heard = recording_of(file.content, file.name, file.media_type)
+        element = partial(alongside.voice, file.path, self._scrubber.scrub(heard.media_type), len(file.content))
         if self._ears is None:
             return _Looked(element, NOT_LISTENING, note=NOT_LISTENING)
         ears = self._ears
 
         async def listen() -> CleanText:
-            return await ears.words(file.name, file.media_type, file.content, occasion)
+            return await ears.words(heard.name, heard.media_type, file.content, occasion)
 
         try:
             words = await self._once(file, occasion, listen)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from io import BytesIO
 
 from pptx import Presentation
 from pptx.shapes.autoshape import Shape
 from pptx.shapes.graphfrm import GraphicFrame
 from pptx.slide import Slide
 
+from agent.attachments.formats.packed import opened
+
 
 def pieces(content: bytes) -> Iterator[bytes]:
     """Slide by slide."""
-    for number, slide in enumerate(Presentation(BytesIO(content)).slides, 1):
+    for number, slide in enumerate(Presentation(opened(content)).slides, 1):
         lines = [f"## Slide {number}", *_texts(slide)]
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             lines += ["Notes:", slide.notes_slide.notes_text_frame.text]
