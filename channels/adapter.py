@@ -16,13 +16,17 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.words import Language, Words, sentence
 
 CONNECTED = "connected"
 """The one health state that means well; every other is a plain reason."""
 
 
-MARK: Final = "(perhaps a repetition: no acknowledgement came)"
-"""The first line of a message that may be there twice. Each platform's limit leaves room for it."""
+MARK: Final = sentence("(perhaps a repetition: no acknowledgement came)")
+"""The first line of a message that may be there twice, in its reader's language. Each platform's limit leaves room."""
+
+MARKS: Final = tuple(Words(language).say(MARK) for language in Language)
+"""In every language: what stands in front of words that are looked for."""
 
 
 HELD_POLL_S: Final = 0.5
@@ -133,7 +137,7 @@ class ChannelAdapter(Protocol):
         """CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
         ...
 
-    def marked(self, chunk: AnyChunk) -> AnyChunk:
+    def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
         """The chunk under a first line that says that it may be a repetition; still under the limit."""
         ...
 

@@ -70,6 +70,7 @@ class Rules:
     scope: SessionScope
     settle_ms: int = 0
     interrupts: bool = False
+    language: str = ""
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
 
@@ -85,9 +86,7 @@ class Line:
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
         self._deletions = (
-            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.scrubber, rooms.clock)
-            if rules.deletes_inbound
-            else None
+            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.clock) if rules.deletes_inbound else None
         )
         self._intake = Intake(
             rooms.intake,
@@ -101,6 +100,7 @@ class Line:
             keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
+            language=rules.language,
             accepted=self._indicators.accepted,
             delete=self._deletions.add if self._deletions is not None else None,
         )

@@ -12,7 +12,7 @@ from typing import cast
 import discord
 from discord.ui import View
 
-from channels.adapter import MARK, AdapterParts, Budget, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Door, OutgoingFile
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.buttons import view_of
@@ -72,8 +72,8 @@ class DiscordAdapter:
     def file_chunk(self, file: OutgoingFile) -> DiscordFile:
         return file_part(file.name, file.content, file.caption)
 
-    def marked(self, chunk: DiscordPart) -> DiscordPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: DiscordPart, mark: CleanText) -> DiscordPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: DiscordChunk, choices: Sequence[Choice]) -> DiscordChunk:
         return replace(chunk, choices=tuple(choices))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import MARK, AdapterParts, Budget, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Door, OutgoingFile
 from channels.slack import limits
 from channels.slack.address import parse_target
 from channels.slack.buttons import blocks_of
@@ -69,8 +69,8 @@ class SlackAdapter:
     def uploaded(self, chunk: SlackFile, upload_id: str) -> SlackFile:
         return replace(chunk, upload_id=upload_id)
 
-    def marked(self, chunk: SlackPart) -> SlackPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: SlackPart, mark: CleanText) -> SlackPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
         return replace(chunk, choices=tuple(choices))

@@ -18,7 +18,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, OutgoingFile, QueueFull
+from channels.adapter import CONNECTED, AdapterParts, Budget, Door, OutgoingFile, QueueFull
 from channels.backoff import Backoff
 from channels.errands import Errands
 from channels.leases import while_holding
@@ -110,8 +110,8 @@ class TelegramAdapter:
     def file_chunk(self, file: OutgoingFile) -> TelegramFile:
         return TelegramFile(file.name, file.content, file.caption)
 
-    def marked(self, chunk: TelegramPart) -> TelegramPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: TelegramPart, mark: CleanText) -> TelegramPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: TelegramChunk, choices: Sequence[Choice]) -> TelegramChunk:
         return replace(chunk, choices=tuple(choices))

@@ -274,12 +274,14 @@ def _to_file(fields: _Fields) -> ReplyFile:
 
 
 def _reply(reply: Reply) -> dict[str, Any]:
-    since_2: dict[str, Any] = {}
+    of_some: dict[str, Any] = {}
     if _asks_or_amends(reply):
-        since_2["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
-        since_2["amends"] = reply.amends
+        of_some["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
+        of_some["amends"] = reply.amends
     if reply.files:
-        since_2["files"] = [_file(file) for file in reply.files]
+        of_some["files"] = [_file(file) for file in reply.files]
+    if reply.language:
+        of_some["language"] = reply.language
     return {
         "id": reply.id,
         "turn_id": reply.turn_id,
@@ -289,7 +291,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
         "kind": reply.kind.value,
         "created_at_ms": reply.created_at_ms,
         "title": reply.title,
-        **since_2,
+        **of_some,
     }
 
 
@@ -306,6 +308,7 @@ def _to_reply(fields: _Fields) -> Reply:
         choices=tuple(Choice(_clean(item, "label"), _clean(item, "command")) for item in fields.get("choices", ())),
         amends=str(fields.get("amends", "")),
         files=tuple(map(_to_file, fields.get("files", ()))),
+        language=str(fields.get("language", "")),
     )
 
 

@@ -209,6 +209,7 @@ class Reply:
     `id` is the outbox id: the same for every repetition of the same answer. `choices` become buttons under its
     last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
     no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
+    `language` is what its reader is spoken to in (a `gateway.words.Language`), for what a channel adds to it.
     """
 
     id: str
@@ -222,6 +223,7 @@ class Reply:
     choices: tuple[Choice, ...] = ()
     amends: str = ""
     files: tuple[ReplyFile, ...] = ()
+    language: str = ""
 
 
 class DeliveryState(StrEnum):
