@@ -261,11 +261,13 @@ class SupportsUploads(Protocol):
 @dataclass(frozen=True, slots=True)
 class Cadence:
     """How fast a growing answer is shown somewhere: the first words after `first_after_s`, then at most every
-    `every_s` (more after each 429), and not for fewer than `chars_min` new characters."""
+    `every_s` (more after each 429), and not for fewer than `chars_min` new characters. What fades by itself is shown
+    again `fades_after_s` after it was shown last; None: it stays."""
 
     first_after_s: float
     every_s: float
     chars_min: int = 20
+    fades_after_s: float | None = None
 
 
 @runtime_checkable
@@ -295,6 +297,16 @@ class SupportsStreaming(Protocol):
     async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
         """From now on the message is one like any other and may be amended; may be asked again, also by a process
         that did not begin it. Raises the `DeliveryError` tree."""
+        ...
+
+
+@runtime_checkable
+class SupportsWithdrawal(Protocol):
+    """A platform on which we may delete what we said ourselves."""
+
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Delete a message of ours, however often this is asked; one that is gone is deleted. False: the platform does
+        not let us. Raises the `DeliveryError` tree."""
         ...
 
 

@@ -136,6 +136,9 @@ class ShardKeys:
     def ledger(self, reply_id: str) -> str:
         return self._named(f"dlv:{reply_id}")
 
+    def previews(self, channel: str) -> str:
+        return self._named(f"prv:{channel}")
+
     def hold(self, name: str) -> str:
         return self._named(f"hold:{name}")
 
@@ -214,6 +217,9 @@ class ShardKeys:
     def activity_channel(self, channel: str) -> str:
         return self._named(f"activity:{channel}")
 
+    def draft_channel(self, channel: str) -> str:
+        return self._named(f"draft:{channel}")
+
 
 class Lifetime(StrEnum):
     """How a key ends."""
@@ -262,6 +268,7 @@ DECLARED: Final = (
     KeyKind("out:.+", "stream", _PERMANENT, "deliveries", "replies to send, group `channel`, emptied by finish"),
     KeyKind(r"ddo:\d+", "set", _EXPIRES, "deliveries", "digests of published reply ids"),
     KeyKind("dlv:.+", "hash", _EXPIRES, "deliveries", "ledger row of one reply, LEDGER_TTL_S"),
+    KeyKind("prv:.+", "hash", _EXPIRES, "previews", "reply id -> the messages that show its draft, LEDGER_TTL_S"),
     KeyKind("want", "list", _EXPIRES, "lending", "files that channels wait for, newest WANTED_FILES_MAX"),
     KeyKind("lent:.+", "list", _EXPIRES, "lending", "the bytes of one file for whoever asked, LENT_TTL_S"),
     KeyKind("hold:.+", "string", _EXPIRES, "deliveries", "holder of a named lease"),
