@@ -25,6 +25,11 @@ def client_msg_id(send_id: str) -> str:
     return str(uuid.uuid5(_OURS, send_id))
 
 
+def metadata_of(send_id: str) -> dict[str, Any]:
+    """What says of a post which chunk it shows."""
+    return {"event_type": METADATA_TYPE, "event_payload": {"id": send_id}}
+
+
 async def find_post(
     client: AsyncWebClient,
     channel_id: str,
