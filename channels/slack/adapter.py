@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.adapter import MARK, AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.address import parse_target
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
 from channels.slack.errors import delivery_error, file_error, lookup_error
 from channels.slack.files import put_up, share
-from channels.slack.lookup import carries, find_post, shows_file
+from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
 from channels.slack.posting import change, post
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
 from channels.slack.streams import Streams
@@ -120,22 +121,28 @@ class SlackAdapter:
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
+        """What arrived before it was whole, because it grew, is made whole."""
         client, target = self._connected(), parse_target(address.target)
+        is_it = shows_file(chunk.upload_id) if isinstance(chunk, SlackFile) else self._is_begun(chunk, send_id)
         for pause_s in (limits.LOOKUP_SETTLES_S, 0):
             try:
-                found = await find_post(
-                    client,
-                    target.channel,
-                    target.thread_ts,
-                    is_it=shows_file(chunk.upload_id) if isinstance(chunk, SlackFile) else carries(send_id),
-                    since_ms=since_ms,
-                )
+                found = await find_post(client, target.channel, target.thread_ts, is_it=is_it, since_ms=since_ms)
             except Exception as error:
                 raise lookup_error(error) from error
             if found is not None:
-                return found
+                break
             await asyncio.sleep(pause_s)
-        raise Untraceable("the history does not show it")
+        else:
+            raise Untraceable("the history does not show it")
+        ts = str(found["ts"])
+        if not isinstance(chunk, SlackFile) and not is_whole(found, chunk):
+            await change(client, target, chunk, ts=ts, plain=False)
+        return (ts,)
+
+    def _is_begun(self, chunk: SlackChunk, send_id: str) -> Callable[[Raw], bool]:
+        me = self._connection.me
+        is_sent, is_streamed = carries(send_id), began(chunk, me) if me else None
+        return lambda message: is_sent(message) or (is_streamed is not None and is_streamed(message))
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)

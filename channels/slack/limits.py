@@ -31,6 +31,7 @@ HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; 
 LOOKUP_PAGES_MAX: Final = 3
 LOOKUP_SETTLES_S: Final = 3.0  # a post whose connection was cut may still be on its way into the history
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Slack's
+SAME_LETTERS: Final = 40  # of two texts that begin alike: addresses of links may be missing further on
 
 STREAM_LIFE_S: Final = 240.0  # a stream ends by itself some five minutes after its beginning (306 s measured)
 STREAM_FIRST_S: Final = 1.0  # an answer that is quicker is one post

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +15,20 @@ from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import PlaceKind, Said
 from channels.slack import limits
 from channels.slack.adapter import SlackAdapter
-from channels.slack.address import SlackTarget
+from channels.slack.address import SlackTarget, make_target
+from channels.slack.connection import Endpoint
+from channels.slack.lookup import began
+from channels.slack.normalize import SlackIdentity
 from channels.slack.posting import change
 from channels.slack.render import SlackChunk, render
 from channels.slack.streams import Streams
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from tests.doubles import ManualClock
-from tests.parts.emulated_slack import SlackWorld, slack_world
+from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN, SlackWorld, slack_world
+from tests.parts.incoming import NobodyHome
 
 __all__ = ["slack_world"]
 
@@ -246,3 +255,52 @@ async def test_words_of_unknown_fate_are_not_appended_twice(scene: Scene) -> Non
 
 def test_the_adapter_streams() -> None:
     assert issubclass(SlackAdapter, SupportsStreaming)
+
+
+async def test_what_was_cut_off_while_it_grew_is_found_and_made_whole(scene: Scene, bus: RedisBus) -> None:
+    """A process died before it wrote down which message it had begun. A stream carries no id: its words tell."""
+    for target in (scene.target, scene.dm):
+        ts = await scene.streams.begin(target, chunk("Once upon"), send_id="reply:0")
+        address = ReplyAddress("slack", target.lane, make_target(target))
+        async with connected(scene, bus) as adapter:
+            whole = chunk("Once upon a *time* there was.")
+            now_ms = SystemClock().now_ms()
+            assert await adapter.find_sent(address, whole, send_id="reply:0", since_ms=now_ms) == (ts,)
+        place = target.lane
+        assert scene.stage.said(place)[-1].text == "Once upon a _time_ there was."
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"text": "Something else"},
+        {"text": ""},
+        {"user": "U2"},
+        {"metadata": {"event_type": "trivet_reply", "event_payload": {"id": "other:0"}}},
+        {"files": [{"id": "F1"}]},
+    ],
+)
+def test_nothing_else_is_taken_for_a_stream_that_was_cut_off(other: dict[str, Any]) -> None:
+    is_it = began(chunk("Once *upon* a time, &c."), SlackIdentity("T1", "UBOT", "BBOT"))
+    orphan = {"user": "UBOT", "text": "Once upon a time, &amp;c"}
+    assert is_it(orphan)
+    assert not is_it(orphan | other)
+
+
+@contextlib.asynccontextmanager
+async def connected(scene: Scene, bus: RedisBus) -> AsyncIterator[SlackAdapter]:
+    """Our adapter in front of the scene."""
+    adapter = SlackAdapter(
+        Endpoint(BOT_TOKEN, APP_TOKEN, f"http://{scene.world.address}/api/"),
+        positions=bus.intake,
+        leases=bus.deliveries,
+        clock=SystemClock(),
+        holder="test",
+    )
+    running = asyncio.create_task(adapter.run(NobodyHome()))
+    try:
+        await adapter.until_ready()
+        yield adapter
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
