@@ -295,7 +295,7 @@ class SupportsStreaming(Protocol):
 
 
 @runtime_checkable
-class SupportsDownloads(Protocol):
+class SupportsDownloads(ChannelAdapter, Protocol):
     """A platform whose files can be fetched later by the reference that `normalize` wrote."""
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:

@@ -14,7 +14,8 @@ from channels.slack import limits
 from channels.slack.address import parse_target
 from channels.slack.buttons import blocks_of
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
-from channels.slack.errors import CANNOT_BE_CHANGED, api_word, delivery_error, file_error, lookup_error
+from channels.slack.downloads import fetch
+from channels.slack.errors import CANNOT_BE_CHANGED, api_word, delivery_error, fetch_error, file_error, lookup_error
 from channels.slack.files import put_up, share
 from channels.slack.lookup import METADATA_TYPE, carries, client_msg_id, find_post, shows_file
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
@@ -22,12 +23,12 @@ from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus
 
 
 class SlackAdapter:
     """One app in one workspace. `ChannelAdapter`, `SupportsFiles`, `SupportsUploads`, `SupportsLookup`,
-    `SupportsChoices`, `SupportsTyping`."""
+    `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
 
     name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
@@ -43,6 +44,7 @@ class SlackAdapter:
         patience: Patience = PATIENCE,
     ) -> None:
         """`holder` names this process in the lease."""
+        self._api_base = endpoint.api_base
         self._connection = Connection(endpoint, positions, leases, clock, holder=holder, patience=patience)
 
     @property
@@ -143,6 +145,13 @@ class SlackAdapter:
                 return found
             await asyncio.sleep(pause_s)
         raise Untraceable("the history does not show it")
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        client = self._connected()
+        try:
+            return await fetch(client, reference, api_base=self._api_base, bytes_max=bytes_max)
+        except Exception as error:
+            raise fetch_error(error) from None
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)
