@@ -151,7 +151,7 @@ class SlackAdapter:
         try:
             return await fetch(client, reference, api_base=self._api_base, bytes_max=bytes_max)
         except Exception as error:
-            raise fetch_error(error) from None
+            raise fetch_error(error) from error
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)
