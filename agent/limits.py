@@ -157,9 +157,11 @@ FOLDER_LOCK_LOOK_S: Final = 0.003  # for the lock that another process holds: as
 SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
 SENT_FILE_BYTES_MAX: Final = 10_000_000  # Discord takes 10 MiB of a bot, Telegram 50 MB, Slack more
 SENT_BYTES_MAX: Final = 25_000_000  # with one answer: in memory until the turn is committed
-SENT_TEXT_BYTES_MAX: Final = 3_000_000  # the scrubber has time for some 5 MB on a quiet machine
 FILE_NAME_CHARS_MAX: Final = 100
 FILE_CAPTION_CHARS_MAX: Final = 480  # Telegram takes 1,024 UTF-16 units, a mark of repetition in front included
+
+# --- files that people send
+ATTACHMENT_ASKED_MAX: Final = 5  # twenty seconds of nobody there: a restart of the channels takes five
 
 # --- the sandbox
 SANDBOX_TIMEOUT_S: Final = 60.0  # as any tool

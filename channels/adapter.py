@@ -15,7 +15,7 @@ from channels.normalized import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 from gateway.words import Language, Words, sentence
 
 CONNECTED = "connected"
@@ -310,17 +310,8 @@ class SupportsWithdrawal(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """A file that came with a message, as its platform gave it. `media_type` is what the platform says."""
-
-    name: str
-    media_type: str
-    content: bytes = field(repr=False)
-
-
 @runtime_checkable
-class SupportsDownloads(Protocol):
+class SupportsDownloads(ChannelAdapter, Protocol):
     """A platform whose files can be fetched later by the reference that `normalize` wrote."""
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:

@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from channels.adapter import CONNECTED, ChannelAdapter
+from channels.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
 from channels.admission import AccessPolicy
 from channels.backoff import Backoff
 from channels.courier import Courier
 from channels.deletions import Deletions
 from channels.delivery import Delivery
+from channels.fetching import Fetching
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
@@ -29,6 +30,7 @@ from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.ports import (
     AccessBus,
+    AttachmentBus,
     Clock,
     DeliveryBus,
     IntakeBus,
@@ -59,6 +61,7 @@ class Rooms:
     clock: Clock
     places: PlaceBus
     presses: PressBus
+    attachments: AttachmentBus
     keeping: Keeping | None = None
 
 
@@ -87,6 +90,9 @@ class Line:
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
         self._deletions = (
             Deletions(adapter, rooms.intake, rooms.deliveries, rooms.clock) if rules.deletes_inbound else None
+        )
+        self._fetching = (
+            Fetching(adapter, rooms.attachments, rooms.scrubber) if isinstance(adapter, SupportsDownloads) else None
         )
         self._intake = Intake(
             rooms.intake,
@@ -132,6 +138,7 @@ class Line:
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
                 *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
+                *((self._kept_up("fetching", self._fetching.run),) if self._fetching is not None else ()),
                 self.report(),
             )
         except CredentialsRejected as error:

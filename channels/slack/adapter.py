@@ -13,7 +13,8 @@ from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.address import parse_target
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
-from channels.slack.errors import delivery_error, file_error, lookup_error
+from channels.slack.downloads import fetch
+from channels.slack.errors import delivery_error, fetch_error, file_error, lookup_error
 from channels.slack.files import put_up, share
 from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
 from channels.slack.posting import change, post
@@ -23,12 +24,12 @@ from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus
 
 
 class SlackAdapter:
     """One app in one workspace. `ChannelAdapter`, `SupportsStreaming`, `SupportsFiles`, `SupportsUploads`,
-    `SupportsLookup`, `SupportsChoices`, `SupportsTyping`."""
+    `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
 
     name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
@@ -45,6 +46,7 @@ class SlackAdapter:
         stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
         """`holder` names this process in the lease."""
+        self._api_base = endpoint.api_base
         self._connection = Connection(endpoint, positions, leases, clock, holder=holder, patience=patience)
         self._streams = Streams(self._connected, clock, life_s=stream_life_s)
 
@@ -143,6 +145,13 @@ class SlackAdapter:
         me = self._connection.me
         is_sent, is_streamed = carries(send_id), began(chunk, me) if me else None
         return lambda message: is_sent(message) or (is_streamed is not None and is_streamed(message))
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        client = self._connected()
+        try:
+            return await fetch(client, reference, api_base=self._api_base, bytes_max=bytes_max)
+        except Exception as error:
+            raise fetch_error(error) from error
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)

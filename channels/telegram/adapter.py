@@ -26,7 +26,8 @@ from channels.proxies import goes_direct
 from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
 from channels.telegram.answering import Presses
-from channels.telegram.errors import REJECTED, delivery_error, seconds
+from channels.telegram.errors import REJECTED, delivery_error, fetch_error, seconds
+from channels.telegram.files import TelegramFiles
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
@@ -35,14 +36,14 @@ from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
 
 class TelegramAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`, `SupportsSilence`,
-    `SupportsMoves`, `SupportsDeletion`, `SupportsTyping`."""
+    `SupportsMoves`, `SupportsDeletion`, `SupportsDownloads`, `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -72,6 +73,7 @@ class TelegramAdapter:
         )
         self._bot_id = token.partition(":")[0]
         self._sender = TelegramSender(self._bot)
+        self._files = TelegramFiles(self._bot, files_base=f"{api_base}/file/bot{token}")
         self.account = f"telegram:{self._bot_id}"
         self._positions = positions
         self._places = places
@@ -171,6 +173,12 @@ class TelegramAdapter:
 
     def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
         return relocated(address, int(chat))
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        try:
+            return await self._files.fetch(reference, bytes_max=bytes_max)
+        except TelegramError as error:
+            raise fetch_error(error) from None
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:

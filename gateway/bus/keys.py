@@ -133,6 +133,15 @@ class ShardKeys:
     def lent(self, file: str) -> str:
         return self._named(f"lent:{file}")
 
+    def wished(self, channel: str) -> str:
+        return self._named(f"wish:{channel}")
+
+    def pieces(self, ticket: str) -> str:
+        return self._named(f"piece:{ticket}")
+
+    def taken(self, ticket: str) -> str:
+        return self._named(f"taken:{ticket}")
+
     def ledger(self, reply_id: str) -> str:
         return self._named(f"dlv:{reply_id}")
 
@@ -271,6 +280,9 @@ DECLARED: Final = (
     KeyKind("prv:.+", "hash", _EXPIRES, "previews", "reply id -> the messages that show its draft, LEDGER_TTL_S"),
     KeyKind("want", "list", _EXPIRES, "lending", "files that channels wait for, newest WANTED_FILES_MAX"),
     KeyKind("lent:.+", "list", _EXPIRES, "lending", "the bytes of one file for whoever asked, LENT_TTL_S"),
+    KeyKind("wish:.+", "list", _EXPIRES, "attachments", "files of a channel that turns need, ATTACHMENT_WISHES_MAX"),
+    KeyKind("piece:.+", "list", _EXPIRES, "attachments", "pieces of one file on their way to a turn, a few at a time"),
+    KeyKind("taken:.+", "list", _EXPIRES, "attachments", "a word for each piece that its reader has taken"),
     KeyKind("hold:.+", "string", _EXPIRES, "deliveries", "holder of a named lease"),
     KeyKind("tb:.+", "hash", _EXPIRES, "pacing", "tokens of a send bucket; absent when full"),
     KeyKind("dead:.+", "string", _EXPIRES, "places", "why a place takes nothing any more"),

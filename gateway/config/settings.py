@@ -18,6 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
@@ -393,6 +394,7 @@ class Settings(Section):
     queue: Queue = Queue()
     tools: Tools = Tools()
     subagents: Subagents = Subagents()
+    attachments: Attachments = Attachments()
     limits: Limits = Limits()
     cache: Cache = Cache()
     memory: Memory = Memory()

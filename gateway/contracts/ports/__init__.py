@@ -1,6 +1,7 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
 from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.attachments import AttachmentBus, FetchedFile, WantedAttachment
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
@@ -24,6 +25,7 @@ __all__ = [
     "Admission",
     "Amendment",
     "AnswerShelf",
+    "AttachmentBus",
     "Cancel",
     "CancelKind",
     "Claim",
@@ -31,6 +33,7 @@ __all__ = [
     "Clock",
     "DeadLetter",
     "DeliveryBus",
+    "FetchedFile",
     "ForeignDatabases",
     "IntakeBus",
     "LaneBus",
@@ -58,5 +61,6 @@ __all__ = [
     "UsageBook",
     "VaultBus",
     "Verdict",
+    "WantedAttachment",
     "WantedFile",
 ]
