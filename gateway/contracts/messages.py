@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import LiteralString, NewType
@@ -32,6 +33,11 @@ def clipped(text: CleanText, chars_max: int) -> CleanText:
 def portion(text: CleanText, start: int, end: int) -> CleanText:
     """Any part of a clean text is clean."""
     return CleanText(text[start:end])
+
+
+def rewritten(text: CleanText, pattern: re.Pattern[str], by: CleanText) -> CleanText:
+    """A clean text with something clean in the place of parts of it. `by` is taken as it is."""
+    return CleanText(pattern.sub(lambda _found: by, text))
 
 
 def in_digits(number: int) -> CleanText:
@@ -160,6 +166,11 @@ class InboundMessage:
     def author(self) -> SessionKey:
         """The person who wrote it, also where the key names only a place."""
         return SessionKey(self.key.channel, self.key.user or self.author_id)
+
+    @property
+    def author_shown(self) -> CleanText:
+        """What its author is called: a name, or what the platform knows the person by."""
+        return self.author_name or CleanText(self.author_id)
 
     @property
     def only_mends(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from gateway.clock import SystemClock
@@ -121,6 +121,13 @@ class SqlStore:
         )
         await self._forget_torn(messages)
         return joined
+
+    async def retell(self, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]) -> None:
+        """What messages of the running turn say from now on, by their ids. Raises `Fenced`."""
+        await self._database.write(
+            partial(turns.retell, turn_id=turn_id, key=key, fence=fence, texts=texts),
+            durable=False,  # as with `begin_turn`
+        )
 
     async def turn_began(self, key: SessionKey) -> int | None:
         """When the last run of the turn that is not committed began, in Unix milliseconds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gateway.contracts.entries import (
@@ -106,6 +106,11 @@ class Store(Protocol):
     ) -> Sequence[Entry]:
         """Steer: store messages that join the running turn (raises `Fenced`). Returns their user entries;
         one that was answered before has none. The commit moves them to where its `entries` hold them."""
+        ...
+
+    async def retell(self, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]) -> None:
+        """What came along with messages of the running turn has been looked at: from now on they say `texts`, by
+        their ids, where they stand (raises `Fenced`). A turn that is taken again finds them as they were."""
         ...
 
     async def commit_turn(self, commit: TurnCommit) -> Session:
