@@ -17,6 +17,8 @@ ACTIVITY_FOR_S: Final = 6.0
 
 # --- the control lane
 STOP_PATIENCE_S: Final = 0.5  # a stopped turn ends in milliseconds; then its worker is not asked any more
+SUGGESTING_PARALLEL_MAX: Final = 8  # questions of people who type, answered at a time; each takes milliseconds
+SUGGESTED_SESSIONS_MAX: Final = 200  # the newest of one key: older ones are found by /sessions and their number
 CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each waits half a second at most
 
 # --- model calls

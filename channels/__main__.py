@@ -90,6 +90,7 @@ class Lines:
             clock,
             bus.places,
             bus.questions,
+            bus.suggestions,
             keeping_for(settings, bus.vault, scrubber, clock),
         )
         self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())

@@ -36,6 +36,7 @@ from gateway.contracts.ports import (
     PlaceBus,
     PressBus,
     Scrubber,
+    SuggestionSource,
 )
 from gateway.limits import CHANNEL_REPORT_TTL_S
 
@@ -59,6 +60,7 @@ class Rooms:
     clock: Clock
     places: PlaceBus
     presses: PressBus
+    suggestions: SuggestionSource
     keeping: Keeping | None = None
 
 
@@ -98,6 +100,7 @@ class Line:
             rules.access,
             rooms.presses,
             scope=rules.scope,
+            suggestions=rooms.suggestions,
             keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,

@@ -47,7 +47,16 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)
         keeping = keeping_for(settings, bus.vault, scrubber, clock)
         rooms = Rooms(
-            bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places, bus.questions, keeping
+            bus.intake,
+            bus.access,
+            bus.deliveries,
+            bus.operator,
+            scrubber,
+            clock,
+            bus.places,
+            bus.questions,
+            bus.suggestions,
+            keeping,
         )
         rules = Rules(AccessPolicy(StrangerRule.CLOSED, frozenset({KEY})), settings.session.scope)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -39,6 +39,7 @@ from gateway.contracts.ports import (
     OperatorBus,
     PlaceBus,
     QuestionBus,
+    SuggestionBus,
     VaultBus,
 )
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
@@ -99,6 +100,7 @@ class RedisBus:
     deliveries: DeliveryBus
     places: PlaceBus
     questions: QuestionBus
+    suggestions: SuggestionBus
     vault: VaultBus
     operator: OperatorBus
     pulses: PulseMaker
@@ -138,6 +140,7 @@ def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
         shard.deliveries,
         shard.places,
         shard.questions,
+        shard.suggestions,
         shard.vault,
         shard.operator,
         pulse,
@@ -198,6 +201,7 @@ def _of_many_shards(
         SpreadDeliveries(shards, pool, bells, outages),
         SpreadPlaces(shards),
         SpreadQuestions(shards),
+        shards[0].suggestions,
         SpreadVault(shards),
         SpreadOperator(shards),
         pulse,

@@ -114,6 +114,7 @@ class Town:
             SystemClock(),
             bus.places,
             bus.questions,
+            bus.suggestions,
         )
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())
