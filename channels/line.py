@@ -23,6 +23,7 @@ from channels.indicators import Indicators
 from channels.intake import Intake
 from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
+from channels.publishing import menu_of
 from channels.sender import SendRules
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
@@ -134,6 +135,7 @@ class Line:
                 self._kept_up("adapter", lambda: self._adapter.run(self._door)),
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
+                *(self._kept_up("menu", menus.run) for menus in menu_of(self._adapter)),
                 *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
                 self.report(),
             )

@@ -19,6 +19,7 @@ from channels.discord.buttons import view_of
 from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
 from channels.discord.errors import delivery_error
 from channels.discord.lookup import find_message, nonce_of
+from channels.discord.menus import commands, say_the_same
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed
@@ -29,7 +30,7 @@ from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsDeletion`, `SupportsTyping`."""
+    `SupportsSilence`, `SupportsDeletion`, `SupportsMenus`, `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -147,6 +148,17 @@ class DiscordAdapter:
         async with self._calling():
             await place.typing()
 
+    async def publish_menu(self) -> None:
+        client = self._client()
+        if client.application_id is None:
+            raise SendFailed("not connected to Discord")
+        application_id, wanted = client.application_id, commands()
+        path = discord.http.Route("GET", "/applications/{application_id}/commands", application_id=application_id)
+        async with self._calling():
+            known = await client.http.request(path, params={"with_localizations": "true"})
+            if not say_the_same(known, wanted):
+                await client.http.bulk_upsert_global_commands(application_id, wanted)
+
     @contextlib.asynccontextmanager
     async def _calling(self) -> AsyncIterator[None]:
         """Bounds a call and gives its failure its place in our tree."""
@@ -161,16 +173,19 @@ class DiscordAdapter:
             self._in_flight.discard(limit)
 
     def _place(self, target: DiscordTarget) -> discord.PartialMessageable:
+        return self._client().get_partial_messageable(int(target.channel_id))
+
+    def _my_id(self) -> int:
+        user = self._client().user
+        if user is None:
+            raise SendFailed("not connected to Discord")
+        return user.id
+
+    def _client(self) -> discord.Client:
         client = self._connection.client
         if client is None:
             raise SendFailed("not connected to Discord")
-        return client.get_partial_messageable(int(target.channel_id))
-
-    def _my_id(self) -> int:
-        client = self._connection.client
-        if client is None or client.user is None:
-            raise SendFailed("not connected to Discord")
-        return client.user.id
+        return client
 
     def _cut_calls(self) -> None:
         """A call over a client that is being closed hears no answer any more: its outcome is unknown now."""

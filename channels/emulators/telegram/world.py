@@ -6,7 +6,7 @@ import hashlib
 import mimetypes
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from channels.emulators.stage import Button, Person, PlaceKind, Said
@@ -74,6 +74,14 @@ class World:
         user = User(FIRST_USER_ID + len(self.users) - 1, name, username, is_bot)
         self.users[user.id] = user
         return user
+
+    def set_language(self, user: User, language: str) -> None:
+        """The user's client is in `language`, of which the API tells the first part."""
+        spoken = replace(user, language=language.partition("-")[0].lower())
+        self.users[user.id] = spoken
+        for chat in self.chats.values():
+            if chat.user is not None and chat.user.id == user.id:
+                chat.user = spoken
 
     def add_private_chat(self, user: User) -> Chat:
         chat = Chat(user.id, ChatType.PRIVATE, "", self.fresh_id(), user=user)
