@@ -91,6 +91,7 @@ class Lines:
             bus.places,
             bus.questions,
             bus.attachments,
+            bus.suggestions,
             keeping_for(settings, bus.vault, scrubber, clock),
         )
         self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())

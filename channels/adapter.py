@@ -16,6 +16,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.suggestions import Suggestion
 from gateway.words import Language, Words, sentence
 
 CONNECTED = "connected"
@@ -77,6 +78,11 @@ class Door(MessageDoor, Protocol):
 
     async def told(self, press: Incoming) -> CleanText:
         """What the one who pressed is told, empty for nothing. Within PRESS_ANSWER_S."""
+        ...
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """What could stand behind the command that somebody types, who is shown it while he does; `typing.command` is
+        as far as he has come. Within SUGGESTIONS_WAIT_S; nothing when nobody knows, or he is not to be told."""
         ...
 
 

@@ -22,6 +22,7 @@ from channels.keeping import Keeping
 from channels.normalized import Addressing, Incoming, Retraction
 from channels.recollection import Recollection
 from channels.threshold import Threshold
+from gateway.contracts.commands import COMMANDS, Suggests
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import (
@@ -31,6 +32,7 @@ from gateway.contracts.messages import (
     InboundMessage,
     Reply,
     ReplyKind,
+    clipped,
     own_words,
 )
 from gateway.contracts.ports import (
@@ -41,13 +43,17 @@ from gateway.contracts.ports import (
     IntakeBus,
     PressBus,
     Scrubber,
+    SuggestionSource,
     Verdict,
 )
+from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import (
     PAIRING_CODE_CHARS,
     PAIRING_PENDING_MAX,
     PAIRING_TTL_S,
     PRESS_ANSWER_S,
+    SUGGESTION_TYPED_CHARS_MAX,
+    SUGGESTIONS_WAIT_S,
 )
 from gateway.words import Words, words_for
 
@@ -58,6 +64,7 @@ BY_BUTTON: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 """What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
 
 LISTENING_MAX: Final = 16  # people told at a time: each needs a connection to the bus for as long
+SUGGESTING_MAX: Final = 16  # people who type at a time, likewise; who comes then is suggested nothing
 ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says that it is the last
 SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
 
@@ -76,6 +83,7 @@ class Intake:
         presses: PressBus,
         *,
         scope: SessionScope,
+        suggestions: SuggestionSource | None = None,
         keeping: Keeping | None = None,
         settle_ms: int = 0,
         interrupts: bool = False,
@@ -93,6 +101,7 @@ class Intake:
         self._clock = clock
         self._policy = policy
         self._presses = presses
+        self._suggestions = suggestions
         self._scope = scope
         self._cleaner = Cleaner(scrubber, clock, scope, language=language)
         self._language = language
@@ -106,6 +115,7 @@ class Intake:
         self._threshold = Threshold()
         self._taking = asyncio.Lock()
         self._listening = asyncio.Semaphore(LISTENING_MAX)
+        self._suggesting = asyncio.Semaphore(SUGGESTING_MAX)
         self._is_closed = False
 
     def close(self) -> None:
@@ -163,6 +173,24 @@ class Intake:
         except BusUnavailable:
             return own_words("")
         return own_words("") if reply is None else reply.text
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """What an agent process suggests to one who may talk to us; nothing while none can be asked."""
+        kind = kind_of_suggestion(typing)
+        if typing.command is None or kind is Suggests.NOTHING or self._suggestions is None:
+            return ()
+        if self._is_closed or self._suggesting.locked():
+            return ()
+        owner, key = SessionKey(typing.channel, typing.user_id), typing.key(self._scope)
+        typed = clipped(self._scrubber.for_chat(str(key)).scrub(typing.command.arguments), SUGGESTION_TYPED_CHARS_MAX)
+        try:
+            async with self._suggesting:
+                if admit(owner, await self._access.role_of(owner), self._policy) is not Admittance.ADMITTED:
+                    return ()
+                wanted = Wanted(key, owner, kind, typed, typing.language)
+                return await self._suggestions.ask(wanted, wait_s=SUGGESTIONS_WAIT_S)
+        except BusUnavailable:
+            return ()
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -318,6 +346,12 @@ class Intake:
                 language=self._words(incoming).language.value,
             )
         )
+
+
+def kind_of_suggestion(typing: Incoming) -> Suggests:
+    """What may stand behind the command that is being typed."""
+    name = typing.command.name if typing.command else ""
+    return next((spec.suggests for spec in COMMANDS if spec.name == name), Suggests.NOTHING)
 
 
 def settle_ms(incoming: Incoming) -> int:

@@ -56,6 +56,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
             bus.places,
             bus.questions,
             bus.attachments,
+            bus.suggestions,
             keeping,
         )
         policy = AccessPolicy(StrangerRule.CLOSED, frozenset({KEY}))

@@ -186,6 +186,15 @@ class ShardKeys:
     def told(self, press_id: str) -> str:
         return self._named(f"told:{press_id}")
 
+    # --- suggestions to people who type
+
+    @property
+    def asked(self) -> str:
+        return self._named("asked")
+
+    def suggested(self, question: str) -> str:
+        return self._named(f"sugg:{question}")
+
     # --- secrets for tools
 
     def vault(self, owner: str) -> str:
@@ -294,6 +303,8 @@ DECLARED: Final = (
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
     KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
     KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),
+    KeyKind("asked", "list", _EXPIRES, "suggestions", "what people who type are to be suggested, SUGGESTIONS_TTL_S"),
+    KeyKind("sugg:.+", "list", _EXPIRES, "suggestions", "what is suggested to one of them, SUGGESTIONS_TTL_S"),
     KeyKind("vault:.+", "hash", _EXPIRES, "vault", "sealed secrets of an owner, by lane, sender and placeholder"),
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),

@@ -14,6 +14,7 @@ MAKERS = ("gateway/scrub/scrubber.py",)
 RESTORERS = (
     "gateway/contracts/envelope.py",
     "gateway/contracts/entries.py",
+    "gateway/contracts/suggestions.py",
     "gateway/bus/ledger.py",
     "gateway/store/",
 )
