@@ -60,6 +60,7 @@ class _Attended:
 
     def __init__(self, inner: Hold, receiving: Receiving, occasion: Occasion, taken: StepsTaken) -> None:
         self.permit = inner.permit
+        self.showing = inner.showing
         self._inner = inner
         self._receiving = receiving
         self._occasion = occasion
