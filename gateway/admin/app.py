@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
@@ -62,7 +63,8 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
-    they are configured. Streams end when `stopping` is set."""
+    they are configured. `workspaces` is where conversations have their files, None where none are. Streams end when
+    `stopping` is set."""
 
     store: Store
     figures: OperatorBus
@@ -74,6 +76,7 @@ class Parts:
     channels: Sequence[str]
     version: str
     sub_types: SubTypeRows = field(default_factory=lambda: SUB_TYPE_ROWS)
+    workspaces: Path | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -96,7 +99,8 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
     app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(
-        people(parts.store, parts.access, parts.vault, parts.scrubber), dependencies=[Depends(admin.require)]
+        people(parts.store, parts.access, parts.vault, parts.scrubber, parts.workspaces),
+        dependencies=[Depends(admin.require)],
     )
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])

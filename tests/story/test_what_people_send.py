@@ -12,13 +12,13 @@ import pytest
 from agent.attachment_sentences import NOT_LISTENING, NOT_UNDERSTOOD
 from agent.model.client import ModelFacts, ModelRequest
 from agent.tools.files.workspace import Workspaces
-from agent.tools.toolbox import WORKSPACES
 from gateway.bus.bus import RedisBus
 from gateway.config.attachments import Attachments
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import AttachmentKind, CleanText, InboundMessage, Quote, QuoteKind
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import scrub
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, message, running_agent
