@@ -11,8 +11,9 @@ from functools import partial
 
 import uvloop
 
+from agent.access import showing_access
 from agent.aside import run_aside
-from agent.assembly import assembled, control_lane
+from agent.assembly import assembled, control_lane, doorkeeper
 from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
@@ -65,7 +66,8 @@ async def _serve(
         await store.check_schema()
         bus = await _open_bus(settings)
         stack.push_async_callback(bus.close)
-        await bus.access.project_grants(await store.grants())
+        keeper = doorkeeper(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+        await keeper.project()
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
         worker = await stack.enter_async_context(
             assembled(
@@ -83,6 +85,7 @@ async def _serve(
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
                 group.create_task(Porter(bus.lanes, store).run()),
+                group.create_task(showing_access(keeper)),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
             await worker.run(stopping)

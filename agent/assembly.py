@@ -67,10 +67,11 @@ from agent.turn import TurnTaker
 from agent.worker import Worker
 from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
-from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
+from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.doorkeeper import Doorkeeper
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.secrecy import seal_of
 from gateway.store.foreign import Foreign
@@ -124,12 +125,17 @@ def control_lane(
     worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> ControlLane:
     """The control lane of that worker, on a bus and a store that may be its own."""
-    deciding = Deciding(bus.questions, bus.operator, _people(settings, bus), scrubber, clock)
+    deciding = Deciding(bus.questions, bus.operator, _people(settings, bus, store), scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)
 
 
-def _people(settings: Settings, bus: RedisBus) -> People:
-    return People(bus.access, settings.access.admins, is_open=settings.access.default is AccessDefault.OPEN)
+def _people(settings: Settings, bus: RedisBus, store: Store) -> People:
+    return People(bus.access, store.access, settings.access.policy)
+
+
+def doorkeeper(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Doorkeeper:
+    """Who decides about people and places, and shows the bus what was decided."""
+    return Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
 
 
 class _Parts:
@@ -150,7 +156,7 @@ class _Parts:
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
-        self._people = _people(settings, bus)
+        self._people = _people(settings, bus, store)
         self.meter = Meter(store.spending, settings.limits, self._people.role_of, clock)
         self.client = MeteredClient(client, self.meter)
         self.models = Models(self.client, settings)

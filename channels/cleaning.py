@@ -67,6 +67,8 @@ class Cleaner:
             mends=mends,
             language=_language(incoming.language),
             quotes=tuple(_quote(found, scrubber) for found in incoming.quotes[-QUOTES_MAX:]),
+            place=() if key.place else incoming.place,
+            realm=incoming.realm,
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)

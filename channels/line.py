@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from channels.adapter import CONNECTED, ChannelAdapter
-from channels.admission import AccessPolicy
+from channels.admission import RateOf, unlimited
 from channels.backoff import Backoff
 from channels.courier import Courier
 from channels.deletions import Deletions
@@ -25,6 +25,7 @@ from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.sender import SendRules
 from channels.together import first_to_end
+from gateway.contracts.access import AccessPolicy
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.ports import (
@@ -72,6 +73,7 @@ class Rules:
     interrupts: bool = False
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
+    rate_of: RateOf = unlimited
 
 
 class Line:
@@ -102,6 +104,7 @@ class Line:
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
             accepted=self._indicators.accepted,
+            rate_of=rules.rate_of,
             delete=self._deletions.add if self._deletions is not None else None,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from gateway.contracts.messages import CleanText, joined, own_words
@@ -29,6 +30,8 @@ NOT_IN_USE: Final = "This button is no longer in use."
 NOT_FOR_STRANGERS: Final = "I do not know you yet, so you cannot answer this."
 NOT_NOW: Final = "I cannot take this now. Please press again in a moment."
 CLOSED: Final = "I only talk to people whom an admin has let in."
+NOT_HERE: Final = "I may not answer you here. In a direct message you may ask me."
+WELCOME: Final = "You have been let in: write to me as you would to a person. /help says what else I understand."
 
 
 _FILE_NOT_SENT: Final = own_words("This file belongs to my answer, but it could not be sent here:")
@@ -38,6 +41,14 @@ _CODE: Final = own_words("`")
 def file_not_sent(name: CleanText) -> CleanText:
     """What stands in for a file that the platform does not take."""
     return joined(_FILE_NOT_SENT, joined(_CODE, name, _CODE), by=" ")
+
+
+def too_fast(wait_s: float) -> str:
+    """What somebody is told who writes faster than he may."""
+    return (
+        "You write faster than I may listen, so I did not take your last message. "
+        f"Please send it again in {max(1, math.ceil(wait_s))} seconds."
+    )
 
 
 def pairing(code: str) -> str:

@@ -15,6 +15,7 @@ RESTORERS = (
     "gateway/contracts/envelope.py",
     "gateway/contracts/entries.py",
     "gateway/bus/ledger.py",
+    "gateway/bus/pairing.py",
     "gateway/store/",
 )
 """Of text that was clean when it was written; the sentinel title."""

@@ -18,16 +18,18 @@ from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config import AccessDefault, QueueMode, Settings
+from gateway.config import QueueMode, Settings
+from gateway.config.access import Access
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
-from gateway.config.settings import Access, Agent, Queue
+from gateway.config.settings import Agent, Queue
 from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
+from gateway.contracts.access import StrangerRule
 from gateway.contracts.entries import EntryKind
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
@@ -207,7 +209,7 @@ async def running_agent(
         ),
         routing=routing or Routing(),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
-        access=Access(admins=admins, default=AccessDefault.OPEN),
+        access=Access(admins=admins, default=StrangerRule.OPEN),
         tools=tools or Tools(),
         limits=limits or Limits(),
         cache=cache or Cache(),

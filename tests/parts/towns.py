@@ -14,7 +14,6 @@ from typing import Protocol, TypeAlias
 import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
-from channels.admission import AccessPolicy, StrangerRule
 from channels.discord import connection as discord_connection
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
@@ -30,6 +29,7 @@ from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ids import SessionScope
 from gateway.limits import POLLER_LEASE_TTL_S
 from gateway.scrub import Scrubber
