@@ -12,10 +12,12 @@ from agent.afterwards import AfterTurn
 from agent.background import Background
 from agent.bell import Bell
 from agent.cache import AnswerCache, CachedEngine
+from agent.commands.access import access_commands
 from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.house import house_commands
 from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
 from agent.commands.profiles import profile_commands
@@ -277,6 +279,10 @@ class _Parts:
             *remind_commands(self._desk, scrubber, self._clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),
             *answering_commands(),
+            *access_commands(
+                doorkeeper(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
+            ),
+            *house_commands(self._settings.limits, self._people, self.meter, self._bus.operator, self._clock),
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:

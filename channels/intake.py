@@ -326,15 +326,15 @@ class Intake:
         elif admittance is Admittance.CLOSED:
             await self._tell(incoming, owner, "closed", self._words(incoming).say(notices.CLOSED))
         elif incoming.is_private:
-            await self._tell(incoming, owner, "pairing", await self._pairing_sentence(incoming, owner))
+            await self._offer_code(incoming, owner)
         else:
             await self._tell(incoming, owner, "stranger", self._words(incoming).say(notices.STRANGER_IN_GROUP))
 
     def _words(self, incoming: Incoming) -> Words:
         return words_for(self._language or incoming.language, incoming.text)
 
-    async def _pairing_sentence(self, incoming: Incoming, owner: SessionKey) -> str:
-        """With the code of this stranger, behind which lies what he is told here when he is let in."""
+    async def _offer_code(self, incoming: Incoming, owner: SessionKey) -> None:
+        """Tell a stranger his code, behind which lies what he is told here when he is let in."""
         words, code = self._words(incoming), self._clock.code(PAIRING_CODE_CHARS)
         name = clipped(self._scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX)
         welcome = self._notice(incoming, owner, f"welcome:{code}", words.say(notices.WELCOME))
@@ -344,8 +344,11 @@ class Intake:
             pending_max=PAIRING_PENDING_MAX,
         )
         if asked.code:
-            return notices.pairing(asked.code, words)
-        return words.say(notices.CLOSED) if asked.is_denied else words.say(notices.TOO_MANY_STRANGERS)
+            await self._tell(incoming, owner, "pairing", notices.pairing(asked.code, words))
+        elif asked.is_denied:
+            await self._tell(incoming, owner, "denied", words.say(notices.CLOSED))
+        else:
+            await self._tell(incoming, owner, "strangers", words.say(notices.TOO_MANY_STRANGERS))
 
     async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
         """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once."""

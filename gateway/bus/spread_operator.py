@@ -76,6 +76,7 @@ class SpreadOperator:
             outbound_pending=dict(pending),
             channels_connected={name: state for figures in found for name, state in figures.channels_connected.items()},
             ambiguous_sends={name: count for figures in found for name, count in figures.ambiguous_sends.items()},
+            oldest_wait_ms=max(figures.oldest_wait_ms for figures in found),
         )
 
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
