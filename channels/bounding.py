@@ -41,12 +41,9 @@ def fitting(quotes: Sequence[Quote], *, bytes_max: int = QUOTES_BYTES_MAX) -> tu
 
 
 def _quote_bytes(quote: Quote) -> int:
-    texts = (
-        quote.author_name,
-        quote.text,
-        *(text for file in quote.attachments for text in (file.name, file.reference)),
-    )
-    return sum(map(_wire_bytes, texts)) + _FRAME_BYTES * (1 + len(quote.attachments))
+    of_files = [text for file in quote.attachments for text in (file.name, file.reference, file.media_type)]
+    texts_bytes = sum(map(_wire_bytes, (quote.author_name, quote.text, *of_files)))
+    return texts_bytes + _FRAME_BYTES * (1 + len(quote.attachments))
 
 
 def _longest_prefix(text: str, bytes_max: int) -> str:
