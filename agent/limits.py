@@ -14,9 +14,13 @@ CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that 
 LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 ACTIVITY_EVERY_S: Final = 3.0  # Telegram's typing indicator lives five seconds
 ACTIVITY_FOR_S: Final = 6.0
+DRAFT_EVERY_S: Final = 0.25  # faster than any platform lets us edit; an answer that is quicker needs no draft
+DRAFT_CHARS_MAX: Final = 16_000  # four messages of Telegram: nobody reads along farther, and each is rendered anew
 
 # --- the control lane
 STOP_PATIENCE_S: Final = 0.5  # a stopped turn ends in milliseconds; then its worker is not asked any more
+SUGGESTING_PARALLEL_MAX: Final = 8  # questions of people who type, answered at a time; each takes milliseconds
+SUGGESTED_SESSIONS_MAX: Final = 200  # the newest of one key: older ones are found by /sessions and their number
 CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each waits half a second at most
 
 # --- model calls

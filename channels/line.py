@@ -24,6 +24,7 @@ from channels.indicators import Indicators
 from channels.intake import Intake
 from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
+from channels.publishing import menu_of
 from channels.sender import SendRules
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
@@ -38,6 +39,7 @@ from gateway.contracts.ports import (
     PlaceBus,
     PressBus,
     Scrubber,
+    SuggestionSource,
 )
 from gateway.limits import CHANNEL_REPORT_TTL_S
 
@@ -62,6 +64,7 @@ class Rooms:
     places: PlaceBus
     presses: PressBus
     attachments: AttachmentBus
+    suggestions: SuggestionSource
     keeping: Keeping | None = None
 
 
@@ -73,6 +76,7 @@ class Rules:
     scope: SessionScope
     settle_ms: int = 0
     interrupts: bool = False
+    language: str = ""
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
 
@@ -88,9 +92,7 @@ class Line:
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
         self._deletions = (
-            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.scrubber, rooms.clock)
-            if rules.deletes_inbound
-            else None
+            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.clock) if rules.deletes_inbound else None
         )
         self._fetching = (
             Fetching(adapter, rooms.attachments, rooms.scrubber) if isinstance(adapter, SupportsDownloads) else None
@@ -104,9 +106,11 @@ class Line:
             rules.access,
             rooms.presses,
             scope=rules.scope,
+            suggestions=rooms.suggestions,
             keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
+            language=rules.language,
             accepted=self._indicators.accepted,
             delete=self._deletions.add if self._deletions is not None else None,
         )
@@ -137,6 +141,7 @@ class Line:
                 self._kept_up("adapter", lambda: self._adapter.run(self._door)),
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
+                *(self._kept_up("menu", menus.run) for menus in menu_of(self._adapter)),
                 *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
                 *((self._kept_up("fetching", self._fetching.run),) if self._fetching is not None else ()),
                 self.report(),

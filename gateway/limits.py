@@ -60,6 +60,14 @@ FILE_WAIT_S: Final = 5.0  # for an agent process to hand a file over; a restart 
 LENT_TTL_S: Final = 60  # who asked has it in a second, or is dead
 WANTED_TTL_S: Final = 600  # whoever still waits asks again much sooner
 WANTED_FILES_MAX: Final = 1_000
+
+# --- suggestions to people who type
+SUGGESTIONS_MAX: Final = 25  # what Discord's client shows; nobody reads more of a list that narrows as he types
+SUGGESTION_CHARS_MAX: Final = 100  # of a label or a value; Discord takes no more
+SUGGESTION_TYPED_CHARS_MAX: Final = 100  # nobody types more to find a title
+SUGGESTIONS_WAIT_S: Final = 2.0  # Discord and Slack want theirs within three seconds
+SUGGESTIONS_TTL_S: Final = 3  # by then the client has given up
+SUGGESTIONS_ASKED_MAX: Final = 200  # more than one process answers in that time
 CHANNEL_REPORT_TTL_S: Final = 15.0
 
 # --- store

@@ -12,7 +12,7 @@ from typing import cast
 import discord
 from discord.ui import View
 
-from channels.adapter import MARK, AdapterParts, Budget, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Door, OutgoingFile
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.buttons import view_of
@@ -20,6 +20,7 @@ from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
 from channels.discord.errors import delivery_error
 from channels.discord.files import DiscordFiles
 from channels.discord.lookup import find_message, nonce_of
+from channels.discord.menus import commands, say_the_same
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed
@@ -30,7 +31,8 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus
 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsDeletion`, `SupportsDownloads`, `SupportsTyping`."""
+    `SupportsSilence`, `SupportsDeletion`, `SupportsDownloads`, `SupportsMenus`,
+    `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -74,8 +76,8 @@ class DiscordAdapter:
     def file_chunk(self, file: OutgoingFile) -> DiscordFile:
         return file_part(file.name, file.content, file.caption)
 
-    def marked(self, chunk: DiscordPart) -> DiscordPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: DiscordPart, mark: CleanText) -> DiscordPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: DiscordChunk, choices: Sequence[Choice]) -> DiscordChunk:
         return replace(chunk, choices=tuple(choices))
@@ -152,6 +154,17 @@ class DiscordAdapter:
         place = self._place(parse_target(address.target))
         async with self._calling():
             await place.typing()
+
+    async def publish_menu(self) -> None:
+        client = self._client()
+        if client.application_id is None:
+            raise SendFailed("not connected to Discord")
+        application_id, wanted = client.application_id, commands()
+        path = discord.http.Route("GET", "/applications/{application_id}/commands", application_id=application_id)
+        async with self._calling():
+            known = await client.http.request(path, params={"with_localizations": "true"})
+            if not say_the_same(known, wanted):
+                await client.http.bulk_upsert_global_commands(application_id, wanted)
 
     @contextlib.asynccontextmanager
     async def _calling(self) -> AsyncIterator[None]:

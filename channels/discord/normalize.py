@@ -32,6 +32,8 @@ DEFAULT: Final = 0
 REPLY: Final = 19
 PERSONS_TYPES: Final = frozenset({DEFAULT, REPLY})  # every other message type is the system's or a bot's
 
+UNCHOSEN_LOCALE: Final = "en-US"  # a guild's `preferred_locale` until somebody changes it
+
 _TOKEN: Final = re.compile(r"<(@!?|@&|#)(\d{1,20})>|<a?:(\w{1,32}):\d{1,20}>")
 _SNOWFLAKE: Final = re.compile(r"\d{1,20}")
 
@@ -78,6 +80,7 @@ class DiscordMessage:
     `own_role_id` is the role that Discord manages for us in this guild (`guild.self_role`).
     The names are those of the users, roles and channels that `content` mentions, by id; `mentions` are the
     users the message pings. `forwarded` holds what the message passes on, which has no words of its own then.
+    `guild_locale` is what the guild's owner chose; nobody did where it is the one that every guild begins with.
     """
 
     id: str
@@ -99,6 +102,7 @@ class DiscordMessage:
     edited_at_ms: int | None = None
     files: tuple[DiscordFile, ...] = ()
     forwarded: tuple[DiscordQuoted, ...] = ()
+    guild_locale: str = ""
     user_names: Mapping[str, str] = field(default_factory=dict)
     role_names: Mapping[str, str] = field(default_factory=dict)
     channel_names: Mapping[str, str] = field(default_factory=dict)
@@ -146,6 +150,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         attachments=attachments,
         command=find_command(words),
         quotes=quotes,
+        language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,
     )
 
 

@@ -213,3 +213,12 @@ class MenuStage(Protocol):
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
         """What the bot offers while the person types the argument."""
         ...
+
+
+@runtime_checkable
+class LanguageStage(Protocol):
+    """A platform whose clients say which language their people have chosen."""
+
+    def set_language(self, person_id: str, language: str) -> None:
+        """The person's client is in `language` (an IETF tag) from now on."""
+        ...

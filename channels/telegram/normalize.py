@@ -44,6 +44,7 @@ class TelegramIdentity:
 class _Author:
     id: int
     name: str
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
         command=find_command(said),
         album_id=text(message.get("media_group_id")),
         may_continue=utf16_units(text(message.get("text"))) >= TEXT_UNITS_SPLIT,
+        language=author.language,
         quotes=(passed_on,) if passed_on else tuple(quotes(message, own_id=me.bot_id)),
     )
 
@@ -135,7 +137,7 @@ def _author(message: Raw, chat: Raw, me: TelegramIdentity) -> _Author | Ignored:
         return Ignored(IgnoreReason.OWN)
     if sender.get("is_bot") is True:
         return Ignored(IgnoreReason.BOT)
-    return _Author(sender_id, user_name(sender) or str(sender_id))
+    return _Author(sender_id, user_name(sender) or str(sender_id), text(sender.get("language_code")))
 
 
 def _entities(content: str, message: Raw) -> Iterator[_Entity]:

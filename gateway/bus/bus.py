@@ -41,6 +41,7 @@ from gateway.contracts.ports import (
     OperatorBus,
     PlaceBus,
     QuestionBus,
+    SuggestionBus,
     VaultBus,
 )
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
@@ -101,6 +102,7 @@ class RedisBus:
     deliveries: DeliveryBus
     places: PlaceBus
     questions: QuestionBus
+    suggestions: SuggestionBus
     vault: VaultBus
     attachments: AttachmentBus
     operator: OperatorBus
@@ -141,6 +143,7 @@ def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
         shard.deliveries,
         shard.places,
         shard.questions,
+        shard.suggestions,
         shard.vault,
         shard.attachments,
         shard.operator,
@@ -202,6 +205,7 @@ def _of_many_shards(
         SpreadDeliveries(shards, pool, bells, outages),
         SpreadPlaces(shards),
         SpreadQuestions(shards),
+        shards[0].suggestions,
         SpreadVault(shards),
         SpreadAttachments(shards),
         SpreadOperator(shards),

@@ -18,6 +18,7 @@ from gateway.bus.places import Places
 from gateway.bus.pool import Pool
 from gateway.bus.processes import ProcessName
 from gateway.bus.questions import Questions
+from gateway.bus.suggestions import Suggestions
 from gateway.bus.vault import Vault
 from gateway.bus.way import Way
 
@@ -63,6 +64,7 @@ class Shard:
         self.deliveries = Deliveries(line, pool, keys, terms.process)
         self.places = Places(line, keys)
         self.questions = Questions(line, pool, keys)
+        self.suggestions = Suggestions(pool, keys)
         self.vault = Vault(line, keys)
         self.attachments = Attachments(pool, keys)
         self.operator = Operator(line, keys, scripts)

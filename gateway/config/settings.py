@@ -359,6 +359,16 @@ class Queue(Section):
     )
 
 
+class Words(Section):
+    """What we say by ourselves: answers to commands, errors, notices."""
+
+    language: Literal["auto", "en", "ru", "zh", "es", "de"] = Field(
+        default="auto",
+        description="auto: everybody's own, as the platform or the script of the words tells it, else English. Any "
+        "other: that one, for everybody.",
+    )
+
+
 class Log(Section):
     """What the operator reads."""
 
@@ -390,4 +400,5 @@ class Settings(Section):
     memory: Memory = Memory()
     schedules: Schedules = Schedules()
     scrub: Scrub = Scrub()
+    words: Words = Words()
     log: Log = Log()

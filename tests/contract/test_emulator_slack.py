@@ -418,7 +418,7 @@ async def test_streams_and_status_lines_run_out() -> None:
         seen = [await anext(events) for _ in range(4)]
         assert [event.kind for event in seen] == [EventKind.TYPING, EventKind.PLACE, EventKind.TYPING, EventKind.SAID]
         assert [event.status for event in seen] == ["is writing...", "", "", ""]
-        now[0] += 299
+        now[0] += 305
         await client.chat_appendStream(channel=dm.id, ts=stream["ts"], markdown_text="b")
         now[0] += 2
         late = client.chat_appendStream(channel=dm.id, ts=stream["ts"], markdown_text="c")

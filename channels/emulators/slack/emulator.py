@@ -313,6 +313,10 @@ class SlackEmulator:
             raise ValueError("the message shows no such button")
         self.press(person_id, message_id, place_id, button_id, str(shown[button_id].get("value", "")))
 
+    def stop_stream(self, message_id: str, place_id: str) -> None:
+        """A person presses "stop" under an answer that grows. Raises `ValueError` for one that does not."""
+        self.streams_api.interrupt(self._message(message_id, place_id))
+
     def _ask(self, kind: str, payload: Json, place: Conversation, user: User, source: Message | None) -> Parcel:
         def respond(body: Json) -> None:
             self._responses.respond(place, user, body, source)

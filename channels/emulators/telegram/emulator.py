@@ -30,7 +30,17 @@ from typing import Final
 from starlette.types import ASGIApp
 
 from channels.emulators.audience import Audience
-from channels.emulators.stage import EventKind, Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.stage import (
+    EventKind,
+    Faults,
+    MenuEntry,
+    Person,
+    Place,
+    PlaceKind,
+    Said,
+    SharedFile,
+    StageEvent,
+)
 from channels.emulators.telegram.backstage import Backstage, Press
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
 from channels.emulators.telegram.quotas import Quotas
@@ -231,6 +241,28 @@ class TelegramEmulator:
         if all(button.id != button_id for button in buttons_of(message)):
             raise ValueError("the message shows no such button")
         self.press(person_id, place_id, message_id, button_id)
+
+    def set_language(self, person_id: str, language: str) -> None:
+        """The person's client is in `language` from now on, of which Telegram tells the first part."""
+        self._world.set_language(self._user(person_id), language)
+
+    def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
+        """Telegram knows nothing of arguments."""
+        user, chat = self._user(person_id), self._world.chats[self._spot(place_id).chat_id]
+        is_administrator = user.id == self._somebody().id
+        shown = self._backstage.commands.shown(user, chat, is_administrator=is_administrator)
+        return [MenuEntry(command.name, command.description) for command in shown]
+
+    async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
+        """The client writes the command as a text; where there may be other bots, with our name."""
+        if all(entry.name != name for entry in self.menu(person_id, place_id)):
+            raise ValueError("the menu offers no such command")
+        chat = self._world.chats[self._spot(place_id).chat_id]
+        suffix = "" if chat.user is not None else f"@{self._world.bot.username}"
+        await self.say(person_id, place_id, f"/{name}{suffix} {argument}".strip())
+
+    async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
+        raise ValueError("Telegram asks no bot what a command could be followed by")
 
     def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
         _, message = self._message(message_id, place_id)

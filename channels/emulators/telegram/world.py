@@ -87,6 +87,14 @@ class World:
         self.users[user.id] = user
         return user
 
+    def set_language(self, user: User, language: str) -> None:
+        """The user's client is in `language`, of which the API tells the first part."""
+        spoken = replace(user, language=language.partition("-")[0].lower())
+        self.users[user.id] = spoken
+        for chat in self.chats.values():
+            if chat.user is not None and chat.user.id == user.id:
+                chat.user = spoken
+
     def add_private_chat(self, user: User) -> Chat:
         chat = Chat(user.id, ChatType.PRIVATE, "", self.fresh_id(), user=user)
         self.chats[chat.id] = chat

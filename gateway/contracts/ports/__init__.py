@@ -16,6 +16,7 @@ from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.subtasks import SubTaskBook, SubTypeBook
+from gateway.contracts.ports.suggestions import SuggestionBus, SuggestionSource
 from gateway.contracts.ports.time import Clock
 from gateway.contracts.ports.usage import Span, UsageBook
 from gateway.contracts.ports.vault import VaultBus
@@ -58,6 +59,8 @@ __all__ = [
     "Store",
     "SubTaskBook",
     "SubTypeBook",
+    "SuggestionBus",
+    "SuggestionSource",
     "UsageBook",
     "VaultBus",
     "Verdict",
