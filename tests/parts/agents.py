@@ -19,7 +19,7 @@ from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings, AccessDefault
+from gateway.config import QueueMode, Settings
 from gateway.config.access import Access
 from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache

@@ -13,7 +13,7 @@ from channels.adapter import Outcome, QueueFull
 from channels.bounding import TEXT_BYTES_MAX, fit
 from channels.cleaning import QUOTE_CHARS_MAX
 from channels.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
-from channels.normalized import Addressing, Incoming, Retraction, FileReference, RawQuote
+from channels.normalized import Addressing, FileReference, Incoming, RawQuote, Retraction
 from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, StrangerRule, admit
 from gateway.contracts.commands import Suggests
 from gateway.contracts.envelope import encode
