@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import MARK, AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
 from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.address import SlackTarget, parse_target
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
-from channels.slack.errors import delivery_error, file_error, lookup_error
+from channels.slack.downloads import fetch
+from channels.slack.errors import delivery_error, fetch_error, file_error, lookup_error
 from channels.slack.files import put_up, share
 from channels.slack.links import Links, answer, direct_channel
 from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
@@ -24,12 +25,12 @@ from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 
 class SlackAdapter:
     """One app in one workspace. `ChannelAdapter`, `SupportsStreaming`, `SupportsFiles`, `SupportsUploads`,
-    `SupportsLookup`, `SupportsChoices`, `SupportsTyping`."""
+    `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
 
     name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
@@ -47,6 +48,7 @@ class SlackAdapter:
         stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
         """`holder` names this process in the lease."""
+        self._api_base = endpoint.api_base
         self._links = Links(places, lambda: self.account)
         self._connection = Connection(endpoint, positions, leases, clock, self._links, holder=holder, patience=patience)
         self._streams = Streams(self._connected, clock, life_s=stream_life_s)
@@ -75,8 +77,8 @@ class SlackAdapter:
     def uploaded(self, chunk: SlackFile, upload_id: str) -> SlackFile:
         return replace(chunk, upload_id=upload_id)
 
-    def marked(self, chunk: SlackPart) -> SlackPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: SlackPart, mark: CleanText) -> SlackPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
         return replace(chunk, choices=tuple(choices))
@@ -157,6 +159,13 @@ class SlackAdapter:
             return is_sent
         is_streamed = began(chunk, me)
         return lambda message: is_sent(message) or is_streamed(message)
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        client = self._connected()
+        try:
+            return await fetch(client, reference, api_base=self._api_base, bytes_max=bytes_max)
+        except Exception as error:
+            raise fetch_error(error) from error
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)

@@ -15,6 +15,7 @@ from gateway.contracts.errors import (
     AddressDead,
     CredentialsRejected,
     DeliveryError,
+    FileRefused,
     FormatRefused,
     OutcomeUnknown,
     RateLimited,
@@ -67,6 +68,12 @@ def file_error(error: Exception) -> DeliveryError:
     if api_word(error) in _SCOPE:
         return FormatRefused(f"Slack answers {api_word(error)!r}; give the app the scope files:write and reinstall it")
     return error if isinstance(error, DeliveryError) else delivery_error(error)
+
+
+def fetch_error(error: Exception) -> DeliveryError:
+    """The same for a file of somebody else, which may be asked for again whatever became of the last time."""
+    found = error if isinstance(error, DeliveryError) else delivery_error(error)
+    return found if isinstance(found, FileRefused | RateLimited) else SendFailed(str(found))
 
 
 def lookup_error(error: Exception) -> DeliveryError:
