@@ -13,7 +13,8 @@ from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, fin
 from channels.raw import Raw, mapping, text
 from channels.slack.address import SlackTarget, make_target
 from channels.slack.commands import is_for_one, meant_by
-from channels.slack.normalize import SlackIdentity, realm_of, unescaped
+from channels.slack.normalize import SlackIdentity, realm_of
+from channels.slack.wording import unescaped
 from gateway.contracts.ids import ReplyAddress
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -101,7 +101,7 @@ def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:
             key = outcome.key(scope)
             assert key is None or SessionKey.parse(str(key)) == key
     if isinstance(outcome, Incoming):
-        assert outcome.text.strip() or outcome.attachments
+        assert outcome.text.strip() or outcome.attachments or outcome.quotes
 
 
 @patient
