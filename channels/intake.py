@@ -15,7 +15,7 @@ from typing import Final
 
 from channels import notices
 from channels.adapter import Outcome, QueueFull
-from channels.admission import AccessPolicy, Admittance, RateOf, Reception, unlimited
+from channels.admission import RateOf, Reception, unlimited
 from channels.albums import Albums
 from channels.cleaning import Cleaner
 from channels.halves import Halves, Part, author_of
