@@ -12,8 +12,9 @@ from functools import partial
 
 import uvloop
 
+from agent.access import showing_access
 from agent.aside import run_aside
-from agent.assembly import assembled, control_lane, suggesting
+from agent.assembly import assembled, control_lane, doorkeeper, suggesting
 from agent.attachments.gallery import WorkspaceGallery
 from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
@@ -77,7 +78,8 @@ async def _serve(settings: Settings, scrubber: Scrubber, ways: _Ways) -> None:
         await store.check_schema()
         bus = await _open_bus(settings)
         stack.push_async_callback(bus.close)
-        await bus.access.project_grants(await store.grants())
+        keeper = doorkeeper(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+        await keeper.project()
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
         worker = await stack.enter_async_context(
             assembled(
@@ -96,6 +98,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, ways: _Ways) -> None:
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
                 group.create_task(Porter(bus.lanes, store).run()),
+                group.create_task(showing_access(keeper)),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
             await worker.run(stopping)

@@ -18,10 +18,12 @@ from agent.attachments.senses import Ears, Eyes
 from agent.background import Background
 from agent.bell import Bell
 from agent.cache import AnswerCache, CachedEngine
+from agent.commands.access import access_commands
 from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.house import house_commands
 from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
 from agent.commands.profiles import profile_commands
@@ -76,11 +78,12 @@ from agent.turn import TurnTaker
 from agent.worker import Worker
 from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
-from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
+from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.contracts.workspaces import WORKSPACES
+from gateway.doorkeeper import Doorkeeper
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.secrecy import seal_of
 from gateway.store.foreign import Foreign
@@ -135,17 +138,22 @@ def control_lane(
     worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> ControlLane:
     """The control lane of that worker, on a bus and a store that may be its own."""
-    deciding = Deciding(bus.questions, bus.operator, _people(settings, bus), scrubber, clock)
+    deciding = Deciding(bus.questions, bus.operator, _people(settings, bus, store), scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)
 
 
 def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber) -> Suggesting:
     """What people who type are suggested, likewise."""
-    return Suggesting(bus.suggestions, store, _people(settings, bus), settings, scrubber)
+    return Suggesting(bus.suggestions, store, _people(settings, bus, store), settings, scrubber)
 
 
-def _people(settings: Settings, bus: RedisBus) -> People:
-    return People(bus.access, settings.access.admins, is_open=settings.access.default is AccessDefault.OPEN)
+def _people(settings: Settings, bus: RedisBus, store: Store) -> People:
+    return People(bus.access, store.access, settings.access.policy)
+
+
+def doorkeeper(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Doorkeeper:
+    """Who decides about people and places, and shows the bus what was decided."""
+    return Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
 
 
 class _Parts:
@@ -168,7 +176,7 @@ class _Parts:
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
-        self._people = _people(settings, bus)
+        self._people = _people(settings, bus, store)
         self.meter = Meter(store.spending, settings.limits, self._people.role_of, clock)
         self.client = MeteredClient(client, self.meter)
         self.models = Models(self.client, settings)
@@ -306,6 +314,10 @@ class _Parts:
             *remind_commands(self._desk, scrubber, self._clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),
             *answering_commands(),
+            *access_commands(
+                doorkeeper(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
+            ),
+            *house_commands(self._settings.limits, self._people, self.meter, self._bus.operator, self._clock),
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:

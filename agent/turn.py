@@ -24,7 +24,7 @@ from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Models
 from agent.people import People
-from agent.profiles import profile_named
+from agent.profiles import ceiling_of, profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
 from agent.routing import Depth
@@ -32,7 +32,7 @@ from agent.sentences import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_senten
 from agent.subagents.results import attempt_text
 from agent.tone import tone_of
 from agent.tools.lineage import Lineage
-from agent.tools.permissions import Place
+from agent.tools.permissions import Permissions, Place
 from agent.tools.tool import ToolContext
 from agent.transcript import has_images, last_said
 from agent.usage_sentences import spent_sentence
@@ -185,9 +185,11 @@ class TurnTaker:
         hold = await self._attending.attend(
             heard, session, taken, hold, turn_id=batch.turn_id, key=batch.key, fence=batch.fence
         )
-        context = await self._context(batch, session, taken, hold)
+        place = await self._people.place_of(batch.newest)
+        profile = profile_named(session.profile or place.profile)
+        context = await self._context(batch, session, taken, hold, ceiling=ceiling_of(profile, place.ceilings))
         todos = await self._store.todos(context.key)
-        system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
+        system = self._prompts.system_prompt(context, profile, todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
         said = taken.said if taken.said is not None else last_said(room.view)
         chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
@@ -218,7 +220,9 @@ class TurnTaker:
         seeing = self._models.seeing
         return self._clean(batch, could_be_seen_by(seeing)) if seeing else UNSEEN
 
-    async def _context(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> ToolContext:
+    async def _context(
+        self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold, *, ceiling: Permissions
+    ) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""
         newest = batch.newest
         return ToolContext(
@@ -230,7 +234,7 @@ class TurnTaker:
             asked_by=newest.author,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
-            ceiling=profile_named(session.profile).ceiling,
+            ceiling=ceiling,
             permit=hold.permit,
             enclosures=taken.enclosures,
             lineage=Lineage(session.id),

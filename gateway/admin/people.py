@@ -14,11 +14,12 @@ from starlette import status
 from gateway.admin.views import Erased
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import AccessBus, Scrubber, Store, VaultBus
+from gateway.contracts.ports import Scrubber, Store, VaultBus
 from gateway.contracts.workspaces import WORKSPACES, folder_name
+from gateway.doorkeeper import Doorkeeper
 
 
-def people(store: Store, access: AccessBus, vault: VaultBus, scrubber: Scrubber, workspaces: Path | None) -> APIRouter:
+def people(store: Store, keeper: Doorkeeper, vault: VaultBus, scrubber: Scrubber, workspaces: Path | None) -> APIRouter:
     """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
     router = APIRouter(prefix="/api/users", tags=["users"])
 
@@ -38,7 +39,7 @@ def people(store: Store, access: AccessBus, vault: VaultBus, scrubber: Scrubber,
         keys = {owner, *await store.people.keys(owner)}
         files = await asyncio.to_thread(_erase_files, workspaces, keys) if workspaces is not None else 0
         erased = await store.people.erase(owner)
-        await access.project_grants(await store.grants())
+        await keeper.project()
         return Erased(key=str(owner), rows={**erased, **({WORKSPACES: files} if files else {})})
 
     return router

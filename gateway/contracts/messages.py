@@ -145,6 +145,8 @@ class InboundMessage:
     `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds. `mends` are earlier messages of
     the same author whose ends belong to a secret that ends in this one. `language` is what the platform says of its
     author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along as context.
+    `place` is where it was said, where the key does not hold that: the ids of the chat and of the thread in it; `realm`
+    is the server or workspace that the place belongs to, empty where there is none.
     """
 
     id: str
@@ -161,11 +163,18 @@ class InboundMessage:
     mends: tuple[Mend, ...] = ()
     language: str = ""
     quotes: tuple[Quote, ...] = ()
+    place: tuple[str, ...] = ()
+    realm: str = ""
 
     @property
     def author(self) -> SessionKey:
         """The person who wrote it, also where the key names only a place."""
         return SessionKey(self.key.channel, self.key.user or self.author_id)
+
+    @property
+    def spoken_in(self) -> tuple[str, ...]:
+        """The ids of the chat and of the thread in it, none in a direct message."""
+        return self.key.place or self.place
 
     @property
     def author_shown(self) -> CleanText:

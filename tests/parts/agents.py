@@ -19,7 +19,8 @@ from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config import AccessDefault, QueueMode, Settings
+from gateway.config import QueueMode, Settings
+from gateway.config.access import Access
 from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
@@ -27,9 +28,10 @@ from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
-from gateway.config.settings import Access, Agent, Queue
+from gateway.config.settings import Agent, Queue
 from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
+from gateway.contracts.access import StrangerRule
 from gateway.contracts.entries import EntryKind
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
@@ -176,6 +178,7 @@ async def running_agent(
     grace_s: float = SHUTDOWN_GRACE_S,
     scrubber: Scrubber | None = None,
     admins: tuple[SessionKey, ...] = (),
+    access: Access | None = None,
     tools: Tools | None = None,
     limits: Limits | None = None,
     cache: Cache | None = None,
@@ -214,7 +217,7 @@ async def running_agent(
         ),
         routing=routing or Routing(),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
-        access=Access(admins=admins, default=AccessDefault.OPEN),
+        access=access or Access(admins=admins, default=StrangerRule.OPEN),
         tools=tools or Tools(),
         limits=limits or Limits(),
         cache=cache or Cache(),
