@@ -21,7 +21,15 @@ from typing import Final, Protocol
 
 import structlog
 
-from agent.attachment_sentences import NOT_IN_TIME, NOT_LISTENING, NOT_UNDERSTOOD, TOO_MANY_PIXELS, not_read, not_shown
+from agent.attachment_sentences import (
+    NOT_IN_TIME,
+    NOT_LISTENING,
+    NOT_UNDERSTOOD,
+    ONE_TOO_MANY,
+    TOO_MANY_PIXELS,
+    not_read,
+    not_shown,
+)
 from agent.attachments.beside import keep, kept, kept_text, small_path, text_path
 from agent.attachments.documents import Documents, format_of
 from agent.attachments.inbox import Kept, Refused
@@ -30,7 +38,7 @@ from agent.attachments.pictures import picture_in
 from agent.attachments.recordings import recording_of
 from agent.attachments.senses import Ears, Eyes
 from agent.insisting import insist
-from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE
+from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE, RECEIVED_MAX
 from agent.tokens import estimate_tokens
 from agent.tools.files.workspace import Homes
 from gateway.contracts import alongside
@@ -122,11 +130,13 @@ class Receiving:
         """Side by side, a few at a time; what is not there in time is given up."""
         slots = asyncio.Semaphore(RECEIVED_AT_ONCE)
 
-        async def one(message: InboundMessage, attachment: Attachment) -> _Looked:
+        async def one(at: int, message: InboundMessage, attachment: Attachment) -> _Looked:
+            if at >= RECEIVED_MAX:
+                return self._refused(attachment.name, not_read(attachment.name, ONE_TOO_MANY))
             async with slots:
                 return await self._one(message, attachment, occasion)
 
-        tasks = [asyncio.create_task(one(*file)) for file in files]
+        tasks = [asyncio.create_task(one(at, *file)) for at, file in enumerate(files)]
         try:
             await asyncio.wait(tasks, timeout=self._timeout_s)
         finally:
