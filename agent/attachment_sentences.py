@@ -15,6 +15,7 @@ TAKES_TOO_LONG: Final = "reading it takes too long"
 NOBODY_READS_IT: Final = "nothing is installed here that reads such files"
 TOO_MANY_PIXELS: Final = "it is too large for me to look at"
 NOT_IN_TIME: Final = "it did not come in time"
+NO_TEXT: Final = own_words("[No text was found in it. It may be scanned, or drawn.]")
 NOT_LISTENING: Final = own_words("I cannot listen yet: no model for speech is set up here. Please write to me.")
 NOT_UNDERSTOOD: Final = own_words("I could not make out what is said in your recording. Please write to me.")
 _MEGABYTE: Final = 1024 * 1024

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 import structlog
 
 from agent.attachment_sentences import (
+    NO_TEXT,
     NOT_IN_TIME,
     NOT_LISTENING,
     NOT_UNDERSTOOD,
@@ -243,7 +244,9 @@ class Receiving:
         except FileRefused as error:
             note = self._scrubber.scrub(not_read(file.name, str(error)))
             return _Looked(element, note, note=note)
-        return _Looked(element, text or None, whole_at=file.path if is_plain else text_path(file.path))
+        if not text:
+            return _Looked(element, None if format_of(file) is None else NO_TEXT)
+        return _Looked(element, text, whole_at=file.path if is_plain else text_path(file.path))
 
     async def _once(self, file: Kept, occasion: Occasion, make: Callable[[], Awaitable[CleanText]]) -> CleanText:
         """What is made of a file, made once and then kept beside it."""
@@ -300,7 +303,8 @@ def _begun(text: CleanText, chars_max: int, whole_at: CleanText) -> CleanText:
 
 
 def _as_file(file: Kept, scrubber: Scrubber) -> Callable[[CleanText | None], CleanText]:
-    return partial(alongside.file, file.path, scrubber.scrub(file.media_type), len(file.content))
+    kind = "application/pdf" if format_of(file) == "pdf" else file.media_type  # one may be nothing but ASCII
+    return partial(alongside.file, file.path, scrubber.scrub(kind), len(file.content))
 
 
 def _is_utf8(content: bytes) -> bool:
