@@ -6,9 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from platform import python_version, system
 
 from agent.afterwards import AfterTurn
+from agent.attachments.attending import Attending
+from agent.attachments.documents import Documents
+from agent.attachments.inbox import Inbox
+from agent.attachments.receiving import Receiving
+from agent.attachments.senses import Ears, Eyes
 from agent.background import Background
 from agent.bell import Bell
 from agent.cache import AnswerCache, CachedEngine
@@ -40,7 +46,8 @@ from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
-from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings
+from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
+from agent.model.transcription import TranscriptionModel
 from agent.models import Models
 from agent.people import People
 from agent.planner import Planner, Planning, plan_tool
@@ -59,6 +66,7 @@ from agent.subagents.waking import Waking
 from agent.suggesting import Suggesting
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
+from agent.tools.files.workspace import Workspaces
 from agent.tools.lending import Lender
 from agent.tools.memory import memory_tools
 from agent.tools.registry import ToolRegistry
@@ -89,12 +97,13 @@ async def assembled(
     store: Store,
     client: ModelClient,
     embeddings: EmbeddingModel | None = None,
+    transcriptions: TranscriptionModel | None = None,
     scrubber: Scrubber,
     clock: Clock,
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    parts = _Parts(settings, bus, store, client, embeddings, scrubber, clock)
+    parts = _Parts(settings, bus, store, client, embeddings, transcriptions, scrubber, clock)
     async with (
         aclosing(parts.meter),
         parts.catching_up(),
@@ -156,9 +165,11 @@ class _Parts:
         store: Store,
         client: ModelClient,
         embeddings: EmbeddingModel | None,
+        transcriptions: TranscriptionModel | None,
         scrubber: Scrubber,
         clock: Clock,
     ) -> None:
+        self._transcriptions = transcriptions
         self._settings = settings
         self._bus = bus
         self._store = store
@@ -238,6 +249,28 @@ class _Parts:
         planner = Planner(PlanSubAgents(dispatcher), self._scrubber)
         return Planning(planner, self._approvals, self._store, self._scrubber)
 
+    def _attending(self) -> Attending:
+        """What takes in the files of a turn."""
+        settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
+        workspaces = Workspaces(settings.data_dir / WORKSPACES)
+        ears = eyes = None
+        if self._transcriptions is not None and settings.agent.transcription_model:
+            metered = MeteredTranscriptions(self._transcriptions, self.meter, self.client.facts)
+            ears = Ears(metered, settings.agent.transcription_model, store, scrubber, clock)
+        if settings.agent.vision_model:
+            eyes = Eyes(self.client, settings.agent.vision_model, store, scrubber, clock)
+        receiving = Receiving(
+            Inbox(self._bus.attachments, workspaces, settings.attachments, scrubber, clock),
+            Documents(hidden=[settings.data_dir, Path.home()]),
+            workspaces,
+            scrubber,
+            timeout_s=settings.attachments.timeout_s,
+            text_tokens_max=settings.attachments.text_tokens_max,
+            ears=ears,
+            eyes=eyes,
+        )
+        return Attending(receiving, self.models, store)
+
     def turns(self, tools: ToolRegistry, planning: Planning) -> TurnTaker:
         """What takes the turns of this process."""
         settings = self._settings
@@ -254,6 +287,7 @@ class _Parts:
             commands=CommandTable(self._commands(planning)),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
             people=self._people,
+            attending=self._attending(),
             memory=self._memory if settings.memory.enabled else None,
             meter=self.meter,
             store=self._store,

@@ -16,6 +16,7 @@ from typing import Final
 from channels import notices
 from channels.adapter import Outcome, QueueFull
 from channels.admission import RateOf, Reception, unlimited
+from channels.albums import Albums
 from channels.cleaning import Cleaner
 from channels.halves import Halves, Part, author_of
 from channels.keeping import Keeping
@@ -114,6 +115,7 @@ class Intake:
         self._accepted = accepted
         self._delete = delete
         self._recollection = Recollection()
+        self._albums = Albums()
         self._halves = Halves()
         self._threshold = Threshold()
         self._taking = asyncio.Lock()
@@ -128,7 +130,7 @@ class Intake:
     async def accept(self, incoming: Incoming) -> Outcome:
         """Bring a message, or the edit of one, to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not
         acknowledge then."""
-        if not incoming.is_addressed and not self._is_on_a_lane(incoming):
+        if not incoming.is_addressed and not self._is_on_a_lane(incoming) and not self._albums.knows(incoming):
             return Outcome.IGNORED
         self._check_open()
         admittance = await self._reception.admit(incoming)
@@ -138,6 +140,7 @@ class Intake:
             return Outcome.REFUSED
         if incoming.is_edit:
             return await self._amend(incoming)
+        self._albums.note(incoming)
         kind = incoming.command.control if incoming.command else None
         if kind is not None:
             return await self._control(self._cleaner.clean(incoming).message, kind)

@@ -154,6 +154,20 @@ class Agent(Section):
         description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
         "Empty: off.",
     )
+    vision_model: str = Field(
+        default="",
+        description="A model that describes images in words to a model that cannot see. Empty: such a model is told "
+        "only that an image came.",
+    )
+    transcription_model: str = Field(
+        default="",
+        description="Any litellm transcription model, such as openai/whisper-1: it writes down what is said in voice "
+        "messages. Empty: people are asked to write.",
+    )
+    sees_images: bool | None = Field(
+        default=None,
+        description="Whether the configured model understands images. Empty: what litellm knows of it.",
+    )
     fallback_models: tuple[str, ...] = Field(
         default=(),
         description="Models that are asked, in this order, when the one that was chosen fails for good.",

@@ -68,6 +68,8 @@ class UsagePurpose(StrEnum):
     PLAN = "plan"
     EMBEDDING = "embedding"
     SUBAGENT = "subagent"
+    TRANSCRIPTION = "transcription"
+    VISION = "vision"
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,6 +182,11 @@ class InboundMessage:
         return self.author_name or CleanText(self.author_id)
 
     @property
+    def is_text(self) -> bool:
+        """It is words and nothing else."""
+        return not self.attachments and not self.quotes
+
+    @property
     def only_mends(self) -> bool:
         """Nobody says anything with it: an edit of something answered long since has shown what that had held."""
         return bool(self.mends) and not self.text and not self.attachments

@@ -13,6 +13,7 @@ from typing import Literal
 from agent.assembly import assembled, control_lane, suggesting
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.model.transcription import TranscriptionModel
 from agent.porter import Porter
 from agent.relay import Relay
 from agent.worker import Worker
@@ -20,6 +21,7 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import QueueMode, Settings
 from gateway.config.access import Access
+from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
@@ -189,6 +191,9 @@ async def running_agent(
     scrub: Scrub | None = None,
     subagents: Subagents | None = None,
     engine: Literal["litellm", "claude_sdk"] = "litellm",
+    attachments: Attachments | None = None,
+    transcriptions: TranscriptionModel | None = None,
+    vision_model: str = "",
     api_base: str = "",
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
@@ -202,6 +207,8 @@ async def running_agent(
             utility_model=model,
             models=models,
             embedding_model=MODEL if embeddings else "",
+            transcription_model="openai/whisper-1" if transcriptions else "",
+            vision_model=vision_model,
             tool_rounds_max=tool_rounds_max,
             engine=engine,
             api_base=api_base,
@@ -218,6 +225,7 @@ async def running_agent(
         schedules=schedules or Schedules(),
         scrub=scrub or Scrub(),
         subagents=subagents or Subagents(),
+        attachments=attachments or Attachments(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(
@@ -227,6 +235,7 @@ async def running_agent(
         store=store,
         client=client,
         embeddings=embeddings,
+        transcriptions=transcriptions,
         scrubber=scrubber,
         clock=clock,
         grace_s=grace_s,
