@@ -73,6 +73,8 @@ class Cleaner:
             mends=mends,
             language=self._language or _language(incoming.language),
             quotes=fitting([_quote(found, scrubber) for found in incoming.quotes[-QUOTES_MAX:]]),
+            place=() if key.place else incoming.place,
+            realm=incoming.realm,
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)

@@ -134,7 +134,14 @@ TOLD_TTL_S: Final = 60  # a channel that has not asked by then has died
 # --- access
 PAIRING_CODE_CHARS: Final = 8
 PAIRING_TTL_S: Final = 3600
-PAIRING_PENDING_MAX: Final = 3
+PAIRING_PENDING_MAX: Final = 3  # of one channel: an admin reads them in one glance, and nobody floods the list
+PAIRING_TRIES_MAX: Final = 5  # wrong codes of one person; there are 31^8 of them
+PAIRING_LOCKED_S: Final = 3600
+PAIRING_TAKEN_S: Final = 600  # who took a code and died over it asks again within minutes
+PROJECTION_STAGED_S: Final = 60  # a projection under way; whoever died over it leaves it behind
+PROJECTION_LOOK_S: Final = 2.0  # how long a bus that lost its memory lets nobody in
+REASON_CHARS_MAX: Final = 200  # why somebody was blocked, in an operator's words
+RATED_AUTHORS_MAX: Final = 4096  # people whose pace one channel remembers; who is forgotten has that of a guest
 
 # --- sub-agents, as people may configure them
 SUBAGENTS_PROCESS_MAX: Final = 256  # of one process and depth: 8 GB of memory; more is a slip of the pen

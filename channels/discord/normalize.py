@@ -149,6 +149,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         edited_at_ms=message.edited_at_ms,
         attachments=attachments,
         command=find_command(words),
+        realm=message.guild_id or "",
         quotes=quotes,
         language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,
     )

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from channels import notices
 from channels.adapter import Outcome, QueueFull
-from channels.admission import AccessPolicy, Admittance, StrangerRule, admit
 from channels.bounding import TEXT_BYTES_MAX, fit
 from channels.cleaning import QUOTE_CHARS_MAX
 from channels.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
 from channels.normalized import Addressing, FileReference, Incoming, RawQuote, Retraction
+from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, StrangerRule, admit
 from gateway.contracts.commands import Suggests
 from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
@@ -295,10 +295,10 @@ class TestAccess:
 
     def test_an_admin_by_configuration_cannot_be_locked_out(self) -> None:
         policy = AccessPolicy(StrangerRule.CLOSED, frozenset({ANN}))
-        assert admit(ANN, "blocked", policy) is Admittance.ADMITTED
+        assert admit(ANN, "blocked", policy, PlacePolicy()) is Admittance.ADMITTED
 
     def test_a_role_nobody_knows_lets_nobody_in(self) -> None:
-        assert admit(ANN, "emperor", OPEN) is Admittance.BLOCKED
+        assert admit(ANN, "emperor", OPEN, PlacePolicy()) is Admittance.BLOCKED
 
 
 class TestControlCommands:
