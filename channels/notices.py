@@ -55,6 +55,11 @@ def file_not_sent(name: CleanText, words: Words) -> CleanText:
     return words.say("This file belongs to my answer, but it could not be sent here: `{name}`", name=name)
 
 
+def whole_answer(words: Words) -> CleanText:
+    """Below the file that holds a long answer."""
+    return words.say("My answer is long. This file holds all of it.")
+
+
 def pairing(code: str, words: Words) -> str:
     """What a stranger is told in a direct message."""
     return words.say(
