@@ -161,9 +161,9 @@ class SlackAdapter:
         return client
 
 
-def open_adapter(settings: Settings, parts: AdapterParts) -> SlackAdapter:
-    """The adapter that `channels.slack` asks for. Raises `ConfigError`."""
-    chosen = settings.channels.slack
+def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAdapter:
+    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    chosen = settings.channels.slacks()[name]
     if chosen.mode != "socket":
         raise ConfigError("channels.slack.mode events is not supported yet: set it to socket")
     if chosen.bot_token is None or chosen.app_token is None:
