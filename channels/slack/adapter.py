@@ -6,19 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pydantic import SecretStr
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.adapter import MARK, AdapterParts, Budget, Door, OutgoingFile
+from channels.calls import Call, CallAnswer
 from channels.slack import limits
 from channels.slack.address import parse_target
 from channels.slack.buttons import blocks_of
-from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
+from channels.slack.connection import Connection, Endpoint
 from channels.slack.errors import CANNOT_BE_CHANGED, api_word, delivery_error, file_error, lookup_error
 from channels.slack.files import put_up, share
 from channels.slack.lookup import METADATA_TYPE, carries, client_msg_id, find_post, shows_file
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
-from gateway.config import Settings
+from channels.slack.socket import PATIENCE, Patience
+from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
@@ -26,11 +29,11 @@ from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsFiles`, `SupportsUploads`, `SupportsLookup`,
-    `SupportsChoices`, `SupportsTyping`."""
+    """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsUploads`,
+    `SupportsLookup`, `SupportsChoices`, `SupportsTyping`."""
 
-    name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
+    call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
 
     def __init__(
         self,
@@ -40,14 +43,17 @@ class SlackAdapter:
         leases: DeliveryBus,
         clock: Clock,
         holder: str,
+        name: str = "slack",
         patience: Patience = PATIENCE,
     ) -> None:
         """`holder` names this process in the lease."""
-        self._connection = Connection(endpoint, positions, leases, clock, holder=holder, patience=patience)
+        self.name = name
+        self._proxy = endpoint.proxy
+        self._connection = Connection(endpoint, positions, leases, clock, name=name, holder=holder, patience=patience)
 
     @property
     def account(self) -> str:
-        return f"slack:{self._connection.account}"
+        return f"{self.name}:{self._connection.account}"
 
     @property
     def state(self) -> str:
@@ -56,6 +62,13 @@ class SlackAdapter:
     async def run(self, door: Door) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         await self._connection.run(door)
+
+    @property
+    def is_called(self) -> bool:
+        return self._connection.is_called
+
+    async def called(self, call: Call) -> CallAnswer:
+        return await self._connection.called(call)
 
     async def until_ready(self) -> None:
         await self._connection.until_ready()
@@ -83,7 +96,7 @@ class SlackAdapter:
 
     async def upload(self, address: ReplyAddress, chunk: SlackFile) -> str:
         try:
-            return await put_up(self._connected(), chunk)
+            return await put_up(self._connected(), chunk, proxy=self._proxy)
         except Exception as error:
             raise file_error(error) from error
 
@@ -164,11 +177,21 @@ class SlackAdapter:
 def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAdapter:
     """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.slacks()[name]
-    if chosen.mode != "socket":
-        raise ConfigError("channels.slack.mode events is not supported yet: set it to socket")
-    if chosen.bot_token is None or chosen.app_token is None:
-        raise ConfigError("channels.slack.bot_token or .app_token is empty: set both, as the app's pages show them")
-    endpoint = Endpoint(chosen.bot_token.get_secret_value(), chosen.app_token.get_secret_value(), chosen.api_base)
-    return SlackAdapter(
-        endpoint, positions=parts.positions, leases=parts.leases, clock=parts.clock, holder=parts.holder
+    if chosen.bot_token is None or chosen.missing:
+        keys = " and ".join(f"{table_of(name)}.{key}" for key in chosen.missing)
+        raise ConfigError(f"{keys} is empty: set it, as the app's pages show it")
+    endpoint = Endpoint(
+        bot_token=chosen.bot_token.get_secret_value(),
+        app_token=_value(chosen.app_token) if chosen.mode == "socket" else "",
+        api_base=chosen.api_base,
+        connections=chosen.connections,
+        signing_secret=_value(chosen.signing_secret),
+        proxy=chosen.proxy,
     )
+    return SlackAdapter(
+        endpoint, positions=parts.positions, leases=parts.leases, clock=parts.clock, holder=parts.holder, name=name
+    )
+
+
+def _value(secret: SecretStr | None) -> str:
+    return secret.get_secret_value() if secret else ""

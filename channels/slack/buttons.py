@@ -13,10 +13,11 @@ from channels.errands import Errands
 from channels.normalized import Ignored
 from channels.proxies import goes_direct
 from channels.slack import limits
+from channels.slack.bolt import Hear
+from channels.slack.logs import sdk_log
 from channels.slack.normalize import SlackIdentity
 from channels.slack.presses import is_press, normalize_press, response_url_of
 from channels.slack.render import SlackChunk, render
-from channels.slack.socket import Hear, sdk_log
 from gateway.contracts.messages import CleanText
 
 Block = dict[str, Any]
@@ -44,10 +45,11 @@ def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block] | None:
 class Presses:
     """The presses that come over one socket."""
 
-    def __init__(self, me: SlackIdentity, door: Door, errands: Errands) -> None:
+    def __init__(self, me: SlackIdentity, door: Door, errands: Errands, *, proxy: str = "") -> None:
         self._me = me
         self._door = door
         self._errands = errands
+        self._proxy = proxy
 
     def before(self, hear: Hear) -> Hear:
         """Take the presses, leave everything else to `hear`. Raises `BusUnavailable`: then nothing is acknowledged."""
@@ -64,17 +66,18 @@ class Presses:
         word = await self._door.press(press)
 
         async def pass_on() -> None:
-            await _whisper(response_url_of(body), await self._door.told(press) if word is None else word)
+            told = await self._door.told(press) if word is None else word
+            await _whisper(response_url_of(body), told, self._proxy)
 
         self._errands.start(pass_on())
 
 
-async def _whisper(url: str, word: CleanText) -> None:
+async def _whisper(url: str, word: CleanText, proxy: str) -> None:
     """Shown to the one who pressed, and to nobody else."""
     chunks = render(word)
     if not chunks or not url:
         return
     webhook = AsyncWebhookClient(url, timeout=int(limits.CALL_TIMEOUT_S), logger=sdk_log, retry_handlers=[])
-    if goes_direct(url):
-        webhook.proxy = None  # the SDK takes HTTP_PROXY for every address and knows no NO_PROXY
+    if proxy or goes_direct(url):
+        webhook.proxy = proxy or None  # the SDK takes HTTP_PROXY for every address and knows no NO_PROXY
     await webhook.send(text=chunks[0].text, response_type="ephemeral", replace_original=False)

@@ -10,9 +10,9 @@ from channels.listening import Heard, Listener
 from channels.normalized import Ignored, Incoming, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
+from channels.slack.bolt import Hear
 from channels.slack.history import History, place_of
 from channels.slack.normalize import SlackIdentity, normalize, normalize_slash
-from channels.slack.socket import Hear
 from channels.threads import Threads
 
 log = logging.getLogger(__name__)

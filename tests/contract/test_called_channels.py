@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contract.test_channel_contract import TestAcknowledging, TestHearing, agent
-from tests.parts.called import CalledTown, called_telegram_town
+from tests.parts.called import CalledTown, called_slack_town, called_telegram_town
 
 __all__ = ["TestAcknowledging", "TestHearing", "agent"]
 
-TOWNS = {"telegram": called_telegram_town}
+TOWNS = {"slack": called_slack_town, "telegram": called_telegram_town}
 
 
 @pytest.fixture(params=sorted(TOWNS))

@@ -9,15 +9,20 @@ from dataclasses import dataclass, field
 from channels.adapter import ChannelAdapter
 from channels.calls import Call, CallAnswer, SupportsCalls, come_again
 from channels.emulators.serving import LOOPBACK
+from channels.emulators.slack import SlackEmulator
 from channels.emulators.telegram import TelegramEmulator
+from channels.slack import connection as slack_connection
+from channels.slack.adapter import SlackAdapter
 from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
 from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.limits import POLLER_LEASE_TTL_S
+from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
+from tests.parts.emulated_slack import SIGNING_SECRET as SLACK_SIGNING_SECRET
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import Town, telegram_town
+from tests.parts.towns import Town, slack_town, telegram_town
 
 
 @dataclass
@@ -72,6 +77,32 @@ async def called_telegram_town() -> AsyncIterator[CalledTown]:
             exchange.behind = [made]
             return made
 
+        yield _called(town, adapter, exchange, url)
+
+
+@contextlib.asynccontextmanager
+async def called_slack_town() -> AsyncIterator[CalledTown]:
+    exchange = Exchange()
+    async with slack_town() as town, Webhooks({"/webhooks/slack": exchange}).served(LOOPBACK, 0) as port:
+        stage = town.stage
+        assert isinstance(stage, SlackEmulator)
+        stage.switches.retry_after_s = (0.1, 0.5, 2.0)
+        url = f"http://{LOOPBACK}:{port}/webhooks/slack"
+
+        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+            made = SlackAdapter(
+                slack_connection.Endpoint(
+                    SLACK_BOT_TOKEN, "", f"{town.api_base}/api/", signing_secret=SLACK_SIGNING_SECRET
+                ),
+                positions=bus.intake,
+                leases=bus.deliveries,
+                clock=SystemClock(),
+                holder=holder,
+            )
+            exchange.behind = [made]
+            return made
+
+        await stage.use_http(url)
         yield _called(town, adapter, exchange, url)
 
 
