@@ -12,7 +12,7 @@ from functools import partial
 import uvloop
 
 from agent.aside import run_aside
-from agent.assembly import assembled, control_lane
+from agent.assembly import assembled, control_lane, suggesting
 from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
@@ -91,13 +91,17 @@ async def _serve(
 
 
 async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber, clock: Clock) -> None:
-    """The control lane, with connections of its own: a busy or stuck event loop of the worker must not hold it up."""
+    """The control lane and suggestions, with connections of their own: a busy or stuck event loop of the worker must
+    not hold them up."""
     async with contextlib.AsyncExitStack() as stack:
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         bus = await _open_bus(settings)
         stack.push_async_callback(bus.close)
-        await control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber).run())
+            lane = control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+            group.create_task(lane.run())
 
 
 async def _open_bus(settings: Settings) -> RedisBus:

@@ -54,6 +54,7 @@ from agent.subagents.plans import PlanSubAgents
 from agent.subagents.status.lines import StatusLines
 from agent.subagents.tools import answers_of
 from agent.subagents.waking import Waking
+from agent.suggesting import Suggesting
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.lending import Lender
@@ -126,6 +127,11 @@ def control_lane(
     """The control lane of that worker, on a bus and a store that may be its own."""
     deciding = Deciding(bus.questions, bus.operator, _people(settings, bus), scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)
+
+
+def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber) -> Suggesting:
+    """What people who type are suggested, likewise."""
+    return Suggesting(bus.suggestions, store, _people(settings, bus), settings, scrubber)
 
 
 def _people(settings: Settings, bus: RedisBus) -> People:

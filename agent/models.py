@@ -47,10 +47,7 @@ class Models:
     @property
     def choosable(self) -> tuple[str, ...]:
         """What everybody may choose, the configured one first."""
-        agent = self._settings.agent
-        return tuple(
-            dict.fromkeys((self.default, *(agent.models or (*self._settings.routing.models, *agent.fallback_models))))
-        )
+        return choosable(self._settings)
 
     def is_callable(self, model: str) -> bool:
         """Whether a model of that name can be called at all."""
@@ -101,6 +98,12 @@ class Models:
         if not configured and not facts.context_window:
             _log.warning("model.window_unknown", model=model, assumed=budget.window)
         return budget
+
+
+def choosable(settings: Settings) -> tuple[str, ...]:
+    """The models that everybody may choose, the configured one first."""
+    agent = settings.agent
+    return tuple(dict.fromkeys((agent.model, *(agent.models or (*settings.routing.models, *agent.fallback_models)))))
 
 
 def check_models(client: ModelClient, settings: Settings) -> None:

@@ -25,7 +25,7 @@ from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings, TelegramAccount, hook_path, load
+from gateway.config import QueueMode, Settings, TelegramAccount, hook_path, house_language, load
 from gateway.config.channels import PlaceholderUse
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.exits import run_to_exit
@@ -95,6 +95,8 @@ class Lines:
             clock,
             bus.places,
             bus.questions,
+            bus.attachments,
+            bus.suggestions,
             keeping_for(settings, bus.vault, scrubber, clock),
         )
         self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
@@ -153,6 +155,7 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         settings.session.scope,
         settings.queue.settle_ms,
         interrupts,
+        house_language(settings),
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
     )

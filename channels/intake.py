@@ -22,6 +22,7 @@ from channels.keeping import Keeping
 from channels.normalized import Addressing, Incoming, Retraction
 from channels.recollection import Recollection
 from channels.threshold import Threshold
+from gateway.contracts.commands import COMMANDS, Suggests
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import (
@@ -31,6 +32,7 @@ from gateway.contracts.messages import (
     InboundMessage,
     Reply,
     ReplyKind,
+    clipped,
     own_words,
 )
 from gateway.contracts.ports import (
@@ -41,14 +43,19 @@ from gateway.contracts.ports import (
     IntakeBus,
     PressBus,
     Scrubber,
+    SuggestionSource,
     Verdict,
 )
+from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import (
     PAIRING_CODE_CHARS,
     PAIRING_PENDING_MAX,
     PAIRING_TTL_S,
     PRESS_ANSWER_S,
+    SUGGESTION_TYPED_CHARS_MAX,
+    SUGGESTIONS_WAIT_S,
 )
+from gateway.words import Words, words_for
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +64,7 @@ BY_BUTTON: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 """What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
 
 LISTENING_MAX: Final = 16  # people told at a time: each needs a connection to the bus for as long
+SUGGESTING_MAX: Final = 16  # people who type at a time, likewise; who comes then is suggested nothing
 ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says that it is the last
 SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
 
@@ -75,14 +83,17 @@ class Intake:
         presses: PressBus,
         *,
         scope: SessionScope,
+        suggestions: SuggestionSource | None = None,
         keeping: Keeping | None = None,
         settle_ms: int = 0,
         interrupts: bool = False,
+        language: str = "",
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
         delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
     ) -> None:
         """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
-        running turn of its lane. What held a secret is given to `delete` once it is on the bus without it."""
+        running turn of its lane. With a `language` everybody is spoken to in that one. What held a secret is given to
+        `delete` once it is on the bus without it."""
         self._bus = bus
         self._access = access
         self._outbound = outbound
@@ -90,8 +101,10 @@ class Intake:
         self._clock = clock
         self._policy = policy
         self._presses = presses
+        self._suggestions = suggestions
         self._scope = scope
-        self._cleaner = Cleaner(scrubber, clock, scope)
+        self._cleaner = Cleaner(scrubber, clock, scope, language=language)
+        self._language = language
         self._keeping = keeping
         self._settle_ms = settle_ms
         self._interrupts = interrupts
@@ -102,6 +115,7 @@ class Intake:
         self._threshold = Threshold()
         self._taking = asyncio.Lock()
         self._listening = asyncio.Semaphore(LISTENING_MAX)
+        self._suggesting = asyncio.Semaphore(SUGGESTING_MAX)
         self._is_closed = False
 
     def close(self) -> None:
@@ -143,10 +157,11 @@ class Intake:
         owner = SessionKey(press.channel, press.user_id)
         admittance = admit(owner, await self._access.role_of(owner), self._policy)
         if admittance is not Admittance.ADMITTED:
-            return self._scrubber.scrub("" if admittance is Admittance.BLOCKED else notices.NOT_FOR_STRANGERS)
+            is_told = admittance is not Admittance.BLOCKED
+            return self._words(press).say(notices.NOT_FOR_STRANGERS) if is_told else own_words("")
         kind = press.command.control if press.command else None
         if kind is None or kind not in BY_BUTTON:
-            return self._scrubber.scrub(notices.NOT_IN_USE)
+            return self._words(press).say(notices.NOT_IN_USE)
         request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)
         return None if await self._bus.request_control(request) else own_words("")
 
@@ -158,6 +173,24 @@ class Intake:
         except BusUnavailable:
             return own_words("")
         return own_words("") if reply is None else reply.text
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """What an agent process suggests to one who may talk to us; nothing while none can be asked."""
+        kind = kind_of_suggestion(typing)
+        if typing.command is None or kind is Suggests.NOTHING or self._suggestions is None:
+            return ()
+        if self._is_closed or self._suggesting.locked():
+            return ()
+        owner, key = SessionKey(typing.channel, typing.user_id), typing.key(self._scope)
+        typed = clipped(self._scrubber.for_chat(str(key)).scrub(typing.command.arguments), SUGGESTION_TYPED_CHARS_MAX)
+        try:
+            async with self._suggesting:
+                if admit(owner, await self._access.role_of(owner), self._policy) is not Admittance.ADMITTED:
+                    return ()
+                wanted = Wanted(key, owner, kind, typed, typing.language)
+                return await self._suggestions.ask(wanted, wait_s=SUGGESTIONS_WAIT_S)
+        except BusUnavailable:
+            return ()
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -257,10 +290,10 @@ class Intake:
                 self._recollection.keep(incoming, message.key)
                 return Outcome.DUPLICATE
             case Verdict.LANE_FULL:
-                await self._tell(incoming, message.key, "lane-full", notices.LANE_FULL)
+                await self._tell(incoming, message.key, "lane-full", notices.lane_full(self._words(incoming)))
                 return Outcome.TURNED_AWAY
             case Verdict.QUEUE_FULL:
-                await self._tell(incoming, message.key, "queue-full", notices.QUEUE_FULL)
+                await self._tell(incoming, message.key, "queue-full", self._words(incoming).say(notices.QUEUE_FULL))
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
 
     async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
@@ -280,20 +313,23 @@ class Intake:
         elif incoming.addressing is Addressing.THREAD:
             log.debug("%s: a stranger in a thread of ours was ignored", incoming.channel)
         elif admittance is Admittance.CLOSED:
-            await self._tell(incoming, owner, "closed", notices.CLOSED)
+            await self._tell(incoming, owner, "closed", self._words(incoming).say(notices.CLOSED))
         elif incoming.is_private:
-            await self._tell(incoming, owner, "pairing", await self._pairing_sentence(owner))
+            await self._tell(incoming, owner, "pairing", await self._pairing_sentence(owner, self._words(incoming)))
         else:
-            await self._tell(incoming, owner, "stranger", notices.STRANGER_IN_GROUP)
+            await self._tell(incoming, owner, "stranger", self._words(incoming).say(notices.STRANGER_IN_GROUP))
 
-    async def _pairing_sentence(self, owner: SessionKey) -> str:
+    def _words(self, incoming: Incoming) -> Words:
+        return words_for(self._language or incoming.language, incoming.text)
+
+    async def _pairing_sentence(self, owner: SessionKey, words: Words) -> str:
         code = await self._access.pairing_code(
             owner,
             new_code=self._clock.code(PAIRING_CODE_CHARS),
             ttl_s=PAIRING_TTL_S,
             pending_max=PAIRING_PENDING_MAX,
         )
-        return notices.TOO_MANY_STRANGERS if code is None else notices.pairing(code)
+        return words.say(notices.TOO_MANY_STRANGERS) if code is None else notices.pairing(code, words)
 
     async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
         """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once."""
@@ -307,8 +343,15 @@ class Intake:
                 text=self._scrubber.for_chat(str(key)).scrub(sentence),
                 kind=ReplyKind.NOTICE,
                 created_at_ms=self._clock.now_ms(),
+                language=self._words(incoming).language.value,
             )
         )
+
+
+def kind_of_suggestion(typing: Incoming) -> Suggests:
+    """What may stand behind the command that is being typed."""
+    name = typing.command.name if typing.command else ""
+    return next((spec.suggests for spec in COMMANDS if spec.name == name), Suggests.NOTHING)
 
 
 def settle_ms(incoming: Incoming) -> int:

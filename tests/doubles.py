@@ -26,6 +26,7 @@ from gateway.contracts.messages import (
     Reply,
 )
 from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict, WantedFile
+from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.scrub import Scrubber
 
 
@@ -93,6 +94,8 @@ class MemoryBus:
     ambiguous: int = 0
     contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
     away_for_files: int = 0
+    asked: list[Wanted] = field(default_factory=list)
+    suggestions: Sequence[Suggestion] = ()
     holder: str | None = None
     announced: asyncio.Queue[Activity] = field(default_factory=asyncio.Queue)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -176,6 +179,11 @@ class MemoryBus:
     async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
         self._check()
         return self.words.get(press.id)
+
+    async def ask(self, wanted: Wanted, *, wait_s: float) -> Sequence[Suggestion]:
+        self._check()
+        self.asked.append(wanted)
+        return self.suggestions
 
     def put_back(self, channel: str) -> None:
         return
@@ -297,7 +305,7 @@ class ScriptedAdapter:
     def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
         return tuple(text.split("|"))
 
-    def marked(self, chunk: AnyChunk) -> AnyChunk:
+    def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
         return f"again: {chunk}"
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:

@@ -87,8 +87,13 @@ class Connection:
         self._events = None if endpoint.app_token else Events(endpoint.signing_secret, clock)
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None
-        self.account = ""
+        self.me: SlackIdentity | None = None
         self.state = "connecting"
+
+    @property
+    def account(self) -> str:
+        """The installation, empty until it is known."""
+        return self.me.account if self.me else ""
 
     async def until_ready(self) -> None:
         """Wait until there is a client to send with."""
@@ -141,8 +146,7 @@ class Connection:
 
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
         """From the check of the credentials to the end of whatever it is that brings us events."""
-        me = await self._identify(client)
-        self.account = me.account
+        me = self.me = await self._identify(client)
         marks = Marks(self._positions, f"{self._name}:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")

@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, OutgoingFile, QueueFull
+from channels.adapter import CONNECTED, AdapterParts, Budget, Door, OutgoingFile, QueueFull
 from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
@@ -28,7 +29,9 @@ from channels.proxies import goes_direct
 from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
 from channels.telegram.answering import Presses
-from channels.telegram.errors import REJECTED, delivery_error, wait_s
+from channels.telegram.errors import REJECTED, delivery_error, fetch_error, wait_s
+from channels.telegram.files import TelegramFiles
+from channels.telegram.menus import menus_for, publish
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
@@ -40,14 +43,14 @@ from gateway.config.channels import SOCKS_SCHEMES
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
 
 class TelegramAdapter:
     """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsMoves`, `SupportsDeletion`, `SupportsTyping`."""
+    `SupportsSilence`, `SupportsMoves`, `SupportsDeletion`, `SupportsDownloads`, `SupportsMenus`, `SupportsTyping`."""
 
     typing_period_s = limits.TYPING_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
@@ -65,10 +68,13 @@ class TelegramAdapter:
         name: str = "telegram",
         hook_url: str = "",
         proxy: str = "",
+        local_files: Path | None = None,
         patience: Patience = PATIENCE,
+        admins: Sequence[int] = (),
     ) -> None:
         """`api_base` is the Bot API's address without `/bot`; `holder` names this process in the lease. With `hook_url`
-        Telegram calls us there, else we poll."""
+        Telegram calls us there, else we poll. `admins` are users with commands of their own; `local_files` is where
+        a Bot API server of ours keeps what people sent."""
         _silence_the_sdk()
         self.name = name
         self._calls = _http(limits.CONNECTIONS_MAX, api_base, proxy)
@@ -82,6 +88,9 @@ class TelegramAdapter:
         )
         self._bot_id = token.partition(":")[0]
         self._sender = TelegramSender(self._bot)
+        self._files = TelegramFiles(
+            self._bot, files_base=f"{api_base}/file/bot{token}", folder=local_files, proxy=proxy
+        )
         self.account = f"telegram:{self._bot_id}"
         self._webhook = Webhook(self._bot, token, hook_url, positions, self.account, clock) if hook_url else None
         self._positions = positions
@@ -90,6 +99,7 @@ class TelegramAdapter:
         self._clock = clock
         self._holder = holder
         self._patience = patience
+        self._admins = tuple(admins)
         self._errands = Errands(self.name)
         self._ready = asyncio.Event()
         self.state = "connecting"
@@ -125,8 +135,8 @@ class TelegramAdapter:
     def file_chunk(self, file: OutgoingFile) -> TelegramFile:
         return TelegramFile(file.name, file.content, file.caption)
 
-    def marked(self, chunk: TelegramPart) -> TelegramPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: TelegramPart, mark: CleanText) -> TelegramPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: TelegramChunk, choices: Sequence[Choice]) -> TelegramChunk:
         return replace(chunk, choices=tuple(choices))
@@ -187,11 +197,21 @@ class TelegramAdapter:
     def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
         return relocated(address, int(chat))
 
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        try:
+            return await self._files.fetch(reference, bytes_max=bytes_max)
+        except TelegramError as error:
+            raise fetch_error(error) from None
+
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
         with self._calling(address):
             await self._sender.show_typing(parse_target(address.target))
+
+    async def publish_menu(self) -> None:
+        with self._calling(ReplyAddress(self.name, "", "")):
+            await publish(self._bot, menus_for(self._admins))
 
     @contextlib.contextmanager
     def _calling(self, address: ReplyAddress) -> Iterator[None]:
@@ -341,6 +361,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> Telegram
         name=name,
         hook_url=hook_url(settings, name) if chosen.mode == "webhook" else "",
         proxy=chosen.proxy,
+        local_files=chosen.local_files,
         token=chosen.token.get_secret_value(),
         api_base=chosen.api_base,
         positions=parts.positions,
@@ -348,4 +369,5 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> Telegram
         places=parts.places,
         clock=parts.clock,
         holder=parts.holder,
+        admins=[int(key.user) for key in settings.access.admins if key.channel == name and key.user.isdecimal()],
     )

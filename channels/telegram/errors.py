@@ -82,6 +82,13 @@ def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -
             return OutcomeUnknown(type(error).__name__)
 
 
+def fetch_error(error: TelegramError) -> DeliveryError:
+    """The same for a question that may be asked again, whatever became of the last one."""
+    if isinstance(error, RetryAfter):
+        return RateLimited(seconds(error.retry_after))
+    return SendFailed(f"Telegram does not say where a file is ({type(error).__name__})")
+
+
 def wait_s(error: Exception, backoff: Backoff) -> float:
     """What the server asks to wait, else what we choose."""
     asked_s = getattr(error, "retry_after", None)

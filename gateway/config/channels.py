@@ -110,8 +110,8 @@ class TelegramAccount(Channel):
     )
     local_files: Path | None = Field(
         default=None,
-        description="Where the files of a self-hosted Bot API server that runs with --local are to be read on this "
-        "machine. Empty: files are fetched from api_base.",
+        description="Folder in which a self-hosted Bot API server that runs with --local keeps what people send, as it "
+        "names it; nothing outside of it is read. Empty: files are fetched from api_base.",
     )
 
     @property

@@ -18,6 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
 from gateway.config.channels import Channels
 from gateway.config.limits import Limits
@@ -243,6 +244,16 @@ class Queue(Section):
     )
 
 
+class Words(Section):
+    """What we say by ourselves: answers to commands, errors, notices."""
+
+    language: Literal["auto", "en", "ru", "zh", "es", "de"] = Field(
+        default="auto",
+        description="auto: everybody's own, as the platform or the script of the words tells it, else English. Any "
+        "other: that one, for everybody.",
+    )
+
+
 class Log(Section):
     """What the operator reads."""
 
@@ -268,9 +279,11 @@ class Settings(Section):
     queue: Queue = Queue()
     tools: Tools = Tools()
     subagents: Subagents = Subagents()
+    attachments: Attachments = Attachments()
     limits: Limits = Limits()
     cache: Cache = Cache()
     memory: Memory = Memory()
     schedules: Schedules = Schedules()
     scrub: Scrub = Scrub()
+    words: Words = Words()
     log: Log = Log()

@@ -115,6 +115,8 @@ class Town:
             SystemClock(),
             bus.places,
             bus.questions,
+            bus.attachments,
+            bus.suggestions,
         )
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())

@@ -14,11 +14,13 @@ from channels.admission import AccessPolicy, Admittance, StrangerRule, admit
 from channels.bounding import TEXT_BYTES_MAX, fit
 from channels.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
 from channels.normalized import Addressing, Incoming, Retraction
+from gateway.contracts.commands import Suggests
 from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey, SessionScope
-from gateway.contracts.messages import CleanText, ControlKind, RemovedSecrets, Reply, ReplyKind
+from gateway.contracts.messages import CleanText, ControlKind, RemovedSecrets, Reply, ReplyKind, own_words
 from gateway.contracts.ports import Verdict
+from gateway.contracts.suggestions import Suggestion
 from gateway.limits import ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
 from tests.doubles import ManualClock, MemoryBus, PlainScrubber
 from tests.parts.incoming import private_message
@@ -32,7 +34,7 @@ IN_GROUP = replace(private_message(), place=("-100",), is_private=False, address
 
 def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> Intake:
     """An intake on a bus in memory."""
-    return Intake(bus, bus, bus, PlainScrubber(), ManualClock(), policy, bus, scope=scope)
+    return Intake(bus, bus, bus, PlainScrubber(), ManualClock(), policy, bus, scope=scope, suggestions=bus)
 
 
 class TestAMessage:
@@ -372,3 +374,37 @@ class TestAPress:
 def pressed(data: str) -> Incoming:
     """Ann presses a button that says `data`."""
     return replace(private_message(data), id="telegram:42:press:1")
+
+
+def typed(text: str) -> Incoming:
+    return replace(private_message(text), language="ru")
+
+
+SUGGESTED = [Suggestion(own_words("2. Roses"), own_words("2"))]
+
+
+async def test_one_who_types_is_suggested_what_an_agent_says() -> None:
+    """What he has typed so far travels clean."""
+    bus = MemoryBus(suggestions=SUGGESTED)
+    assert await door(bus).suggest(typed("/resume ro SECRET")) == SUGGESTED
+    (asked,) = bus.asked
+    assert (asked.kind, asked.typed, asked.language) == (Suggests.SESSIONS, "ro [redacted:test]", "ru")
+    assert str(asked.key) == str(asked.owner) == "telegram:7"
+
+
+@pytest.mark.parametrize("text", ["/help ro", "/unheard ro", "ro"])
+async def test_nothing_is_suggested_where_nothing_can_follow(text: str) -> None:
+    bus = MemoryBus(suggestions=SUGGESTED)
+    assert await door(bus).suggest(typed(text)) == ()
+    assert not bus.asked
+
+
+@pytest.mark.parametrize("policy", [PAIRING, CLOSED])
+async def test_a_stranger_is_suggested_nothing_and_given_no_code(policy: AccessPolicy) -> None:
+    bus = MemoryBus(suggestions=SUGGESTED)
+    assert await door(bus, policy).suggest(typed("/resume ro")) == ()
+    assert (bus.asked, bus.codes, bus.notices) == ([], {}, {})
+
+
+async def test_while_the_bus_is_away_nothing_is_suggested() -> None:
+    assert await door(MemoryBus(away=True, suggestions=SUGGESTED)).suggest(typed("/resume ro")) == ()

@@ -1,6 +1,7 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
 from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.attachments import AttachmentBus, FetchedFile, WantedAttachment
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
@@ -15,6 +16,7 @@ from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.subtasks import SubTaskBook, SubTypeBook
+from gateway.contracts.ports.suggestions import SuggestionBus, SuggestionSource
 from gateway.contracts.ports.time import Clock
 from gateway.contracts.ports.usage import Span, UsageBook
 from gateway.contracts.ports.vault import VaultBus
@@ -24,6 +26,7 @@ __all__ = [
     "Admission",
     "Amendment",
     "AnswerShelf",
+    "AttachmentBus",
     "Cancel",
     "CancelKind",
     "Claim",
@@ -31,6 +34,7 @@ __all__ = [
     "Clock",
     "DeadLetter",
     "DeliveryBus",
+    "FetchedFile",
     "ForeignDatabases",
     "IntakeBus",
     "LaneBus",
@@ -55,8 +59,11 @@ __all__ = [
     "Store",
     "SubTaskBook",
     "SubTypeBook",
+    "SuggestionBus",
+    "SuggestionSource",
     "UsageBook",
     "VaultBus",
     "Verdict",
+    "WantedAttachment",
     "WantedFile",
 ]
