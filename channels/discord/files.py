@@ -20,8 +20,9 @@ class DiscordFiles:
     """What leads from a reference (`channels.discord.normalize`) to bytes. At another API than Discord's own, files
     may be on its machine, too."""
 
-    def __init__(self, api_base: str) -> None:
+    def __init__(self, api_base: str, proxy: str = "") -> None:
         self._api_base = api_base
+        self._proxy = proxy
 
     async def fetch(self, client: discord.Client, reference: str, *, bytes_max: int) -> FetchedFile:
         """Raises `FileRefused`, `SendFailed`, and what the SDK raises."""
@@ -37,7 +38,7 @@ class DiscordFiles:
         name, url = _found(message, int(text(fields.get("id"))))
         if not (is_on(url, *_CDN) or belongs_to(url, self._api_base)):
             raise FileRefused(ELSEWHERE)
-        found = await download(url, bytes_max=bytes_max)
+        found = await download(url, bytes_max=bytes_max, proxy=self._proxy)
         return FetchedFile(name, found.media_type, found.content)
 
 

@@ -8,22 +8,23 @@ from typing import Any
 from channels.adapter import Door
 from channels.errands import Errands
 from channels.normalized import Ignored
+from channels.slack.bolt import Hear
 from channels.slack.links import respond
 from channels.slack.normalize import SlackIdentity
 from channels.slack.presses import is_press, normalize_press
 from channels.slack.render import render
 from channels.slack.slash import response_url_of
-from channels.slack.socket import Hear
 from gateway.contracts.messages import CleanText
 
 
 class Presses:
     """The presses that come over one socket."""
 
-    def __init__(self, me: SlackIdentity, door: Door, errands: Errands) -> None:
+    def __init__(self, me: SlackIdentity, door: Door, errands: Errands, *, proxy: str = "") -> None:
         self._me = me
         self._door = door
         self._errands = errands
+        self._proxy = proxy
 
     def before(self, hear: Hear) -> Hear:
         """Take the presses, leave everything else to `hear`. Raises `BusUnavailable`: then nothing is acknowledged."""
@@ -40,13 +41,14 @@ class Presses:
         word = await self._door.press(press)
 
         async def pass_on() -> None:
-            await _whisper(response_url_of(body), await self._door.told(press) if word is None else word)
+            told = await self._door.told(press) if word is None else word
+            await _whisper(response_url_of(body), told, self._proxy)
 
         self._errands.start(pass_on())
 
 
-async def _whisper(url: str, word: CleanText) -> None:
+async def _whisper(url: str, word: CleanText, proxy: str) -> None:
     """Shown to the one who pressed, and to nobody else."""
     chunks = render(word)
     if chunks and url:
-        await respond(url, chunks[0], plain=False)
+        await respond(url, chunks[0], plain=False, proxy=proxy)

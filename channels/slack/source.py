@@ -12,6 +12,7 @@ from channels.listening import Heard, Listener
 from channels.normalized import Ignored, Incoming, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
+from channels.slack.bolt import Hear
 from channels.slack.context import ThreadContext
 from channels.slack.history import History, place_of
 from channels.slack.links import Links
@@ -19,7 +20,6 @@ from channels.slack.normalize import SlackIdentity, normalize
 from channels.slack.people import People
 from channels.slack.quotes import people_in
 from channels.slack.slash import is_slash, normalize_slash, response_url_of
-from channels.slack.socket import Hear
 from channels.slack.wording import mentioned
 from channels.threads import Threads
 
