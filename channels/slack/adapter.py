@@ -117,6 +117,8 @@ class SlackAdapter:
                 return await share(client, await self._place_of(target), chunk)
             except Exception as error:
                 raise file_error(error) from error
+        if target.picks and send_id.endswith(":0"):
+            chunk = replace(chunk, picks=target.picks)
         if target.link:
             return await answer(client, self._links, target, chunk, send_id=send_id, plain=plain)
         return (await post(client, target, chunk, send_id=send_id, plain=plain),)

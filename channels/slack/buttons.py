@@ -1,16 +1,18 @@
-"""Presses of buttons: acknowledged when the bus has them, answered in private."""
+"""Presses of buttons: acknowledged when the bus has them, answered in private. And what is in a list to pick from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from channels.adapter import Door
 from channels.errands import Errands
 from channels.normalized import Ignored
+from channels.slack.blocks import Block, option
 from channels.slack.bolt import Hear
 from channels.slack.links import respond
 from channels.slack.normalize import SlackIdentity
+from channels.slack.picking import is_pick, is_question, normalize_question
 from channels.slack.presses import is_press, normalize_press
 from channels.slack.render import render
 from channels.slack.slash import response_url_of
@@ -27,12 +29,23 @@ class Presses:
         self._proxy = proxy
 
     def before(self, hear: Hear) -> Hear:
-        """Take the presses, leave everything else to `hear`. Raises `BusUnavailable`: then nothing is acknowledged."""
+        """Take the presses, and what Slack asks for while somebody picks; leave everything else to `hear`. Raises
+        `BusUnavailable`: then nothing is acknowledged."""
 
-        async def hear_both(body: Mapping[str, Any]) -> None:
-            await (self._take(body) if is_press(body) else hear(body))
+        async def hear_all(body: Mapping[str, Any]) -> Sequence[Block] | None:
+            if is_question(body):
+                return await self._list(body)
+            if is_press(body) and not is_pick(body):
+                await self._take(body)
+                return None
+            return await hear(body)
 
-        return hear_both
+        return hear_all
+
+    async def _list(self, body: Mapping[str, Any]) -> Sequence[Block]:
+        typing = normalize_question(body, self._me)
+        suggestions = () if isinstance(typing, Ignored) else await self._door.suggest(typing)
+        return [option(each.label, each.value) for each in suggestions]
 
     async def _take(self, body: Mapping[str, Any]) -> None:
         press = normalize_press(body, self._me)
