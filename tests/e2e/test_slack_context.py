@@ -67,7 +67,8 @@ async def test_an_edit_keeps_what_came_along(town: Town, stage: SlackEmulator, b
         said = await stage.say(town.ann.id, town.thread.id, "help", mention_bot=True)
         await until_queued(bus)
         await stage.edit(said.id, town.thread.id, f"<@{stage.world.bot.id}> help us")
-        await until(lambda: {each["envelope_id"] for each in stage.sockets.sent} <= set(stage.sockets.acknowledged))
+        await until(lambda: stage.sockets.sent[-1]["payload"]["event"].get("subtype") == "message_changed")
+        await until(lambda: stage.sockets.sent[-1]["envelope_id"] in stage.sockets.acknowledged)
         async with EchoAgent(bus).at_work() as agent:
             await until(lambda: bool(agent.heard))
     assert agent.heard[0].text == "help us"
