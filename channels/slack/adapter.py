@@ -32,8 +32,8 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsStreaming`, `SupportsFiles`,
-    `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
+    """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsStreaming`, `SupportsWithdrawal`,
+    `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
 
     typing_period_s = limits.STATUS_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
@@ -141,6 +141,9 @@ class SlackAdapter:
 
     async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
         await self._streams.end(parse_target(address.target), ts=message_id)
+
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        return await self._streams.take_back(parse_target(address.target), ts=message_id)
 
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
