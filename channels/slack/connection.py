@@ -160,7 +160,7 @@ class Connection:
         context = ThreadContext(client, people, Threads(self._positions, f"{self._name}:{me.account}:read"))
         source = SlackSource(me, History(client, marks, self._clock), threads, self._links, people, context)
         listener: Listener[Raw] = Listener(self._name, door, marks, source)
-        hear = Presses(me, door, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
+        hear = Presses(me, door, people, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
         app = bolt_app(client, me, hear)
         log.info("%s: workspace %s knows us as %s", self._name, me.team_id, me.user_id)
         backoff.reset()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from gateway.contracts.commands import Suggests
 from gateway.contracts.messages import CleanText
 from gateway.contracts.suggestions import Suggestion, Wanted
 from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.called import called_slack_town
 from tests.parts.towns import Town, slack_town
 from tests.parts.waiting import until
 
@@ -155,10 +157,19 @@ async def test_the_menu_has_one_command(town: Town, stage: SlackEmulator) -> Non
         await stage.suggest(town.ann.id, town.group.id, "trivet", "resume ")
 
 
+@pytest.mark.parametrize("home", [slack_town, called_slack_town])
 async def test_a_conversation_is_picked_from_a_list_below_the_answer(
-    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent
+    home: Callable[[], AbstractAsyncContextManager[Town]], bus: RedisBus, agent: EchoAgent
 ) -> None:
-    """Slack asks us what is in it; what is picked is a command like one that was typed, for the one who picked."""
+    """Slack asks us what is in it, over the socket or by HTTP; what is picked is a command like one that was typed, for
+    the one who picked."""
+    async with home() as town:
+        await picked_in(town, bus, agent)
+
+
+async def picked_in(town: Town, bus: RedisBus, agent: EchoAgent) -> None:
+    stage = town.stage
+    assert isinstance(stage, SlackEmulator)
     asked: list[Wanted] = []
 
     async def suggest() -> None:
