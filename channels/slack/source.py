@@ -14,7 +14,7 @@ from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
 from channels.slack.bolt import Hear
 from channels.slack.context import ThreadContext
-from channels.slack.history import History, place_of
+from channels.slack.history import History, is_ts, place_of
 from channels.slack.links import Links
 from channels.slack.normalize import SlackIdentity, normalize
 from channels.slack.people import People
@@ -130,7 +130,7 @@ def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:
         return Heard(channel_id, "", body)
     event = mapping(body.get("event"))
     ts, channel_id = text(event.get("ts")), text(event.get("channel"))
-    if event.get("type") not in _MESSAGES or not ts or not channel_id:
+    if event.get("type") not in _MESSAGES or not is_ts(ts) or not channel_id:
         return None
     if event.get("subtype") in _CHANGES:  # they have a time of their own and stand in no history
         return Heard(place_of(channel_id, spoken(event)), "", body)
