@@ -104,20 +104,6 @@ class Contents:
         caption = whole_answer(words_for(self._reply.language))
         return OutgoingFile(_WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption)
 
-    def _may_be_whole(self, step: int) -> bool:
-        return self._is_long and step == _BEGINNING
-
-    def _whole(self) -> OutgoingFile:
-        caption = whole_answer(words_for(self._reply.language))
-        return OutgoingFile(_WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption)
-
-    def _may_be_whole(self, step: int) -> bool:
-        return self._is_long and step == _BEGINNING
-
-    def _whole(self) -> OutgoingFile:
-        caption = whole_answer(words_for(self._reply.language))
-        return OutgoingFile(_WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption)
-
     def _sentence(self, file: ReplyFile) -> AnyChunk:
         return self._adapter.chunks(file_not_sent(file.name, words_for(self._reply.language)))[0]
 

@@ -221,9 +221,9 @@ def _attachment(chunk: DiscordPart) -> discord.File:
     return discord.File(io.BytesIO(chunk.data), filename=chunk.name)
 
 
-def open_adapter(settings: Settings, parts: AdapterParts) -> DiscordAdapter:
-    """The adapter that `channels.discord` asks for. Raises `ConfigError`."""
-    chosen = settings.channels.discord
+def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordAdapter:
+    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    chosen = settings.channels.discords()[name]
     if chosen.token is None:
         raise ConfigError("channels.discord.token is empty: set the bot token of the application")
     return DiscordAdapter(
