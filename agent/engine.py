@@ -6,7 +6,8 @@ from one turn to the next: it is given the whole history each time, so there is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -58,6 +59,10 @@ class Hold(Protocol):
 
     async def join(self) -> Sequence[Joined]:
         """Messages that came meanwhile and belong to this turn from now on, in order."""
+        ...
+
+    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
+        """While the block lasts people may see `text()`, what there is of an answer so far; nobody waits for that."""
         ...
 
 

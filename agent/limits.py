@@ -14,6 +14,8 @@ CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that 
 LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 ACTIVITY_EVERY_S: Final = 3.0  # Telegram's typing indicator lives five seconds
 ACTIVITY_FOR_S: Final = 6.0
+DRAFT_EVERY_S: Final = 0.25  # faster than any platform lets us edit; an answer that is quicker needs no draft
+DRAFT_CHARS_MAX: Final = 16_000  # four messages of Telegram: nobody reads along farther, and each is rendered anew
 
 # --- the control lane
 STOP_PATIENCE_S: Final = 0.5  # a stopped turn ends in milliseconds; then its worker is not asked any more
@@ -155,9 +157,11 @@ FOLDER_LOCK_LOOK_S: Final = 0.003  # for the lock that another process holds: as
 SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
 SENT_FILE_BYTES_MAX: Final = 10_000_000  # Discord takes 10 MiB of a bot, Telegram 50 MB, Slack more
 SENT_BYTES_MAX: Final = 25_000_000  # with one answer: in memory until the turn is committed
-SENT_TEXT_BYTES_MAX: Final = 3_000_000  # the scrubber has time for some 5 MB on a quiet machine
 FILE_NAME_CHARS_MAX: Final = 100
 FILE_CAPTION_CHARS_MAX: Final = 480  # Telegram takes 1,024 UTF-16 units, a mark of repetition in front included
+
+# --- files that people send
+ATTACHMENT_ASKED_MAX: Final = 5  # twenty seconds of nobody there: a restart of the channels takes five
 
 # --- the sandbox
 SANDBOX_TIMEOUT_S: Final = 60.0  # as any tool

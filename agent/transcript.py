@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from agent.model.client import PromptMessage
+from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import CleanText, joined, own_words
 
@@ -30,7 +31,7 @@ def is_said(entry: Entry) -> bool:
 
 def last_said(view: Sequence[Entry]) -> CleanText:
     """What a person said last; empty where nobody has."""
-    return next((entry.text for entry in reversed(view) if is_said(entry)), own_words(""))
+    return next((words_in(entry.text) for entry in reversed(view) if is_said(entry)), own_words(""))
 
 
 def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:

@@ -71,6 +71,11 @@ class Batch:
         return not self.is_command and not self.messages[0].only_mends
 
 
+def reply_id_of(turn_id: str) -> str:
+    """The id of the one reply that a turn leaves, known before there is any."""
+    return f"{turn_id}:1"
+
+
 def newest_of(messages: Sequence[InboundMessage]) -> InboundMessage:
     """Who is answered, and where: what the end of a sub-agent sent comes behind what a person wrote."""
     return (tuple(message for message in messages if not is_wake(message)) or messages)[-1]
@@ -273,7 +278,7 @@ class TurnTaker:
         note = removed_note(removed)
         notes = (*((self._clean(batch, note),) if note else ()), *unchecked_notes(text, removed))
         return Reply(
-            id=f"{batch.turn_id}:1",
+            id=reply_id_of(batch.turn_id),
             turn_id=batch.turn_id,
             key=batch.key,
             address=newest_of(answered).address,

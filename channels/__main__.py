@@ -21,7 +21,7 @@ from channels.sender import SendRules
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings, load
+from gateway.config import QueueMode, Settings, house_language, load
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber
@@ -90,6 +90,7 @@ class Lines:
             clock,
             bus.places,
             bus.questions,
+            bus.attachments,
             bus.suggestions,
             keeping_for(settings, bus.vault, scrubber, clock),
         )
@@ -133,6 +134,7 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         settings.session.scope,
         settings.queue.settle_ms,
         interrupts,
+        house_language(settings),
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
     )

@@ -15,15 +15,19 @@ from channels.normalized import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 from gateway.contracts.suggestions import Suggestion
+from gateway.words import Language, Words, sentence
 
 CONNECTED = "connected"
 """The one health state that means well; every other is a plain reason."""
 
 
-MARK: Final = "(perhaps a repetition: no acknowledgement came)"
-"""The first line of a message that may be there twice. Each platform's limit leaves room for it."""
+MARK: Final = sentence("(perhaps a repetition: no acknowledgement came)")
+"""The first line of a message that may be there twice, in its reader's language. Each platform's limit leaves room."""
+
+MARKS: Final = tuple(Words(language).say(MARK) for language in Language)
+"""In every language: what stands in front of words that are looked for."""
 
 
 HELD_POLL_S: Final = 0.5
@@ -139,7 +143,7 @@ class ChannelAdapter(Protocol):
         """CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
         ...
 
-    def marked(self, chunk: AnyChunk) -> AnyChunk:
+    def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
         """The chunk under a first line that says that it may be a repetition; still under the limit."""
         ...
 
@@ -263,11 +267,13 @@ class SupportsUploads(Protocol):
 @dataclass(frozen=True, slots=True)
 class Cadence:
     """How fast a growing answer is shown somewhere: the first words after `first_after_s`, then at most every
-    `every_s` (more after each 429), and not for fewer than `chars_min` new characters."""
+    `every_s` (more after each 429), and not for fewer than `chars_min` new characters. What fades by itself is shown
+    again `fades_after_s` after it was shown last; None: it stays."""
 
     first_after_s: float
     every_s: float
     chars_min: int = 20
+    fades_after_s: float | None = None
 
 
 @runtime_checkable
@@ -300,17 +306,18 @@ class SupportsStreaming(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """A file that came with a message, as its platform gave it. `media_type` is what the platform says."""
+@runtime_checkable
+class SupportsWithdrawal(Protocol):
+    """A platform on which we may delete what we said ourselves."""
 
-    name: str
-    media_type: str
-    content: bytes = field(repr=False)
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Delete a message of ours, however often this is asked; one that is gone is deleted. False: the platform does
+        not let us. Raises the `DeliveryError` tree."""
+        ...
 
 
 @runtime_checkable
-class SupportsDownloads(Protocol):
+class SupportsDownloads(ChannelAdapter, Protocol):
     """A platform whose files can be fetched later by the reference that `normalize` wrote."""
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:

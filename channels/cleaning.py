@@ -39,10 +39,12 @@ class Cleaned:
 class Cleaner:
     """The scrubber at the door of one channel."""
 
-    def __init__(self, scrubber: Scrubber, clock: Clock, scope: SessionScope) -> None:
+    def __init__(self, scrubber: Scrubber, clock: Clock, scope: SessionScope, *, language: str = "") -> None:
+        """With a `language`, everybody is said to speak it."""
         self._scrubber = scrubber
         self._clock = clock
         self._scope = scope
+        self._language = language
 
     def clean(self, incoming: Incoming, before: Sequence[Part] = ()) -> Cleaned:
         """The message in the light of what its author said before, oldest first."""
@@ -65,7 +67,7 @@ class Cleaner:
             attachments=tuple(_attachment(found, scrubber) for found in incoming.attachments),
             removed=_removed(read.found, incoming.attachments, scrubber, is_joined=read.is_joined),
             mends=mends,
-            language=_language(incoming.language),
+            language=self._language or _language(incoming.language),
             quotes=tuple(_quote(found, scrubber) for found in incoming.quotes[-QUOTES_MAX:]),
         )
         torn_ids = {mend.message_id for mend in mends}

@@ -55,6 +55,7 @@ from gateway.limits import (
     SUGGESTION_TYPED_CHARS_MAX,
     SUGGESTIONS_WAIT_S,
 )
+from gateway.words import Words, words_for
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +87,13 @@ class Intake:
         keeping: Keeping | None = None,
         settle_ms: int = 0,
         interrupts: bool = False,
+        language: str = "",
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
         delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
     ) -> None:
         """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
-        running turn of its lane. What held a secret is given to `delete` once it is on the bus without it."""
+        running turn of its lane. With a `language` everybody is spoken to in that one. What held a secret is given to
+        `delete` once it is on the bus without it."""
         self._bus = bus
         self._access = access
         self._outbound = outbound
@@ -100,7 +103,8 @@ class Intake:
         self._presses = presses
         self._suggestions = suggestions
         self._scope = scope
-        self._cleaner = Cleaner(scrubber, clock, scope)
+        self._cleaner = Cleaner(scrubber, clock, scope, language=language)
+        self._language = language
         self._keeping = keeping
         self._settle_ms = settle_ms
         self._interrupts = interrupts
@@ -153,10 +157,11 @@ class Intake:
         owner = SessionKey(press.channel, press.user_id)
         admittance = admit(owner, await self._access.role_of(owner), self._policy)
         if admittance is not Admittance.ADMITTED:
-            return self._scrubber.scrub("" if admittance is Admittance.BLOCKED else notices.NOT_FOR_STRANGERS)
+            is_told = admittance is not Admittance.BLOCKED
+            return self._words(press).say(notices.NOT_FOR_STRANGERS) if is_told else own_words("")
         kind = press.command.control if press.command else None
         if kind is None or kind not in BY_BUTTON:
-            return self._scrubber.scrub(notices.NOT_IN_USE)
+            return self._words(press).say(notices.NOT_IN_USE)
         request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)
         return None if await self._bus.request_control(request) else own_words("")
 
@@ -285,10 +290,10 @@ class Intake:
                 self._recollection.keep(incoming, message.key)
                 return Outcome.DUPLICATE
             case Verdict.LANE_FULL:
-                await self._tell(incoming, message.key, "lane-full", notices.LANE_FULL)
+                await self._tell(incoming, message.key, "lane-full", notices.lane_full(self._words(incoming)))
                 return Outcome.TURNED_AWAY
             case Verdict.QUEUE_FULL:
-                await self._tell(incoming, message.key, "queue-full", notices.QUEUE_FULL)
+                await self._tell(incoming, message.key, "queue-full", self._words(incoming).say(notices.QUEUE_FULL))
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
 
     async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
@@ -308,20 +313,23 @@ class Intake:
         elif incoming.addressing is Addressing.THREAD:
             log.debug("%s: a stranger in a thread of ours was ignored", incoming.channel)
         elif admittance is Admittance.CLOSED:
-            await self._tell(incoming, owner, "closed", notices.CLOSED)
+            await self._tell(incoming, owner, "closed", self._words(incoming).say(notices.CLOSED))
         elif incoming.is_private:
-            await self._tell(incoming, owner, "pairing", await self._pairing_sentence(owner))
+            await self._tell(incoming, owner, "pairing", await self._pairing_sentence(owner, self._words(incoming)))
         else:
-            await self._tell(incoming, owner, "stranger", notices.STRANGER_IN_GROUP)
+            await self._tell(incoming, owner, "stranger", self._words(incoming).say(notices.STRANGER_IN_GROUP))
 
-    async def _pairing_sentence(self, owner: SessionKey) -> str:
+    def _words(self, incoming: Incoming) -> Words:
+        return words_for(self._language or incoming.language, incoming.text)
+
+    async def _pairing_sentence(self, owner: SessionKey, words: Words) -> str:
         code = await self._access.pairing_code(
             owner,
             new_code=self._clock.code(PAIRING_CODE_CHARS),
             ttl_s=PAIRING_TTL_S,
             pending_max=PAIRING_PENDING_MAX,
         )
-        return notices.TOO_MANY_STRANGERS if code is None else notices.pairing(code)
+        return words.say(notices.TOO_MANY_STRANGERS) if code is None else notices.pairing(code, words)
 
     async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
         """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once."""
@@ -335,6 +343,7 @@ class Intake:
                 text=self._scrubber.for_chat(str(key)).scrub(sentence),
                 kind=ReplyKind.NOTICE,
                 created_at_ms=self._clock.now_ms(),
+                language=self._words(incoming).language.value,
             )
         )
 

@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from channels.adapter import CONNECTED, ChannelAdapter
+from channels.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
 from channels.admission import AccessPolicy
 from channels.backoff import Backoff
 from channels.courier import Courier
 from channels.deletions import Deletions
 from channels.delivery import Delivery
+from channels.fetching import Fetching
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
@@ -30,6 +31,7 @@ from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.ports import (
     AccessBus,
+    AttachmentBus,
     Clock,
     DeliveryBus,
     IntakeBus,
@@ -61,6 +63,7 @@ class Rooms:
     clock: Clock
     places: PlaceBus
     presses: PressBus
+    attachments: AttachmentBus
     suggestions: SuggestionSource
     keeping: Keeping | None = None
 
@@ -73,6 +76,7 @@ class Rules:
     scope: SessionScope
     settle_ms: int = 0
     interrupts: bool = False
+    language: str = ""
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
 
@@ -88,9 +92,10 @@ class Line:
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
         self._deletions = (
-            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.scrubber, rooms.clock)
-            if rules.deletes_inbound
-            else None
+            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.clock) if rules.deletes_inbound else None
+        )
+        self._fetching = (
+            Fetching(adapter, rooms.attachments, rooms.scrubber) if isinstance(adapter, SupportsDownloads) else None
         )
         self._intake = Intake(
             rooms.intake,
@@ -105,6 +110,7 @@ class Line:
             keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
+            language=rules.language,
             accepted=self._indicators.accepted,
             delete=self._deletions.add if self._deletions is not None else None,
         )
@@ -137,6 +143,7 @@ class Line:
                 self._kept_up("indicators", self._indicators.run),
                 *(self._kept_up("menu", menus.run) for menus in menu_of(self._adapter)),
                 *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
+                *((self._kept_up("fetching", self._fetching.run),) if self._fetching is not None else ()),
                 self.report(),
             )
         except CredentialsRejected as error:

@@ -109,6 +109,20 @@ INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one
 REPLY_CHARS_MAX: Final = 40_000  # ten messages of Telegram, twenty of Discord: more belongs in a file
 AUTHOR_NAME_CHARS_MAX: Final = 128
 
+SCRUBBED_FILE_BYTES_MAX: Final = 3_000_000  # of a text file: the scrubber has time for some 5 MB on a quiet machine
+
+# --- files that people send
+ATTACHMENT_BYTES_MAX: Final = 20 * 1024 * 1024  # Telegram hands bots no larger ones; models and readers take less
+ATTACHMENTS_MAX: Final = 10  # with one message: what an album has, and what Discord and Slack take in one
+ATTACHMENT_PIECE_BYTES: Final = 512 * 1024  # on the bus at a time, which others use meanwhile
+ATTACHMENT_PIECES_AHEAD: Final = 4  # 2 MB of one file lie on the bus, however slow its reader
+ATTACHMENT_BEAT_S: Final = 1.0  # who fetches says so this often
+ATTACHMENT_SILENCE_S: Final = 4.0  # after which whoever fetched is taken for dead, and the file asked for again
+ATTACHMENT_TTL_S: Final = 60  # of what lies on the bus: who asked has it in a second, or is dead
+ATTACHMENT_WISHES_MAX: Final = 1_000
+ATTACHMENTS_AT_ONCE: Final = 3  # fetched by one channel: they are in its memory, some sixty megabytes
+ATTACHMENT_FETCH_S: Final = 90.0  # for all tries of a download: twenty megabytes over a poor line
+
 # --- the vault
 VAULT_SECRETS_MAX: Final = 32  # of one person at a time: more than anybody sends within minutes
 

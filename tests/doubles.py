@@ -305,7 +305,7 @@ class ScriptedAdapter:
     def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
         return tuple(text.split("|"))
 
-    def marked(self, chunk: AnyChunk) -> AnyChunk:
+    def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
         return f"again: {chunk}"
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:

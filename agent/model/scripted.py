@@ -3,12 +3,13 @@
 It streams, uses markdown, makes titles, summaries and plans, calls tools when told to, and fails when told
 to, so that everything around a model can be tried without one. The first word of a message chooses:
 
-    say TEXT · long N · markdown · history · slow SECONDS · fail [kind] · tool NAME {json}
+    say TEXT · long N · markdown · history · slow SECONDS [WHAT] · fail [kind] · tool NAME {json}
     remember FACT · recall WORDS · todo TASK
     split TASK | TASK … (sub-agents in parallel) · spawn TASK | TASK … (in the background, then it waits for them)
 
 A sub-agent does the same with its task; `explore:` or another type in front of a task chooses who does it. Anything
-else is answered by repeating it. `demo/scripted@500ms` waits that long before it answers.
+else is answered by repeating it. `slow 5 long 3000` does the latter within five seconds. `demo/scripted@500ms` waits
+that long before it answers.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ _NAME: Final = re.compile(r"demo/scripted(?:@(?P<latency_ms>\d{1,6})ms)?")
 _WINDOW: Final = 32_768
 _OUTPUT_MAX: Final = 8_192
 _DELTA_CHARS: Final = 48
+_SLOW_DELTA_CHARS: Final = 4  # about a token: what is slow is to be seen growing
+_SLOW_FINE_CHARS_MAX: Final = 2_000  # a longer answer grows visibly by larger pieces
 _LONG_MAX: Final = 50_000
 _SLOW_MAX_S: Final = 120.0
 _TITLE_WORDS: Final = 6
@@ -116,7 +119,8 @@ class ScriptedClient:
         await asyncio.sleep(latency_s(request.model))
         script = _SCRIPTS[request.purpose](request)
         slow_s = _slowness_s(request)
-        pieces = [script.text[at : at + _DELTA_CHARS] for at in range(0, len(script.text), _DELTA_CHARS)]
+        size = _SLOW_DELTA_CHARS if slow_s and len(script.text) <= _SLOW_FINE_CHARS_MAX else _DELTA_CHARS
+        pieces = [script.text[at : at + size] for at in range(0, len(script.text), size)]
         for piece in pieces:
             await asyncio.sleep(slow_s / len(pieces))
             yield TextDelta(piece)
@@ -225,8 +229,11 @@ def _history(_rest: str, request: ModelRequest) -> _Script:
     return _signed(f"I can see {len(asked)} message(s) of yours:\n\n{lines}")
 
 
-def _slow(rest: str, _request: ModelRequest) -> _Script:
-    return _signed(f"That took {rest.split()[0] if rest else '0'} seconds, as you wished.")
+def _slow(rest: str, request: ModelRequest) -> _Script:
+    seconds, _, what = rest.partition(" ")
+    word, _, more = what.strip().partition(" ")
+    behave = _BEHAVIOURS.get(word.lower()) if word.lower() != "slow" else None
+    return behave(more.strip(), request) if behave else _signed(f"That took {seconds or '0'} seconds, as you wished.")
 
 
 def _fail(rest: str, _request: ModelRequest) -> _Script:

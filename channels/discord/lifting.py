@@ -31,6 +31,7 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
         referenced_author_id=_answered_author(message),
         files=tuple(_file(attachment) for attachment in message.attachments),
         forwarded=tuple(snapshot.content for snapshot in message.message_snapshots),
+        guild_locale=message.guild.preferred_locale.value if message.guild else "",
         user_names={str(user.id): user.display_name for user in message.mentions},
         role_names={str(role.id): role.name for role in message.role_mentions},
         channel_names={str(channel.id): str(channel) for channel in message.channel_mentions},

@@ -30,6 +30,8 @@ DEFAULT: Final = 0
 REPLY: Final = 19
 PERSONS_TYPES: Final = frozenset({DEFAULT, REPLY})  # every other message type is the system's or a bot's
 
+UNCHOSEN_LOCALE: Final = "en-US"  # a guild's `preferred_locale` until somebody changes it
+
 _TOKEN: Final = re.compile(r"<(@!?|@&|#)(\d{1,20})>|<a?:(\w{1,32}):\d{1,20}>")
 _SNOWFLAKE: Final = re.compile(r"\d{1,20}")
 
@@ -61,7 +63,8 @@ class DiscordMessage:
     parent's and `thread_owner_id` its creator's. `referenced_author_id` is the author of the message
     replied to. `own_role_id` is the role that Discord manages for us in this guild (`guild.self_role`).
     The names are those of the users, roles and channels that `content` mentions, by id; `mentions` are the
-    users the message pings. `forwarded` holds the texts of a forwarded message's snapshots.
+    users the message pings. `forwarded` holds the texts of a forwarded message's snapshots. `guild_locale` is what the
+    guild's owner chose; nobody did where it is the one that every guild begins with.
     """
 
     id: str
@@ -83,6 +86,7 @@ class DiscordMessage:
     edited_at_ms: int | None = None
     files: tuple[DiscordFile, ...] = ()
     forwarded: tuple[str, ...] = ()
+    guild_locale: str = ""
     user_names: Mapping[str, str] = field(default_factory=dict)
     role_names: Mapping[str, str] = field(default_factory=dict)
     channel_names: Mapping[str, str] = field(default_factory=dict)
@@ -128,6 +132,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         edited_at_ms=message.edited_at_ms,
         attachments=attachments,
         command=find_command(words),
+        language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,
     )
 
 

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import MARK, AdapterParts, Budget, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.address import parse_target
-from channels.slack.buttons import blocks_of
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
-from channels.slack.errors import CANNOT_BE_CHANGED, api_word, delivery_error, file_error, lookup_error
+from channels.slack.downloads import fetch
+from channels.slack.errors import delivery_error, fetch_error, file_error, lookup_error
 from channels.slack.files import put_up, share
-from channels.slack.lookup import METADATA_TYPE, carries, client_msg_id, find_post, shows_file
+from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
+from channels.slack.posting import change, post
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
+from channels.slack.streams import Streams
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsFiles`, `SupportsUploads`, `SupportsLookup`,
-    `SupportsChoices`, `SupportsTyping`."""
+    """One app in one workspace. `ChannelAdapter`, `SupportsStreaming`, `SupportsFiles`, `SupportsUploads`,
+    `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
 
     name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
@@ -41,9 +43,12 @@ class SlackAdapter:
         clock: Clock,
         holder: str,
         patience: Patience = PATIENCE,
+        stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
         """`holder` names this process in the lease."""
+        self._api_base = endpoint.api_base
         self._connection = Connection(endpoint, positions, leases, clock, holder=holder, patience=patience)
+        self._streams = Streams(self._connected, clock, life_s=stream_life_s)
 
     @property
     def account(self) -> str:
@@ -69,8 +74,8 @@ class SlackAdapter:
     def uploaded(self, chunk: SlackFile, upload_id: str) -> SlackFile:
         return replace(chunk, upload_id=upload_id)
 
-    def marked(self, chunk: SlackPart) -> SlackPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: SlackPart, mark: CleanText) -> SlackPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
         return replace(chunk, choices=tuple(choices))
@@ -94,55 +99,59 @@ class SlackAdapter:
                 return await share(client, target, chunk)
             except Exception as error:
                 raise file_error(error) from error
-        try:
-            posted = await client.chat_postMessage(
-                channel=target.channel,
-                thread_ts=target.thread_ts,
-                text=chunk.plain if plain else chunk.text,
-                blocks=blocks_of(chunk, plain=plain),
-                mrkdwn=not plain,
-                unfurl_links=False,
-                unfurl_media=False,
-                metadata={"event_type": METADATA_TYPE, "event_payload": {"id": send_id}},
-                client_msg_id=client_msg_id(send_id),
-            )
-        except Exception as error:
-            raise delivery_error(error) from error
-        return (str(posted["ts"]),)
+        return (await post(client, target, chunk, send_id=send_id, plain=plain),)
 
     async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
-        """Text without blocks takes the place of the blocks; the metadata stay."""
-        client, target = self._connected(), parse_target(address.target)
-        words = chunk.plain if plain else chunk.text
-        try:
-            await client.chat_update(
-                channel=target.channel, ts=message_id, text=words, blocks=blocks_of(chunk, plain=plain)
-            )
-        except Exception as error:
-            if isinstance(error, SlackApiError) and api_word(error) in CANNOT_BE_CHANGED:
-                return False
-            raise delivery_error(error) from error
-        return True
+        target = parse_target(address.target)
+        return await change(self._connected(), target, chunk, ts=message_id, plain=plain)
+
+    def cadence(self, address: ReplyAddress) -> Cadence | None:
+        return self._streams.cadence(parse_target(address.target))
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return False
+
+    async def begin_stream(self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str) -> str:
+        return await self._streams.begin(parse_target(address.target), chunk, send_id=send_id)
+
+    async def go_on(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, send_id: str) -> bool:
+        return await self._streams.go_on(parse_target(address.target), chunk, ts=message_id, send_id=send_id)
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        await self._streams.end(parse_target(address.target), ts=message_id)
 
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
+        """What arrived before it was whole, because it grew, is made whole."""
         client, target = self._connected(), parse_target(address.target)
+        is_it = shows_file(chunk.upload_id) if isinstance(chunk, SlackFile) else self._is_begun(chunk, send_id)
         for pause_s in (limits.LOOKUP_SETTLES_S, 0):
             try:
-                found = await find_post(
-                    client,
-                    target.channel,
-                    target.thread_ts,
-                    is_it=shows_file(chunk.upload_id) if isinstance(chunk, SlackFile) else carries(send_id),
-                    since_ms=since_ms,
-                )
+                found = await find_post(client, target.channel, target.thread_ts, is_it=is_it, since_ms=since_ms)
             except Exception as error:
                 raise lookup_error(error) from error
             if found is not None:
-                return found
+                break
             await asyncio.sleep(pause_s)
-        raise Untraceable("the history does not show it")
+        else:
+            raise Untraceable("the history does not show it")
+        ts = str(found["ts"])
+        if not isinstance(chunk, SlackFile) and not is_whole(found, chunk):
+            await change(client, target, chunk, ts=ts, plain=False)
+        return (ts,)
+
+    def _is_begun(self, chunk: SlackChunk, send_id: str) -> Callable[[Raw], bool]:
+        me = self._connection.me
+        is_sent, is_streamed = carries(send_id), began(chunk, me) if me else None
+        return lambda message: is_sent(message) or (is_streamed is not None and is_streamed(message))
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        client = self._connected()
+        try:
+            return await fetch(client, reference, api_base=self._api_base, bytes_max=bytes_max)
+        except Exception as error:
+            raise fetch_error(error) from error
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)

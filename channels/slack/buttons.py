@@ -22,10 +22,10 @@ from gateway.contracts.messages import CleanText
 Block = dict[str, Any]
 
 
-def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block] | None:
-    """The chunk's text with a row of buttons below it; None for a chunk without any."""
+def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
+    """The chunk's text with a row of buttons below it; nothing for a chunk without any."""
     if not chunk.choices:
-        return None
+        return []
     words, kind = (chunk.plain, "plain_text") if plain else (chunk.text, "mrkdwn")
     parts = [words[at : at + limits.SECTION_CHARS_MAX] for at in range(0, len(words), limits.SECTION_CHARS_MAX)]
     buttons = [

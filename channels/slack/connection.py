@@ -95,8 +95,13 @@ class Connection:
         self._errands = Errands("slack")
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None
-        self.account = ""
+        self.me: SlackIdentity | None = None
         self.state = "connecting"
+
+    @property
+    def account(self) -> str:
+        """The installation, empty until it is known."""
+        return self.me.account if self.me else ""
 
     async def until_ready(self) -> None:
         """Wait until there is a client to send with."""
@@ -137,8 +142,7 @@ class Connection:
 
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
         """One handler with its sockets, from the check of the credentials to its end."""
-        me = await self._identify(client)
-        self.account = me.account
+        me = self.me = await self._identify(client)
         marks = Marks(self._positions, f"slack:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")

@@ -167,7 +167,7 @@ def _message(
     words = _TRIVET.sub(_slash_start, _readable(without(content, mentions) or content, names), count=1)
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
     thread_ts = _thread(event)
-    target = SlackTarget(channel, thread_ts, ts)
+    target = SlackTarget(channel, thread_ts, ts, user, _team(event, me))
     return Incoming(
         id=f"{me.channel}:{me.account}:{channel}:{ts}",
         channel=me.channel,
@@ -183,6 +183,7 @@ def _message(
         edited_at_ms=edited_at_ms,
         attachments=attachments,
         command=find_command(words),
+        realm=_realm(payload, me),
     )
 
 
@@ -221,6 +222,19 @@ def _person(event: Raw, payload: Raw, me: SlackIdentity) -> str:
     team = text(event.get("user_team")) or text(event.get("source_team"))
     is_foreign = payload.get("is_ext_shared_channel") is True and team not in ("", me.team_id, me.enterprise_id)
     return f"{team}.{user}" if is_foreign and _ID.fullmatch(team) else user
+
+
+def _team(event: Raw, me: SlackIdentity) -> str:
+    """The workspace of the one who wrote."""
+    said = (text(event.get(name)) for name in ("user_team", "source_team", "team"))
+    return next(filter(_ID.fullmatch, said), me.team_id)
+
+
+def _realm(payload: Raw, me: SlackIdentity) -> str:
+    """Our own workspace, also for what comes from a foreign one; of an app for a whole organisation, the one in which
+    it was said."""
+    team_id = text(payload.get("team_id"))
+    return me.team_id or (team_id if _ID.fullmatch(team_id) else "")
 
 
 def _author_name(event: Raw, user: str, names: Mapping[str, str]) -> str:

@@ -18,7 +18,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Door, OutgoingFile, QueueFull
+from channels.adapter import CONNECTED, AdapterParts, Budget, Door, OutgoingFile, QueueFull
 from channels.backoff import Backoff
 from channels.errands import Errands
 from channels.leases import while_holding
@@ -26,7 +26,8 @@ from channels.proxies import goes_direct
 from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
 from channels.telegram.answering import Presses
-from channels.telegram.errors import REJECTED, delivery_error, seconds
+from channels.telegram.errors import REJECTED, delivery_error, fetch_error, seconds
+from channels.telegram.files import TelegramFiles
 from channels.telegram.menus import menus_for, publish
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
@@ -36,14 +37,14 @@ from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
 
 class TelegramAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`, `SupportsSilence`,
-    `SupportsMoves`, `SupportsDeletion`, `SupportsMenus`, `SupportsTyping`."""
+    `SupportsMoves`, `SupportsDeletion`, `SupportsDownloads`, `SupportsMenus`, `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -75,6 +76,7 @@ class TelegramAdapter:
         )
         self._bot_id = token.partition(":")[0]
         self._sender = TelegramSender(self._bot)
+        self._files = TelegramFiles(self._bot, files_base=f"{api_base}/file/bot{token}")
         self.account = f"telegram:{self._bot_id}"
         self._positions = positions
         self._places = places
@@ -114,8 +116,8 @@ class TelegramAdapter:
     def file_chunk(self, file: OutgoingFile) -> TelegramFile:
         return TelegramFile(file.name, file.content, file.caption)
 
-    def marked(self, chunk: TelegramPart) -> TelegramPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: TelegramPart, mark: CleanText) -> TelegramPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: TelegramChunk, choices: Sequence[Choice]) -> TelegramChunk:
         return replace(chunk, choices=tuple(choices))
@@ -175,6 +177,12 @@ class TelegramAdapter:
 
     def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
         return relocated(address, int(chat))
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        try:
+            return await self._files.fetch(reference, bytes_max=bytes_max)
+        except TelegramError as error:
+            raise fetch_error(error) from None
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:

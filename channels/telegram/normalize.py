@@ -52,6 +52,7 @@ class TelegramIdentity:
 class _Author:
     id: int
     name: str
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
         command=find_command(words),
         album_id=text(message.get("media_group_id")),
         may_continue=utf16_units(text(message.get("text"))) >= TEXT_UNITS_SPLIT,
+        language=author.language,
     )
 
 
@@ -143,7 +145,7 @@ def _author(message: Raw, chat: Raw, me: TelegramIdentity) -> _Author | Ignored:
         return Ignored(IgnoreReason.BOT)
     names = (text(sender.get("first_name")), text(sender.get("last_name")))
     name = " ".join(filter(None, names)) or text(sender.get("username")) or str(sender_id)
-    return _Author(sender_id, name)
+    return _Author(sender_id, name, text(sender.get("language_code")))
 
 
 def _content(message: Raw) -> tuple[str, tuple[_Entity, ...]]:

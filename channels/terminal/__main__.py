@@ -14,7 +14,7 @@ from channels.terminal.adapter import KEY, TerminalAdapter
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import Settings, load
+from gateway.config import Settings, house_language, load
 from gateway.contracts.ports import OperatorBus
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber
@@ -55,10 +55,12 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
             clock,
             bus.places,
             bus.questions,
+            bus.attachments,
             bus.suggestions,
             keeping,
         )
-        rules = Rules(AccessPolicy(StrangerRule.CLOSED, frozenset({KEY})), settings.session.scope)
+        policy = AccessPolicy(StrangerRule.CLOSED, frozenset({KEY}))
+        rules = Rules(policy, settings.session.scope, language=house_language(settings))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)
         warning = asyncio.create_task(_warn_when_alone(bus.operator))

@@ -25,6 +25,7 @@ from gateway.bus.processes import ProcessName
 from gateway.bus.pulse import SpreadPulse
 from gateway.bus.server import Server
 from gateway.bus.shard import Shard, Terms, Ways
+from gateway.bus.spread_attachments import SpreadAttachments
 from gateway.bus.spread_channels import SpreadDeliveries, SpreadIntake, SpreadPlaces, SpreadQuestions
 from gateway.bus.spread_lanes import SpreadLanes
 from gateway.bus.spread_operator import SpreadAccess, SpreadOperator
@@ -32,6 +33,7 @@ from gateway.bus.spread_vault import SpreadVault
 from gateway.bus.way import OneServer
 from gateway.contracts.ports import (
     AccessBus,
+    AttachmentBus,
     Cancel,
     DeliveryBus,
     IntakeBus,
@@ -102,6 +104,7 @@ class RedisBus:
     questions: QuestionBus
     suggestions: SuggestionBus
     vault: VaultBus
+    attachments: AttachmentBus
     operator: OperatorBus
     pulses: PulseMaker
     closing: Sequence[Callable[[], Awaitable[None]]]
@@ -142,6 +145,7 @@ def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
         shard.questions,
         shard.suggestions,
         shard.vault,
+        shard.attachments,
         shard.operator,
         pulse,
         closing=[shard.close],
@@ -203,6 +207,7 @@ def _of_many_shards(
         SpreadQuestions(shards),
         shards[0].suggestions,
         SpreadVault(shards),
+        SpreadAttachments(shards),
         SpreadOperator(shards),
         pulse,
         closing=[

@@ -133,8 +133,20 @@ class ShardKeys:
     def lent(self, file: str) -> str:
         return self._named(f"lent:{file}")
 
+    def wished(self, channel: str) -> str:
+        return self._named(f"wish:{channel}")
+
+    def pieces(self, ticket: str) -> str:
+        return self._named(f"piece:{ticket}")
+
+    def taken(self, ticket: str) -> str:
+        return self._named(f"taken:{ticket}")
+
     def ledger(self, reply_id: str) -> str:
         return self._named(f"dlv:{reply_id}")
+
+    def previews(self, channel: str) -> str:
+        return self._named(f"prv:{channel}")
 
     def hold(self, name: str) -> str:
         return self._named(f"hold:{name}")
@@ -223,6 +235,9 @@ class ShardKeys:
     def activity_channel(self, channel: str) -> str:
         return self._named(f"activity:{channel}")
 
+    def draft_channel(self, channel: str) -> str:
+        return self._named(f"draft:{channel}")
+
 
 class Lifetime(StrEnum):
     """How a key ends."""
@@ -271,8 +286,12 @@ DECLARED: Final = (
     KeyKind("out:.+", "stream", _PERMANENT, "deliveries", "replies to send, group `channel`, emptied by finish"),
     KeyKind(r"ddo:\d+", "set", _EXPIRES, "deliveries", "digests of published reply ids"),
     KeyKind("dlv:.+", "hash", _EXPIRES, "deliveries", "ledger row of one reply, LEDGER_TTL_S"),
+    KeyKind("prv:.+", "hash", _EXPIRES, "previews", "reply id -> the messages that show its draft, LEDGER_TTL_S"),
     KeyKind("want", "list", _EXPIRES, "lending", "files that channels wait for, newest WANTED_FILES_MAX"),
     KeyKind("lent:.+", "list", _EXPIRES, "lending", "the bytes of one file for whoever asked, LENT_TTL_S"),
+    KeyKind("wish:.+", "list", _EXPIRES, "attachments", "files of a channel that turns need, ATTACHMENT_WISHES_MAX"),
+    KeyKind("piece:.+", "list", _EXPIRES, "attachments", "pieces of one file on their way to a turn, a few at a time"),
+    KeyKind("taken:.+", "list", _EXPIRES, "attachments", "a word for each piece that its reader has taken"),
     KeyKind("hold:.+", "string", _EXPIRES, "deliveries", "holder of a named lease"),
     KeyKind("tb:.+", "hash", _EXPIRES, "pacing", "tokens of a send bucket; absent when full"),
     KeyKind("dead:.+", "string", _EXPIRES, "places", "why a place takes nothing any more"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gateway.bus.access import Access
 from gateway.bus.agents import AgentBus
+from gateway.bus.attachments import Attachments
 from gateway.bus.caps import Caps
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.figures import Operator
@@ -65,6 +66,7 @@ class Shard:
         self.questions = Questions(line, pool, keys)
         self.suggestions = Suggestions(pool, keys)
         self.vault = Vault(line, keys)
+        self.attachments = Attachments(pool, keys)
         self.operator = Operator(line, keys, scripts)
 
     async def close(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from gateway.bus.bell import Bell, Bells
-from gateway.bus.deliveries import activities_in
+from gateway.bus.deliveries import heard_in
 from gateway.bus.keys import ShardKeys
 from gateway.bus.outages import Outages
 from gateway.bus.places import Places
@@ -15,7 +16,16 @@ from gateway.bus.rounds import read_rung
 from gateway.bus.shard import Shard
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Activity, ControlRequest, DeliveryRecord, InboundMessage, Receipt, Reply
+from gateway.contracts.messages import (
+    Activity,
+    ControlRequest,
+    DeliveryRecord,
+    Draft,
+    InboundMessage,
+    Preview,
+    Receipt,
+    Reply,
+)
 from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, WantedFile
 from gateway.contracts.questions import PutQuestion, Standing
 
@@ -91,8 +101,24 @@ class SpreadDeliveries:
         await self._rooms.of(receipt.key).finish(channel, entry_id, receipt)
         self._shard_of.pop(receipt.record.reply_id, None)
 
+    def drafts(self, channel: str) -> AsyncIterator[Draft]:
+        return heard_in(self._pool, ShardKeys(0).draft_channel(channel), Draft)
+
+    async def note_preview(self, channel: str, preview: Preview) -> bool:
+        return await self._rooms.of(preview.key).note_preview(channel, preview)
+
+    async def preview(self, reply: Reply) -> Preview | None:
+        return await self._rooms.of(reply.key).preview(reply)
+
+    async def previews(self, channel: str) -> Sequence[Preview]:
+        found = await asyncio.gather(*(shard.deliveries.previews(channel) for shard in self._shards))
+        return [preview for few in found for preview in few]
+
+    async def drop_preview(self, channel: str, preview: Preview) -> None:
+        await self._rooms.of(preview.key).drop_preview(channel, preview)
+
     def activities(self, channel: str) -> AsyncIterator[Activity]:
-        return activities_in(self._pool, ShardKeys(0).activity_channel(channel))
+        return heard_in(self._pool, ShardKeys(0).activity_channel(channel), Activity)
 
     async def publish_notice(self, reply: Reply) -> None:
         await self._rooms.of(reply.key).publish_notice(reply)

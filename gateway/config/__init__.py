@@ -1,7 +1,7 @@
 """Configuration: `trivet.toml` under the environment, typed, documented, frozen. The only reader of the environment."""
 
 from gateway.config.credentials import masked_url, settings_secrets
-from gateway.config.derived import auto_consolidate, database_url, utility_model
+from gateway.config.derived import auto_consolidate, database_url, house_language, utility_model
 from gateway.config.kept import admin_token, placeholder_key, vault_key
 from gateway.config.loading import Loaded, load, load_settings, process_environment
 from gateway.config.settings import (
@@ -28,6 +28,7 @@ __all__ = [
     "admin_token",
     "auto_consolidate",
     "database_url",
+    "house_language",
     "load",
     "load_settings",
     "masked_url",

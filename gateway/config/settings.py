@@ -18,6 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
@@ -358,6 +359,16 @@ class Queue(Section):
     )
 
 
+class Words(Section):
+    """What we say by ourselves: answers to commands, errors, notices."""
+
+    language: Literal["auto", "en", "ru", "zh", "es", "de"] = Field(
+        default="auto",
+        description="auto: everybody's own, as the platform or the script of the words tells it, else English. Any "
+        "other: that one, for everybody.",
+    )
+
+
 class Log(Section):
     """What the operator reads."""
 
@@ -383,9 +394,11 @@ class Settings(Section):
     queue: Queue = Queue()
     tools: Tools = Tools()
     subagents: Subagents = Subagents()
+    attachments: Attachments = Attachments()
     limits: Limits = Limits()
     cache: Cache = Cache()
     memory: Memory = Memory()
     schedules: Schedules = Schedules()
     scrub: Scrub = Scrub()
+    words: Words = Words()
     log: Log = Log()

@@ -7,7 +7,7 @@ all of it: only what an older release could not understand is kept from it.
 
     1   everything that has been there from the start
     2   replies with choices or files, replies that amend others; /approve and /deny, and presses of buttons
-    3   status lines, and what is edited into them; drafts, which older releases never listen to
+    3   status lines, and what is edited into them; drafts and previews, which older releases never look for
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from gateway.contracts.messages import (
     Draft,
     InboundMessage,
     Mend,
+    Preview,
     Quote,
     QuoteKind,
     Receipt,
@@ -46,7 +47,7 @@ VERSION: Final = 3
 _FIRST: Final = 1
 _SINCE_2: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 
-Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity | Draft
+Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity | Draft | Preview
 _Fields: TypeAlias = Mapping[str, Any]
 
 
@@ -130,7 +131,7 @@ def _version(value: Wire) -> int:
             return 2
         case ControlRequest() if value.kind in _SINCE_2:
             return 2
-        case Draft():
+        case Draft() | Preview():
             return 3
         case _:
             return _FIRST
@@ -274,12 +275,14 @@ def _to_file(fields: _Fields) -> ReplyFile:
 
 
 def _reply(reply: Reply) -> dict[str, Any]:
-    since_2: dict[str, Any] = {}
+    of_some: dict[str, Any] = {}
     if _asks_or_amends(reply):
-        since_2["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
-        since_2["amends"] = reply.amends
+        of_some["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
+        of_some["amends"] = reply.amends
     if reply.files:
-        since_2["files"] = [_file(file) for file in reply.files]
+        of_some["files"] = [_file(file) for file in reply.files]
+    if reply.language:
+        of_some["language"] = reply.language
     return {
         "id": reply.id,
         "turn_id": reply.turn_id,
@@ -289,7 +292,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
         "kind": reply.kind.value,
         "created_at_ms": reply.created_at_ms,
         "title": reply.title,
-        **since_2,
+        **of_some,
     }
 
 
@@ -306,6 +309,7 @@ def _to_reply(fields: _Fields) -> Reply:
         choices=tuple(Choice(_clean(item, "label"), _clean(item, "command")) for item in fields.get("choices", ())),
         amends=str(fields.get("amends", "")),
         files=tuple(map(_to_file, fields.get("files", ()))),
+        language=str(fields.get("language", "")),
     )
 
 
@@ -407,6 +411,30 @@ def _to_draft(fields: _Fields) -> Draft:
     )
 
 
+def _preview(preview: Preview) -> dict[str, Any]:
+    return {
+        "address": _address(preview.address),
+        "key": str(preview.key),
+        "turn_id": preview.turn_id,
+        "reply_id": preview.reply_id,
+        "messages": list(preview.messages),
+        "opening": preview.opening,
+        "begun_at_ms": preview.begun_at_ms,
+    }
+
+
+def _to_preview(fields: _Fields) -> Preview:
+    return Preview(
+        address=_to_address(fields["address"]),
+        key=SessionKey.parse(_text(fields, "key")),
+        turn_id=_text(fields, "turn_id"),
+        reply_id=_text(fields, "reply_id"),
+        messages=tuple(map(str, fields["messages"])),
+        opening=_clean(fields, "opening"),
+        begun_at_ms=int(fields["begun_at_ms"]),
+    )
+
+
 _ENCODERS: Final[Mapping[type, Callable[[Any], tuple[str, dict[str, Any]]]]] = {
     InboundMessage: lambda value: ("inbound", _inbound(value)),
     Reply: lambda value: ("reply", _reply(value)),
@@ -414,6 +442,7 @@ _ENCODERS: Final[Mapping[type, Callable[[Any], tuple[str, dict[str, Any]]]]] = {
     Receipt: lambda value: ("receipt", _receipt(value)),
     Activity: lambda value: ("activity", _activity(value)),
     Draft: lambda value: ("draft", _draft(value)),
+    Preview: lambda value: ("preview", _preview(value)),
 }
 _DECODERS: Final[Mapping[str, Callable[[_Fields], Wire]]] = {
     "inbound": _to_inbound,
@@ -422,4 +451,5 @@ _DECODERS: Final[Mapping[str, Callable[[_Fields], Wire]]] = {
     "receipt": _to_receipt,
     "activity": _to_activity,
     "draft": _to_draft,
+    "preview": _to_preview,
 }

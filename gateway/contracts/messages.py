@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import LiteralString, NewType
@@ -32,6 +33,11 @@ def clipped(text: CleanText, chars_max: int) -> CleanText:
 def portion(text: CleanText, start: int, end: int) -> CleanText:
     """Any part of a clean text is clean."""
     return CleanText(text[start:end])
+
+
+def rewritten(text: CleanText, pattern: re.Pattern[str], by: CleanText) -> CleanText:
+    """A clean text with something clean in the place of parts of it. `by` is taken as it is."""
+    return CleanText(pattern.sub(lambda _found: by, text))
 
 
 def in_digits(number: int) -> CleanText:
@@ -162,6 +168,11 @@ class InboundMessage:
         return SessionKey(self.key.channel, self.key.user or self.author_id)
 
     @property
+    def author_shown(self) -> CleanText:
+        """What its author is called: a name, or what the platform knows the person by."""
+        return self.author_name or CleanText(self.author_id)
+
+    @property
     def only_mends(self) -> bool:
         """Nobody says anything with it: an edit of something answered long since has shown what that had held."""
         return bool(self.mends) and not self.text and not self.attachments
@@ -209,6 +220,7 @@ class Reply:
     `id` is the outbox id: the same for every repetition of the same answer. `choices` become buttons under its
     last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
     no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
+    `language` is what its reader is spoken to in (a `gateway.words.Language`), for what a channel adds to it.
     """
 
     id: str
@@ -222,6 +234,7 @@ class Reply:
     choices: tuple[Choice, ...] = ()
     amends: str = ""
     files: tuple[ReplyFile, ...] = ()
+    language: str = ""
 
 
 class DeliveryState(StrEnum):
@@ -242,7 +255,8 @@ class DeliveryRecord:
     `reason` is a sentence of the platform's or of ours, `placeholder` the platform's id of a message that stands
     in for the next chunk, or what `channels.attempts` writes while it is on its way. `marked` are the chunks that
     went out under a line that says "perhaps a repetition". `published_at_ms` is when the bus got the reply,
-    `begun_at_ms` when the first platform call was made.
+    `begun_at_ms` when the first platform call was made. `shown` are the messages that showed the draft of the reply,
+    by chunk, as the platform numbers them: each is still to become its chunk, or to be taken away.
     """
 
     reply_id: str
@@ -257,6 +271,7 @@ class DeliveryRecord:
     marked: tuple[int, ...] = ()
     published_at_ms: int = 0
     begun_at_ms: int = 0
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,3 +371,21 @@ class Draft:
     turn_id: str
     reply_id: str
     text: CleanText
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The messages that show a draft where it leaves messages behind: written down before the platform hears of them,
+    so that whoever delivers the reply makes them its own, and nobody else's death leaves half an answer standing.
+
+    `messages` are the platform's ids, in order. `opening` is how one more begins that may be there or not: its whole
+    first text; empty when none is on its way. `begun_at_ms` is when the first one was begun.
+    """
+
+    address: ReplyAddress
+    key: SessionKey
+    turn_id: str
+    reply_id: str
+    messages: tuple[str, ...] = ()
+    opening: CleanText = CleanText("")
+    begun_at_ms: int = 0

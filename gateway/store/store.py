@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from gateway.clock import SystemClock
@@ -84,6 +84,7 @@ class SqlStore:
         messages: Sequence[InboundMessage],
         now_ms: int,
         is_said: bool = True,
+        language: str = "",
     ) -> TurnStart:
         """Take the lane, store what the user said, say what is new. Raises `Fenced`."""
         start = await self._database.write(
@@ -96,6 +97,7 @@ class SqlStore:
                 now_ms=now_ms,
                 new_session_id=self._clock.new_id(),
                 is_said=is_said,
+                language=language,
             ),
             durable=False,  # the bus has the messages until the turn is committed
         )
@@ -119,6 +121,13 @@ class SqlStore:
         )
         await self._forget_torn(messages)
         return joined
+
+    async def retell(self, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]) -> None:
+        """What messages of the running turn say from now on, by their ids. Raises `Fenced`."""
+        await self._database.write(
+            partial(turns.retell, turn_id=turn_id, key=key, fence=fence, texts=texts),
+            durable=False,  # as with `begin_turn`
+        )
 
     async def turn_began(self, key: SessionKey) -> int | None:
         """When the last run of the turn that is not committed began, in Unix milliseconds."""

@@ -10,7 +10,7 @@ names what has no translation. A sentence whose values are clean (or numbers) is
 text to be scrubbed, as ever. Logs, prompts, the operator's API and the command line stay English.
 """
 
-from gateway.words.choosing import words_for
+from gateway.words.choosing import language_of, words_for
 from gateway.words.commands import about_in, argument_in
 from gateway.words.languages import Language, language_named, language_written
 from gateway.words.saying import ENGLISH, Sentence, Words, sentence
@@ -23,6 +23,7 @@ __all__ = [
     "about_in",
     "argument_in",
     "language_named",
+    "language_of",
     "language_written",
     "sentence",
     "words_for",

@@ -287,6 +287,7 @@ class TestThePage:
         assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.long_on("light")
     async def test_every_word_can_be_read_in_both_schemes(self, page: Page, desk: Desk, scheme: str) -> None:
         """Text contrasts with what is behind it by at least 4.5 to 1."""
         await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

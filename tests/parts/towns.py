@@ -114,6 +114,7 @@ class Town:
             SystemClock(),
             bus.places,
             bus.questions,
+            bus.attachments,
             bus.suggestions,
         )
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")

@@ -48,7 +48,7 @@ def test_a_direct_message_has_the_bare_user_key_and_no_thread() -> None:
     assert incoming.id == f"slack:T1:D1:{TS}"
     assert (incoming.addressing, incoming.author_name) == (Addressing.PRIVATE, "Ada")
     assert incoming.sent_at_ms == 1_712_345_678_000
-    assert parse_target(incoming.address.target) == SlackTarget("D1", None, TS)
+    assert parse_target(incoming.address.target) == SlackTarget("D1", None, TS, "U1", "T1")
 
 
 def test_a_thread_in_a_direct_message_is_answered_in_that_thread() -> None:

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from channels.emulators.audience import Audience
+from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Api, not_found
 from channels.emulators.discord.api_commands import CommandsApi
 from channels.emulators.discord.api_interactions import InteractionsApi
@@ -35,6 +36,7 @@ from channels.emulators.discord.world import Channel, ChannelKind, File, Message
 from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 PREFIX: Final = "/api/v10"
+VOICE_TYPE: Final = "audio/ogg"
 _FALLBACK_APPLICATION_ID: Final = 1_100_000_000_000_000_000
 
 
@@ -130,7 +132,8 @@ class DiscordEmulator:
         channel = self.world.channels.get(request.path_params["channel_id"])
         files = [f for m in channel.messages.values() for f in m.files] if channel else []
         file = next((f for f in files if f.id == request.path_params["file_id"]), None)
-        if file is None or not is_valid:
+        is_ours = request.query_params.get("hm") == shapes.link_signature(request.path_params["file_id"], expires)
+        if file is None or not is_valid or not is_ours:
             return Response("This content is no longer available.", 404, media_type="text/plain")
         return Response(file.content, headers={"Content-Type": file.content_type})
 
@@ -191,10 +194,10 @@ class DiscordEmulator:
         reply_to: str | None = None,
         mention_role: bool = False,
         ping_reply: bool = True,
-        files: Sequence[tuple[str, bytes, str]] = (),
+        files: Sequence[SharedFile] = (),
     ) -> Said:
-        """As the stage has it; also a mention of the bot's managed role, a reply without a ping, and files
-        (name, bytes, content type)."""
+        """As the stage has it; also a mention of the bot's managed role, and a reply without a ping. One recording
+        without words is a voice message."""
         author, channel = self.world.users[int(person_id)], self._channel(place_id)
         front = f"<@{self.world.bot.id}> " if mention_bot else ""
         front += f"<@&{self.guild.bot_role_id}> " if mention_role else ""
@@ -203,7 +206,8 @@ class DiscordEmulator:
             content=front + text,
             mentions=_spoken(front + text, target if ping_reply else None),
             reply_to=target,
-            files=tuple(File(self.world.new_id(), *file) for file in files),
+            files=tuple(File(self.world.new_id(), file.name, file.content, file.media_type) for file in files),
+            flags=MessageFlag.VOICE if not text and [file.media_type for file in files] == [VOICE_TYPE] else 0,
         )
         return as_said(self.world, self._posting.post(channel, author, draft))
 

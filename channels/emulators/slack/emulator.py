@@ -199,16 +199,16 @@ class SlackEmulator:
         *,
         mention_bot: bool = False,
         reply_to: str | None = None,
-        files: Sequence[tuple[str, bytes, str]] = (),
+        files: Sequence[SharedFile] = (),
     ) -> Said:
-        """As the stage has it: `reply_to` answers in the thread of that message. `files`: name, bytes, type."""
+        """As the stage has it: `reply_to` answers in the thread of that message."""
         place, thread_ts = self._place(place_id)
         author = self.world.users[person_id]
         spoken = typed(f"<@{self.world.bot.id}> {text}" if mention_bot else text)
-        attached = tuple(self.world.new_file(*file, author.id) for file in files)
+        attached = tuple(self.world.new_file(each.name, each.content, each.media_type, author.id) for each in files)
         draft = Draft(
             text=spoken,
-            blocks=block_kit.rich_text(plain(spoken), mentioned(spoken)),
+            blocks=block_kit.rich_text(plain(spoken), mentioned(spoken)) if spoken else [],
             thread_ts=reply_to or thread_ts,
             subtype="file_share" if attached else None,
             client_msg_id=None if attached or author.bot_id else str(uuid4()),
@@ -312,6 +312,10 @@ class SlackEmulator:
         if button_id not in shown:
             raise ValueError("the message shows no such button")
         self.press(person_id, message_id, place_id, button_id, str(shown[button_id].get("value", "")))
+
+    def stop_stream(self, message_id: str, place_id: str) -> None:
+        """A person presses "stop" under an answer that grows. Raises `ValueError` for one that does not."""
+        self.streams_api.interrupt(self._message(message_id, place_id))
 
     def _ask(self, kind: str, payload: Json, place: Conversation, user: User, source: Message | None) -> Parcel:
         def respond(body: Json) -> None:

@@ -7,6 +7,10 @@ from typing import Final
 from channels.emulators.slack.world import Conversation, File, Message, User, World, ts_key
 from channels.emulators.traffic import Json
 
+VOICE_NAME: Final = "audio_message"
+"""How the client names what somebody records in it."""
+
+_RECORDED: Final[Json] = {"subtype": "slack_audio", "media_display_type": "audio", "duration_ms": 3_000}
 _NO_ICONS: Final[Json] = {"image_36": "", "image_48": "", "image_72": ""}
 
 
@@ -109,7 +113,7 @@ def file(world: World, item: File) -> Json:
         "permalink": f"{world.origin}/files/{item.user_id}/{item.id}/{item.name}",
         "has_rich_preview": False,
         "file_access": "visible",
-    }
+    } | (_RECORDED if item.name.startswith(VOICE_NAME) else {})
 
 
 def shares(item: File) -> Json:

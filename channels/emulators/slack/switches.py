@@ -57,6 +57,7 @@ class Switches:
     - `splits_long_text`: a `text` over 4040 characters becomes several messages of about 4000, of which the answer
       names one, the last if `split_names_last`.
     - `knows_markdown`: this workspace takes `markdown` blocks and `markdown_text`.
+    - `has_streams`: this workspace knows chat.startStream.
     - `stream_life_s`: measured by third parties, about five minutes whatever the appends do.
     - `status_anywhere`: setStatus works in every thread, not only in assistant threads.
     - `history_page_max`: 15 for commercial apps outside the marketplace.
@@ -74,7 +75,8 @@ class Switches:
     splits_long_text: bool = True
     split_names_last: bool = True
     knows_markdown: bool = True
-    stream_life_s: float = 300.0
+    has_streams: bool = True
+    stream_life_s: float = 306.0
     status_anywhere: bool = True
     history_page_max: int = 999
     dedupes_client_msg_id: bool = False

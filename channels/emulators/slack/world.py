@@ -57,6 +57,7 @@ class Message:
     username: str | None = None
     only_for: str | None = None  # an ephemeral message: one person sees it, no API returns it
     streams_until_s: float | None = None
+    is_stopped_by_user: bool = False
 
     @property
     def is_reply(self) -> bool:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import chain, repeat
 from typing import Final
 
 from starlette.types import ASGIApp
@@ -41,9 +42,9 @@ from channels.emulators.stage import (
     StageEvent,
 )
 from channels.emulators.telegram.backstage import Backstage, Press
-from channels.emulators.telegram.methods.files import media_shape
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
 from channels.emulators.telegram.quotas import Quotas
+from channels.emulators.telegram.sharing import shared
 from channels.emulators.telegram.text.entities import Entity, FormattedText, utf16_length
 from channels.emulators.telegram.text.found import with_found
 from channels.emulators.telegram.text.tidy import tidy
@@ -157,35 +158,28 @@ class TelegramEmulator:
         *,
         mention_bot: bool = False,
         reply_to: str | None = None,
+        files: Sequence[SharedFile] = (),
     ) -> Said:
-        """Longer text than one message holds is cut into several, as a client would; the first is returned."""
+        """Longer text than one message holds is cut into several, as a client would; the first is returned. Files are
+        messages of their own, the words below the first of them."""
         user, spot = self._user(person_id), self._spot(place_id)
         content = tidy(self._mentioning(text) if mention_bot else FormattedText(text))
-        if not content.text:
+        if not content.text and not files:
             raise ValueError("an empty message cannot be sent")
+        if files:
+            album = f"1{self._world.chats[spot.chat_id].next_message_id:015d}"
+            captions = chain([with_found(content)], repeat(FormattedText()))
+            said = [
+                self._speak(user, place_id, spot, caption, reply_to=reply_to, media=media, files=(name,))
+                for caption, (media, name) in zip(captions, shared(self._world, files, album), strict=False)
+            ]
+            return said[0]
         parts = [content]
         if len(content.text) > PERSON_TEXT_MAX:
             starts = range(0, len(content.text), PERSON_TEXT_MAX)
             parts = [FormattedText(content.text[start : start + PERSON_TEXT_MAX]) for start in starts]
         said = [self._speak(user, place_id, spot, with_found(part), reply_to=reply_to) for part in parts]
         return said[0]
-
-    async def say_with_file(
-        self,
-        person_id: str,
-        place_id: str,
-        *,
-        kind: str,
-        name: str,
-        mime_type: str,
-        content: bytes,
-        caption: str = "",
-    ) -> Said:
-        """Send a file as a person; `kind` is document, photo, voice, audio, video or animation."""
-        stored = self._world.add_file(name, mime_type, content)
-        said = with_found(tidy(FormattedText(caption)))
-        media = media_shape(kind, stored)
-        return self._speak(self._user(person_id), place_id, self._spot(place_id), said, media=media, files=(name,))
 
     def _speak(
         self,
@@ -258,6 +252,11 @@ class TelegramEmulator:
         is_administrator = user.id == self._somebody().id
         shown = self._backstage.commands.shown(user, chat, is_administrator=is_administrator)
         return [MenuEntry(command.name, command.description) for command in shown]
+
+    @property
+    def menu_traffic(self) -> tuple[int, int]:
+        """How often the bot has asked for a list of commands, and how often it has set or deleted one."""
+        return self._backstage.commands.reads, self._backstage.commands.writes
 
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
         """The client writes the command as a text; where there may be other bots, with our name."""

@@ -1,6 +1,7 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
 from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.attachments import AttachmentBus, FetchedFile, WantedAttachment
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
@@ -25,6 +26,7 @@ __all__ = [
     "Admission",
     "Amendment",
     "AnswerShelf",
+    "AttachmentBus",
     "Cancel",
     "CancelKind",
     "Claim",
@@ -32,6 +34,7 @@ __all__ = [
     "Clock",
     "DeadLetter",
     "DeliveryBus",
+    "FetchedFile",
     "ForeignDatabases",
     "IntakeBus",
     "LaneBus",
@@ -61,5 +64,6 @@ __all__ = [
     "UsageBook",
     "VaultBus",
     "Verdict",
+    "WantedAttachment",
     "WantedFile",
 ]

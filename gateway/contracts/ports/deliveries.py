@@ -10,6 +10,8 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
     Activity,
     DeliveryRecord,
+    Draft,
+    Preview,
     Receipt,
     Reply,
 )
@@ -61,6 +63,27 @@ class DeliveryBus(Protocol):
 
     def activities(self, channel: str) -> AsyncIterator[Activity]:
         """Running turns of this channel's addresses, as they are announced."""
+        ...
+
+    def drafts(self, channel: str) -> AsyncIterator[Draft]:
+        """Answers of this channel's addresses while they are made. Lossy on purpose."""
+        ...
+
+    async def note_preview(self, channel: str, preview: Preview) -> bool:
+        """Write down what shows a draft: before each message that is begun, and again with its id. False, and nothing
+        is written: the delivery of the reply has begun."""
+        ...
+
+    async def preview(self, reply: Reply) -> Preview | None:
+        """What shows the draft of a reply."""
+        ...
+
+    async def previews(self, channel: str) -> Sequence[Preview]:
+        """All that show drafts, whoever began them."""
+        ...
+
+    async def drop_preview(self, channel: str, preview: Preview) -> None:
+        """Its messages are the reply's, or gone."""
         ...
 
     async def publish_notice(self, reply: Reply) -> None:

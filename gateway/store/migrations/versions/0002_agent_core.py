@@ -24,6 +24,7 @@ def upgrade() -> None:
     _reply_files()
     _book_of_loans()
     _sub_agents()
+    _languages()
 
 
 def _extend_conversations() -> None:
@@ -231,6 +232,11 @@ def _reply_files() -> None:
         sa.Column("content", sa.LargeBinary, nullable=False),
         sa.PrimaryKeyConstraint("reply_id", "position", name="pk_reply_files"),
     )
+
+
+def _languages() -> None:
+    op.add_column("lanes", sa.Column("language", sa.Text, nullable=False, server_default=""))
+    op.add_column("outbox", sa.Column("language", sa.Text, nullable=False, server_default=""))
 
 
 def _book_of_loans() -> None:
