@@ -30,8 +30,10 @@ from channels.slack import limits
 from channels.slack.buttons import Presses
 from channels.slack.errors import api_word, is_rejection, rejected
 from channels.slack.history import ORDER, History
+from channels.slack.links import Links
+from channels.slack.logs import sdk_log
 from channels.slack.normalize import SlackIdentity
-from channels.slack.socket import sdk_log, socket_handler
+from channels.slack.socket import socket_handler
 from channels.slack.source import SlackSource
 from channels.threads import Threads
 from channels.together import first_to_end
@@ -82,6 +84,7 @@ class Connection:
         positions: IntakeBus,
         leases: DeliveryBus,
         clock: Clock,
+        links: Links,
         *,
         holder: str,
         patience: Patience,
@@ -90,6 +93,7 @@ class Connection:
         self._positions = positions
         self._leases = leases
         self._clock = clock
+        self._links = links
         self._holder = holder
         self._patience = patience
         self._errands = Errands("slack")
@@ -146,7 +150,8 @@ class Connection:
         marks = Marks(self._positions, f"slack:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
-        source = SlackSource(me, History(client, marks, self._clock), Threads(self._positions, f"slack:{me.account}"))
+        threads = Threads(self._positions, f"slack:{me.account}")
+        source = SlackSource(me, History(client, marks, self._clock), threads, self._links)
         listener: Listener[Raw] = Listener("slack", door, marks, source)
         url = await self._socket_url(client)
         hear = Presses(me, door, self._errands).before(source.hearing(listener))

@@ -42,3 +42,5 @@ APPEND_SHARE_S: Final = 0.65  # for each live answer: chat.appendStream is Tier 
 CHANGE_SHARE_S: Final = 1.5  # likewise for chat.update, Tier 3: 50 a minute
 CHANGE_EVERY_MAX_S: Final = 12.0  # slower than this nobody sees an answer grow
 LIVE_MAX: Final = 500
+
+LINK_TTL_S: Final = 29 * 60.0  # a response_url is good for half an hour, by Slack's clock

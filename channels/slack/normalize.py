@@ -24,6 +24,7 @@ from channels.normalized import (
 )
 from channels.raw import Raw, canonical, integer, mapping, mappings, text
 from channels.slack.address import SlackTarget, make_target
+from channels.slack.commands import spelled_out
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind
 
@@ -31,13 +32,10 @@ TakesPart: TypeAlias = Callable[[str, str], bool]
 """`takes_part(channel, thread_ts)`: the bot has spoken in that thread, or was called into it."""
 
 USER_SUBTYPES: Final = frozenset({"", "file_share", "thread_broadcast", "me_message"})
-COMMAND: Final = "/trivet"
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_TRIGGER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _TS: Final = re.compile(r"(\d{1,12})\.(\d{1,6})")
 _TOKEN: Final = re.compile(r"<([^<>\s|][^<>|]*)(?:\|([^<>]*))?>")
-_TRIVET: Final = re.compile(r"\A\s*/trivet\s+(?=/?[a-zA-Z])")
 _GONE_FILES: Final = ("tombstone", "hidden_by_limit")
 
 
@@ -73,41 +71,6 @@ def normalize(
     if event.get("subtype") == "message_changed":
         return _edit(event, payload, me, takes_part, names or {})
     return _message(event, payload, me, takes_part, names or {})
-
-
-def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
-    """Read one slash command (`/trivet status`): the text becomes the command itself, `/status`.
-
-    Slash commands have no timestamp and do not exist in threads; `trigger_id` is unique for each.
-    """
-    payload = mapping(raw)
-    channel, user = text(payload.get("channel_id")), text(payload.get("user_id"))
-    trigger = text(payload.get("trigger_id"))
-    if not (_ID.fullmatch(channel) and _ID.fullmatch(user) and _TRIGGER.fullmatch(trigger)):
-        return Ignored(IgnoreReason.MALFORMED)
-    words = _slash_text(text(payload.get("command")), _unescaped(text(payload.get("text"))).strip())
-    is_private = channel.startswith("D")
-    target = SlackTarget(channel)
-    return Incoming(
-        id=f"{me.channel}:{me.account}:{channel}:{trigger}",
-        channel=me.channel,
-        account=me.account,
-        user_id=user,
-        author_name=text(payload.get("user_name")) or user,
-        place=() if is_private else (channel,),
-        is_private=is_private,
-        addressing=Addressing.PRIVATE if is_private else Addressing.COMMAND,
-        text=words,
-        address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=0,
-        command=find_command(words),
-    )
-
-
-def _slash_text(command: str, words: str) -> str:
-    if command != COMMAND:
-        return f"{command} {words}".strip()
-    return words if words.startswith("/") else f"/{words or 'help'}"
 
 
 def _edit(
@@ -164,7 +127,7 @@ def _message(
     mentions = tuple(_own_mentions(content, me))
     if not content.strip() and not attachments:
         return Ignored(IgnoreReason.EMPTY)
-    words = _TRIVET.sub(_slash_start, _readable(without(content, mentions) or content, names), count=1)
+    words = spelled_out(_readable(without(content, mentions) or content, names))
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
     thread_ts = _thread(event)
     target = SlackTarget(channel, thread_ts, ts, user, _team(event, me))
@@ -183,7 +146,7 @@ def _message(
         edited_at_ms=edited_at_ms,
         attachments=attachments,
         command=find_command(words),
-        realm=_realm(payload, me),
+        realm=realm_of(payload, me),
     )
 
 
@@ -230,7 +193,7 @@ def _team(event: Raw, me: SlackIdentity) -> str:
     return next(filter(_ID.fullmatch, said), me.team_id)
 
 
-def _realm(payload: Raw, me: SlackIdentity) -> str:
+def realm_of(payload: Raw, me: SlackIdentity) -> str:
     """Our own workspace, also for what comes from a foreign one; of an app for a whole organisation, the one in which
     it was said."""
     team_id = text(payload.get("team_id"))
@@ -263,10 +226,10 @@ def _own_mentions(content: str, me: SlackIdentity) -> Iterator[tuple[int, int]]:
 def _readable(content: str, names: Mapping[str, str]) -> str:
     """Mentions by name, links with their address, and only then the entities: an escaped `<@U1>` that a
     person typed is no mention."""
-    return _unescaped(_TOKEN.sub(lambda match: _token(match[1], match[2] or "", names), content))
+    return unescaped(_TOKEN.sub(lambda match: _token(match[1], match[2] or "", names), content))
 
 
-def _unescaped(content: str) -> str:
+def unescaped(content: str) -> str:
     """Slack escapes these three and nothing else."""
     return content.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
@@ -282,10 +245,6 @@ def _token(link: str, label: str, names: Mapping[str, str]) -> str:
     address = link.removeprefix("mailto:").removeprefix("tel:")
     is_same = label in ("", link, address) or link in (f"http://{label}", f"https://{label}")
     return address if is_same else f"{label} ({address})"
-
-
-def _slash_start(match: re.Match[str]) -> str:
-    return "" if match.string[match.end()] == "/" else "/"
 
 
 def _attachments(event: Raw) -> Iterator[FileReference]:

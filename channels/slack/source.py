@@ -11,7 +11,9 @@ from channels.normalized import Ignored, Incoming, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
 from channels.slack.history import History, place_of
-from channels.slack.normalize import SlackIdentity, normalize, normalize_slash
+from channels.slack.links import Links
+from channels.slack.normalize import SlackIdentity, normalize
+from channels.slack.slash import is_slash, normalize_slash, response_url_of
 from channels.slack.socket import Hear
 from channels.threads import Threads
 
@@ -24,10 +26,11 @@ _CHANGES: Final = frozenset({"message_changed", "message_deleted"})
 class SlackSource:
     """`channels.listening.Source` for one workspace. What it hears are payloads as Slack sends them."""
 
-    def __init__(self, me: SlackIdentity, history: History, threads: Threads) -> None:
+    def __init__(self, me: SlackIdentity, history: History, threads: Threads, links: Links) -> None:
         self._me = me
         self._history = history
         self._threads = threads
+        self._links = links
 
     def hearing(self, listener: Listener[Raw]) -> Hear:
         """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
@@ -59,9 +62,17 @@ class SlackSource:
         if target.thread_ts and not incoming.is_private:
             await self._threads.join(target.channel, target.thread_ts)
 
+    async def _slash(self, payload: Raw) -> Incoming | Ignored:
+        """Its link is on the bus before the message is."""
+        understood = normalize_slash(payload, self._me)
+        if isinstance(understood, Incoming):
+            name = parse_target(understood.address.target).link or ""
+            await self._links.keep(name, response_url_of(payload))
+        return understood
+
     async def _normalized(self, payload: Raw) -> Incoming | Retraction | Ignored:
-        if "command" in payload:
-            return normalize_slash(payload, self._me)
+        if is_slash(payload):
+            return await self._slash(payload)
         event = mapping(payload.get("event"))
         thread_ts = text(_spoken(event).get("thread_ts"))
         takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
@@ -69,7 +80,7 @@ class SlackSource:
 
 
 def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:
-    if "command" in body:
+    if is_slash(body):
         return Heard(text(body.get("channel_id")), "", body)
     event = mapping(body.get("event"))
     ts, channel_id = text(event.get("ts")), text(event.get("channel"))

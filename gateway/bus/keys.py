@@ -174,6 +174,9 @@ class ShardKeys:
     def first_ids(self, channel: str) -> str:
         return self._named(f"was:{channel}")
 
+    def link(self, name: str) -> str:
+        return self._named(f"link:{name}")
+
     @property
     def ambiguous(self) -> str:
         return self._named("ambiguous")
@@ -300,6 +303,7 @@ DECLARED: Final = (
     KeyKind("sent:.+", "zset", _EXPIRES, "places", "messages of ours in a place, newest SENT_IDS_MAX, by time in ms"),
     KeyKind("moved:.+", "hash", _PERMANENT, "places", "the id a chat had first -> the id it has now"),
     KeyKind("was:.+", "hash", _PERMANENT, "places", "chat id -> the id it had first"),
+    KeyKind("link:.+", "string", _EXPIRES, "places", "an address that a platform gave for a few answers to one person"),
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
     KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
     KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),

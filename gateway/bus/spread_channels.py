@@ -194,5 +194,11 @@ class SpreadPlaces:
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         return await self._of(channel).first_ids(channel, chats)
 
+    async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
+        await self._of(name).keep_link(name, url, ttl_s=ttl_s)
+
+    async def link(self, name: str) -> str:
+        return await self._of(name).link(name)
+
     async def count_ambiguous(self, channel: str) -> None:
         await self._of(channel).count_ambiguous(channel)

@@ -205,6 +205,7 @@ async def slack_town() -> AsyncIterator[Town]:
                 slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/"),
                 positions=bus.intake,
                 leases=bus.deliveries,
+                places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
                 patience=slack_connection.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),

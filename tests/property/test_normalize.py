@@ -12,10 +12,10 @@ from channels.discord.normalize import normalize as normalize_discord
 from channels.discord.presses import DiscordPress
 from channels.discord.presses import normalize_press as normalize_discord_press
 from channels.normalized import Ignored, Incoming, Migrated, Retraction, find_command, without
-from channels.slack.normalize import SlackIdentity, normalize_slash
+from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
 from channels.slack.presses import normalize_press as normalize_slack_press
-from channels.slack.presses import response_url_of
+from channels.slack.slash import normalize_slash, response_url_of
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
 from channels.telegram.presses import normalize_press as normalize_telegram_press
