@@ -1,4 +1,4 @@
-"""The menus of Telegram and Discord through the real SDKs: written where they differ, in the language of whoever looks."""
+"""The menus of Telegram and Discord through the real SDKs: written where they differ, in the language of who looks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from channels import menus, publishing
 from channels.adapter import ChannelAdapter
+from channels.discord import limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import LanguageStage, MenuEntry, MenuStage
 from channels.emulators.telegram import TelegramEmulator
@@ -28,7 +29,8 @@ WITH_MENUS = ("discord", "telegram")
 
 
 @pytest.fixture(params=WITH_MENUS)
-async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
+async def town(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Town]:
+    monkeypatch.setattr(limits, "GUILDS_WITHIN_S", 0.1)
     async with TOWNS[request.param]() as built:
         yield built
 

@@ -202,6 +202,10 @@ class Interactions:
             "authorizing_integration_owners": {"0": str(guild.id)},
         }
 
+    def known(self) -> list[Interaction]:
+        """Every one there was."""
+        return list(self._by_token.values())
+
     # --- what the app finds again
 
     def to_answer(self, interaction_id: int, token: str) -> Interaction:
