@@ -28,11 +28,13 @@ from channels.proxies import goes_direct
 from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.buttons import Presses
+from channels.slack.context import ThreadContext
 from channels.slack.errors import api_word, is_rejection, rejected
 from channels.slack.history import ORDER, History
 from channels.slack.links import Links
 from channels.slack.logs import sdk_log
 from channels.slack.normalize import SlackIdentity
+from channels.slack.people import People
 from channels.slack.socket import socket_handler
 from channels.slack.source import SlackSource
 from channels.threads import Threads
@@ -151,7 +153,9 @@ class Connection:
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
         threads = Threads(self._positions, f"slack:{me.account}")
-        source = SlackSource(me, History(client, marks, self._clock), threads, self._links)
+        people = People(client, self._clock)
+        context = ThreadContext(client, people, Threads(self._positions, f"slack:{me.account}:read"))
+        source = SlackSource(me, History(client, marks, self._clock), threads, self._links, people, context)
         listener: Listener[Raw] = Listener("slack", door, marks, source)
         url = await self._socket_url(client)
         hear = Presses(me, door, self._errands).before(source.hearing(listener))
@@ -171,6 +175,7 @@ class Connection:
         finally:
             await handler.close_async()  # type: ignore[no-untyped-call]
             await self._errands.end()
+            await people.close()
 
     async def _identify(self, client: AsyncWebClient) -> SlackIdentity:
         try:

@@ -14,7 +14,6 @@ from typing import Final, TypeAlias
 
 from channels.normalized import (
     Addressing,
-    FileReference,
     Ignored,
     IgnoreReason,
     Incoming,
@@ -22,11 +21,13 @@ from channels.normalized import (
     find_command,
     without,
 )
-from channels.raw import Raw, canonical, integer, mapping, mappings, text
+from channels.raw import Raw, mapping, text
 from channels.slack.address import SlackTarget, make_target
 from channels.slack.commands import spelled_out
+from channels.slack.quotes import forwarded
+from channels.slack.references import references
+from channels.slack.wording import TOKEN, readable
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import AttachmentKind
 
 TakesPart: TypeAlias = Callable[[str, str], bool]
 """`takes_part(channel, thread_ts)`: the bot has spoken in that thread, or was called into it."""
@@ -35,8 +36,6 @@ USER_SUBTYPES: Final = frozenset({"", "file_share", "thread_broadcast", "me_mess
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TS: Final = re.compile(r"(\d{1,12})\.(\d{1,6})")
-_TOKEN: Final = re.compile(r"<([^<>\s|][^<>|]*)(?:\|([^<>]*))?>")
-_GONE_FILES: Final = ("tombstone", "hidden_by_limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +122,12 @@ def _message(
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or sent_at_ms is None:
         return Ignored(IgnoreReason.MALFORMED)
     content = text(event.get("text"))
-    attachments = tuple(_attachments(event))
+    attachments = tuple(references(event))
     mentions = tuple(_own_mentions(content, me))
-    if not content.strip() and not attachments:
+    quotes = tuple(forwarded(event, names))
+    if not (content.strip() or attachments or quotes):
         return Ignored(IgnoreReason.EMPTY)
-    words = spelled_out(_readable(without(content, mentions) or content, names))
+    words = spelled_out(readable(without(content, mentions) or content, names))
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
     thread_ts = _thread(event)
     target = SlackTarget(channel, thread_ts, ts, user, _team(event, me))
@@ -147,6 +147,7 @@ def _message(
         attachments=attachments,
         command=find_command(words),
         realm=realm_of(payload, me),
+        quotes=quotes,
     )
 
 
@@ -218,52 +219,6 @@ def _addressing(
 
 
 def _own_mentions(content: str, me: SlackIdentity) -> Iterator[tuple[int, int]]:
-    for match in _TOKEN.finditer(content):
+    for match in TOKEN.finditer(content):
         if match[1] == f"@{me.user_id}":
             yield match.span()
-
-
-def _readable(content: str, names: Mapping[str, str]) -> str:
-    """Mentions by name, links with their address, and only then the entities: an escaped `<@U1>` that a
-    person typed is no mention."""
-    return unescaped(_TOKEN.sub(lambda match: _token(match[1], match[2] or "", names), content))
-
-
-def unescaped(content: str) -> str:
-    """Slack escapes these three and nothing else."""
-    return content.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-
-
-def _token(link: str, label: str, names: Mapping[str, str]) -> str:
-    sign, name = link[:1], link[1:]
-    if sign == "@":
-        return f"@{label or names.get(name, name)}"
-    if sign == "#":
-        return f"#{label or name}"
-    if sign == "!":
-        return label or "@" + name.partition("^")[0]
-    address = link.removeprefix("mailto:").removeprefix("tel:")
-    is_same = label in ("", link, address) or link in (f"http://{label}", f"https://{label}")
-    return address if is_same else f"{label} ({address})"
-
-
-def _attachments(event: Raw) -> Iterator[FileReference]:
-    for file in mappings(event.get("files")):
-        file_id = text(file.get("id"))
-        if not _ID.fullmatch(file_id) or file.get("mode") in _GONE_FILES:
-            continue
-        media_type = text(file.get("mimetype")) or "application/octet-stream"
-        yield FileReference(
-            kind=_kind(file, media_type),
-            reference=canonical({"id": file_id}),
-            name=text(file.get("name")) or text(file.get("title")) or file_id,
-            media_type=media_type,
-            size_bytes=integer(file.get("size")),
-        )
-
-
-def _kind(file: Raw, media_type: str) -> AttachmentKind:
-    if file.get("subtype") == "slack_audio":
-        return AttachmentKind.VOICE
-    kinds = {"image": AttachmentKind.IMAGE, "audio": AttachmentKind.AUDIO, "video": AttachmentKind.VIDEO}
-    return kinds.get(media_type.partition("/")[0], AttachmentKind.DOCUMENT)

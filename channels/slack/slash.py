@@ -13,7 +13,8 @@ from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, fin
 from channels.raw import Raw, mapping, text
 from channels.slack.address import SlackTarget, make_target
 from channels.slack.commands import is_for_one, meant_by
-from channels.slack.normalize import SlackIdentity, realm_of, unescaped
+from channels.slack.normalize import SlackIdentity, realm_of
+from channels.slack.wording import readable
 from gateway.contracts.ids import ReplyAddress
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -35,7 +36,7 @@ def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
     trigger, team = text(payload.get("trigger_id")), text(payload.get("team_id"))
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user) and _TRIGGER.fullmatch(trigger)):
         return Ignored(IgnoreReason.MALFORMED)
-    words = meant_by(text(payload.get("command")), unescaped(text(payload.get("text"))))
+    words = meant_by(text(payload.get("command")), readable(text(payload.get("text")), {}))
     target = SlackTarget(
         channel,
         user_id=user,

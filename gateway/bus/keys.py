@@ -94,6 +94,9 @@ class ShardKeys:
     def seen(self, bucket: str) -> str:
         return self._named(f"dd:{bucket}")
 
+    def rate(self, author: str) -> str:
+        return self._named(f"rate:{author}")
+
     # --- workers
 
     @property
@@ -213,14 +216,32 @@ class ShardKeys:
     def grants(self) -> str:
         return self._named("grants")
 
+    @property
+    def place_rules(self) -> str:
+        return self._named("places")
+
+    @property
+    def access(self) -> str:
+        return self._named("access")
+
+    def staged_grants(self, mark: str) -> str:
+        return self._named(f"staged:grants:{mark}")
+
+    def staged_places(self, mark: str) -> str:
+        return self._named(f"staged:places:{mark}")
+
     def pairing_code(self, code: str) -> str:
         return self._named(f"pair:code:{code}")
 
     def pairing_of(self, owner: str) -> str:
         return self._named(f"pair:of:{owner}")
 
-    def pairing_pending(self, channel: str) -> str:
-        return self._named(f"pair:pending:{channel}")
+    @property
+    def pairings(self) -> str:
+        return self._named("pair:pending")
+
+    def pairing_tries(self, by: str) -> str:
+        return self._named(f"pair:tries:{by}")
 
     @property
     def channel_reports(self) -> str:
@@ -312,9 +333,14 @@ DECLARED: Final = (
     KeyKind("vault:.+", "hash", _EXPIRES, "vault", "sealed secrets of an owner, by lane, sender and placeholder"),
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
-    KeyKind("pair:code:.+", "string", _EXPIRES, "access", "the stranger a code was given to"),
-    KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger"),
-    KeyKind("pair:pending:.+", "zset", _EXPIRES, "access", "strangers of a channel with a pending code, by end"),
+    KeyKind("places", "hash", _PERMANENT, "access", "place -> who may speak there, projected from SQL"),
+    KeyKind("access", "string", _PERMANENT, "access", "the revision of that projection; absent: nobody is let in"),
+    KeyKind("staged:(grants|places):.+", "hash", _EXPIRES, "access", "a projection under way, PROJECTION_STAGED_S"),
+    KeyKind("pair:code:.+", "hash", _EXPIRES, "access", "the stranger a code was given to, and who took it"),
+    KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger; empty: he was turned down"),
+    KeyKind("pair:pending", "zset", _EXPIRES, "access", "strangers with a pending code, by its end"),
+    KeyKind("pair:tries:.+", "string", _EXPIRES, "access", "wrong codes of somebody, PAIRING_LOCKED_S"),
+    KeyKind("rate:.+", "hash", _EXPIRES, "intake", "messages that a person may still send; absent when all"),
     KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
     KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout, a mark to copy"),
 )

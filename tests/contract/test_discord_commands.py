@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from channels import notices
-from channels.admission import AccessPolicy, StrangerRule
 from channels.discord import invocations, limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.interactions import NOT_ANSWERED
 from channels.emulators.stage import EventKind, Place, Said
 from gateway.bus.bus import RedisBus
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.messages import own_words
 from gateway.contracts.suggestions import Suggestion
 from gateway.limits import LANE_MESSAGES_MAX

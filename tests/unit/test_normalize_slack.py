@@ -186,14 +186,14 @@ def test_commands_are_found_with_and_without_our_name(text: str) -> None:
 def test_a_slash_command_is_a_message_of_its_own() -> None:
     payload = {
         "command": "/trivet",
-        "text": "title A &amp; B",
+        "text": "title A &amp; B for <@U2|bob>",
         "user_id": "U1",
         "channel_id": "C1",
         "trigger_id": "1.2.a",
     }
     incoming = normalize_slash(payload, ME)
     assert isinstance(incoming, Incoming)
-    assert (incoming.text, incoming.command) == ("/title A & B", Command("title", "A & B"))
+    assert (incoming.text, incoming.command) == ("/title A & B for @bob", Command("title", "A & B for @bob"))
     assert (incoming.id, incoming.place) == ("slack:T1:C1:1.2.a", ("C1",))
     assert incoming.addressing is Addressing.COMMAND
     direct = normalize_slash({**payload, "channel_id": "D1", "text": ""}, ME)

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from channels.emulators.audience import Audience
 from channels.emulators.slack import blocks as block_kit
+from channels.emulators.slack import shapes
 from channels.emulators.slack.chat_api import ChatApi
 from channels.emulators.slack.conversations_api import ConversationsApi
 from channels.emulators.slack.delivery import Delivery, Parcel
@@ -155,6 +156,10 @@ class SlackEmulator:
         self._herald.opened(self.world.dm_with(user))
         return as_person(user)
 
+    def set_language(self, person_id: str, language: str) -> None:
+        """The person has Slack in `language` from now on, a locale such as `de-DE`."""
+        self.world.set_locale(self.world.users[person_id], language)
+
     def add_bot(self, name: str) -> Person:
         """Another app's bot in every channel."""
         return as_person(self._join(name, is_bot=True))
@@ -217,6 +222,13 @@ class SlackEmulator:
             files=attached,
         )
         return as_said(self.world, self._posting.post(place, author, draft))
+
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+        """A person passes a message on, into another place, with or without words of their own."""
+        place, thread_ts = self._place(to_id)
+        inner = shapes.shared(self.world, self._message(message_id, place_id))
+        draft = Draft(typed(text), thread_ts=thread_ts, client_msg_id=str(uuid4()), attachments=(inner,))
+        return as_said(self.world, self._posting.post(place, self.world.users[person_id], draft))
 
     async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
         """An incoming webhook: subtype `bot_message`, a bot id and no user."""
