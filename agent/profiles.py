@@ -8,7 +8,7 @@ tool has them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, LiteralString
 
 from agent.prompts.library import profile_prompt
 from agent.tools.permissions import EVERYTHING, Permissions
@@ -22,7 +22,7 @@ class Profile:
     """One way to be. `about` is its line in the list of /agent."""
 
     name: str
-    about: str
+    about: LiteralString
     prompt: CleanText
     ceiling: Permissions = EVERYTHING
 

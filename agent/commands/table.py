@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from dataclasses import dataclass
 
+from agent.commands.help import help_text
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
 from agent.tools.enclosures import Enclosed
 from gateway.contracts.entries import Effect, GrantRole, Session
 from gateway.contracts.messages import CleanText, InboundMessage
+from gateway.words import Words, words_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,11 @@ class Asked:
     fence: int
     permit: Permit
     turn_id: str = ""
+
+    @property
+    def words(self) -> Words:
+        """Those of whoever asks: what the lane knows was brought up to date when the turn began."""
+        return words_for(self.session.language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +57,26 @@ Outcome = Done | Converse
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """One command. `about` is its line in /help; empty: it is not listed."""
+    """What one command does. What /help says of it stands in `gateway.contracts.commands`."""
 
     name: str
-    about: str
     run: Callable[[Asked], Awaitable[Outcome]]
+    is_listed: bool = True
 
 
 class CommandTable:
     """Runs commands. Refuses two rows of one name."""
 
     def __init__(self, rows: Iterable[CommandRow]) -> None:
-        listed = (
-            CommandRow("help", "what I understand", self._help),
-            *rows,
-            CommandRow("start", "", self._help),
-        )
-        self._rows = {row.name: row for row in listed}
-        if len(self._rows) != len(listed):
+        known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
+        self._rows = {row.name: row for row in known}
+        if len(self._rows) != len(known):
             raise ValueError("two commands share a name")
+
+    @property
+    def names(self) -> Set[str]:
+        """Of all that it runs."""
+        return self._rows.keys()
 
     async def run(
         self,
@@ -82,12 +90,12 @@ class CommandTable:
     ) -> Outcome:
         """Do the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
         command = parse_command(message.text)
+        asked = Asked(command.argument if command else "", message, session, role, fence, permit, turn_id)
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]
-            return Done(f"I do not know /{name}. /help lists what I understand.")
-        asked = Asked(command.argument, message, session, role, fence, permit, turn_id)
+            return Done(asked.words.say("I do not know /{name}. /help lists what I understand.", name=name))
         return await self._rows[command.name].run(asked)
 
-    async def _help(self, _asked: Asked) -> Done:
-        lines = (f"- /{row.name}: {row.about}" for row in self._rows.values() if row.about)
-        return Done("Write to me as you would to a person. I also understand:\n\n" + "\n".join(lines))
+    async def _help(self, asked: Asked) -> Done:
+        listed = {name for name, row in self._rows.items() if row.is_listed}
+        return Done(help_text(asked.role, asked.words, listed=listed))

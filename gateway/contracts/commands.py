@@ -36,6 +36,14 @@ class CommandSpec:
     is_in_menu: bool = True
 
 
+_RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
+
+
+def is_offered(spec: CommandSpec, role: GrantRole) -> bool:
+    """Whether a person of `role` may use the command."""
+    return role is not GrantRole.BLOCKED and _RANKS.index(role) >= _RANKS.index(spec.role)
+
+
 COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("help", "what I understand"),
     CommandSpec("new", "begin a new conversation"),
@@ -56,6 +64,9 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("remind", "remind you of something", "when and what"),
     CommandSpec("plan", "plan a task first, then do it when you approve", "task"),
     CommandSpec("export", "everything I keep of you, as a file"),
+    CommandSpec(
+        "heartbeat", "look by myself whether something is to be done", "on, off", role=GrantRole.ADMIN, is_in_menu=False
+    ),
     CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("start", "what I understand", is_in_menu=False),

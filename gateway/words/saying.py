@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, LiteralString, NewType, overload
 
@@ -75,3 +76,6 @@ def _filled(text: str, values: dict[str, str | int]) -> str:
 
 
 ENGLISH: Final = Words(Language.EN)
+
+Spoken = Callable[[Words], str]
+"""Something to be said before anybody knows to whom: `lambda words: words.say("{day} has passed", day=day)`."""
