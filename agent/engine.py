@@ -6,7 +6,8 @@ from one turn to the next: it is given the whole history each time, so there is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,8 +25,9 @@ class StepsTaken:
     """What a turn leaves behind; filled as it goes, so that a failure keeps what was done.
 
     `said` is what the user said in this turn, once the transcript holds it; of a command nothing is held.
-    `is_plain`: one message that is text and nothing else. `asked` is what the answer may be kept under;
-    `finish_reason` is the model's, of its last words. A turn that yields leaves a barrier in its `suspension`.
+    `is_plain`: one message that is text and nothing else. `notes` are for the person, under the answer. `asked` is
+    what the answer may be kept under; `finish_reason` is the model's, of its last words. A turn that yields leaves a
+    barrier in its `suspension`.
     """
 
     said: CleanText | None = None
@@ -39,6 +41,7 @@ class StepsTaken:
     is_plain: bool = False
     asked: Question | None = None
     finish_reason: str = ""
+    notes: list[CleanText] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class Hold(Protocol):
 
     async def join(self) -> Sequence[Joined]:
         """Messages that came meanwhile and belong to this turn from now on, in order."""
+        ...
+
+    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
+        """While the block lasts people may see `text()`, what there is of an answer so far; nobody waits for that."""
         ...
 
 

@@ -11,20 +11,22 @@ was paused has the first two in its memory from before; only the bus knows what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol
 
 import structlog
 
 from agent.batches import leading, those_that_join
+from agent.drafting import showing
 from agent.engine import Joined
 from agent.insisting import insist
 from agent.limits import CUT_GRACE_S
 from agent.subagents.staleness import stale_among
-from agent.turn import Batch
+from agent.turn import Batch, reply_id_of
 from gateway.contracts.entries import TurnCommit
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.messages import InboundMessage
+from gateway.contracts.messages import CleanText, Draft, InboundMessage, own_words
 from gateway.contracts.ports import CancelKind, Claim, Clock, LaneBus, LaneDepth, Store
 from gateway.limits import TURN_MESSAGES_MAX
 
@@ -152,6 +154,16 @@ class Run:
         )
         by_id = {message.id: message for message in newcomers}
         return tuple(Joined(by_id[entry.message_id], entry) for entry in entries)
+
+    # --- what is seen of it
+
+    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
+        """As a draft of the reply that the turn will leave."""
+        if self.batch is None:
+            return nullcontext()
+        batch = self.batch
+        blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id_of(batch.turn_id), own_words(""))
+        return showing(self._bus, blank, text)
 
     # --- its work
 

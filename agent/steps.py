@@ -26,6 +26,8 @@ from agent.prompts.library import PROMPTS
 from agent.tools.arguments import cleaned
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
+from agent.transcript import as_prompt
+from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined
@@ -82,7 +84,7 @@ class Steps:
         messages = list(prompt)
         for _ in range(self._rounds_max) if self._rounds_max else count():
             tools = self._tools.specs_for(context)
-            spoken = await self._speak(taken, context, model, system, messages, room, tools=tools)
+            spoken = await self._speak(taken, hold, context, model, system, messages, room, tools=tools)
             if not spoken.calls:
                 taken.answer = spoken.text
                 return
@@ -94,12 +96,13 @@ class Steps:
             _let_in(taken, messages, await hold.join())
             messages[:] = await room.condensed(taken.entries, counted=taken.prompt_tokens) or messages
         self._note(taken, context, messages, PROMPTS.wrap_up)
-        spoken = await self._speak(taken, context, model, system, messages, room, tools=())
+        spoken = await self._speak(taken, hold, context, model, system, messages, room, tools=())
         taken.answer = spoken.text
 
     async def _speak(
         self,
         taken: StepsTaken,
+        hold: Hold,
         context: ToolContext,
         model: str,
         system: CleanText,
@@ -121,13 +124,13 @@ class Steps:
             permit=context.permit,
         )
         try:
-            spoken = await self._hear(request)
+            spoken = await self._hear(request, hold)
         except ContextTooLong:
             anew = await room.condensed(taken.entries, counted=taken.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
             messages[:] = anew
-            spoken = await self._hear(replace(request, messages=tuple(anew)))
+            spoken = await self._hear(replace(request, messages=tuple(anew)), hold)
         self._keep_speech(taken, context, messages, spoken)
         return spoken
 
@@ -149,22 +152,23 @@ class Steps:
         )
         messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
 
-    async def _hear(self, request: ModelRequest) -> _Spoken:
+    async def _hear(self, request: ModelRequest, hold: Hold) -> _Spoken:
         """Listen to one stream; the text is scrubbed delta by delta, the arguments when they are whole."""
         scrubber = self._scrubber.for_chat(str(request.key))
         scrubbing = scrubber.stream()
         heard: list[CleanText] = []
-        async for event in self._client.stream(request):
-            match event:
-                case TextDelta(text=text):
-                    heard.append(scrubbing.feed(text))
-                case StreamRestarted():
-                    scrubbing = scrubber.stream()
-                    heard.clear()
-                case ModelAnswer(calls=calls):
-                    text = joined(*heard, scrubbing.flush())
-                    clean = tuple(_clean_call(call, scrubber) for call in calls)
-                    return _Spoken(event, text, clean if request.tools else ())
+        with hold.showing(lambda: joined(*heard)):
+            async for event in self._client.stream(request):
+                match event:
+                    case TextDelta(text=text):
+                        heard.append(scrubbing.feed(text))
+                    case StreamRestarted():
+                        scrubbing = scrubber.stream()
+                        heard.clear()
+                    case ModelAnswer(calls=calls):
+                        text = joined(*heard, scrubbing.flush())
+                        clean = tuple(_clean_call(call, scrubber) for call in calls)
+                        return _Spoken(event, text, clean if request.tools else ())
         raise RuntimeError("a model stream ended without an answer")
 
     def _keep_results(
@@ -214,17 +218,19 @@ def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
 def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
     """One user message for all of them; an entry for each."""
     if newcomers:
-        _tell(messages, joined(*(newcomer.entry.text for newcomer in newcomers), by="\n\n"))
+        (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
+        _tell(messages, told.text, told.images)
         taken.entries.extend(newcomer.entry for newcomer in newcomers)
         taken.joined.extend(newcomer.message for newcomer in newcomers)
 
 
-def _tell(messages: list[PromptMessage], text: CleanText) -> None:
+def _tell(messages: list[PromptMessage], text: CleanText, images: tuple[Image, ...] = ()) -> None:
     """Say `text` in the role of the user; neighbours are one message, as providers expect and as the transcript
     will be read."""
     if messages and messages[-1].role is Role.USER:
-        text = joined(messages.pop().text, text, by="\n\n")
-    messages.append(PromptMessage(Role.USER, text))
+        before = messages.pop()
+        text, images = joined(before.text, text, by="\n\n"), (*before.images, *images)
+    messages.append(PromptMessage(Role.USER, text, images=images))
 
 
 def _as_run(spoken: _Spoken) -> tuple[RequestedCall, ...]:

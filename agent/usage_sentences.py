@@ -87,7 +87,7 @@ class Day:
 
 def usage_text(today: Day, month: Mapping[UsagePurpose, UsageSum], words: Words, *, now_ms: int) -> str:
     """The answer to /usage."""
-    return "\n\n".join([_today_text(words.say("Today"), today, words, now_ms=now_ms), _month_text(month, words)])
+    return "\n\n".join([day_text(words.say("Today"), today, words, now_ms=now_ms), _month_text(month, words)])
 
 
 def everybodys_usage_text(
@@ -99,14 +99,15 @@ def everybodys_usage_text(
     now_ms: int,
 ) -> str:
     """The answer to /usage all."""
-    parts = [_today_text(words.say("Everybody today"), today, words, now_ms=now_ms), _month_text(month, words)]
+    parts = [day_text(words.say("Everybody today"), today, words, now_ms=now_ms), _month_text(month, words)]
     if top:
         lines = "\n".join(f"{place}. {owner}: {_sum_text(found, words)}" for place, (owner, found) in enumerate(top, 1))
         parts.append(words.say("**Most this month**") + "\n\n" + lines)
     return "\n\n".join(parts)
 
 
-def _today_text(title: str, today: Day, words: Words, *, now_ms: int) -> str:
+def day_text(title: str, today: Day, words: Words, *, now_ms: int) -> str:
+    """What was spent on a day, of what it may take."""
     spent, caps, number = today.spent, today.caps, words.number
     tokens = _of(number(spent.tokens), number(caps.tokens), words, is_capped=caps.tokens > 0)
     cap_usd = Amounts(nano_usd=caps.nano_usd).usd

@@ -13,7 +13,6 @@ import socket
 import sys
 
 from channels.adapter import AdapterParts
-from channels.admission import AccessPolicy, StrangerRule
 from channels.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
 from channels.registry import chosen, open_channel
@@ -90,6 +89,8 @@ class Lines:
             clock,
             bus.places,
             bus.questions,
+            bus.attachments,
+            bus.suggestions,
             keeping_for(settings, bus.vault, scrubber, clock),
         )
         self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
@@ -124,17 +125,17 @@ class Lines:
 
 def rules_of(settings: Settings, channel: str) -> Rules:
     """What the configuration says about access, lanes and sends of a channel."""
-    policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
     sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
     return Rules(
-        policy,
+        settings.access.policy,
         settings.session.scope,
         settings.queue.settle_ms,
         interrupts,
         house_language(settings),
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
+        rate_of=settings.limits.rate_of,
     )
 
 

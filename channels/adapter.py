@@ -15,7 +15,8 @@ from channels.normalized import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.suggestions import Suggestion
 from gateway.words import Language, Words, sentence
 
 CONNECTED = "connected"
@@ -77,6 +78,11 @@ class Door(MessageDoor, Protocol):
 
     async def told(self, press: Incoming) -> CleanText:
         """What the one who pressed is told, empty for nothing. Within PRESS_ANSWER_S."""
+        ...
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """What could stand behind the command that somebody types, who is shown it while he does; `typing.command` is
+        as far as he has come. Within SUGGESTIONS_WAIT_S; nothing when nobody knows, or he is not to be told."""
         ...
 
 
@@ -261,11 +267,13 @@ class SupportsUploads(Protocol):
 @dataclass(frozen=True, slots=True)
 class Cadence:
     """How fast a growing answer is shown somewhere: the first words after `first_after_s`, then at most every
-    `every_s` (more after each 429), and not for fewer than `chars_min` new characters."""
+    `every_s` (more after each 429), and not for fewer than `chars_min` new characters. What fades by itself is shown
+    again `fades_after_s` after it was shown last; None: it stays."""
 
     first_after_s: float
     every_s: float
     chars_min: int = 20
+    fades_after_s: float | None = None
 
 
 @runtime_checkable
@@ -298,17 +306,18 @@ class SupportsStreaming(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """A file that came with a message, as its platform gave it. `media_type` is what the platform says."""
+@runtime_checkable
+class SupportsWithdrawal(Protocol):
+    """A platform on which we may delete what we said ourselves."""
 
-    name: str
-    media_type: str
-    content: bytes = field(repr=False)
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Delete a message of ours, however often this is asked; one that is gone is deleted. False: the platform does
+        not let us. Raises the `DeliveryError` tree."""
+        ...
 
 
 @runtime_checkable
-class SupportsDownloads(Protocol):
+class SupportsDownloads(ChannelAdapter, Protocol):
     """A platform whose files can be fetched later by the reference that `normalize` wrote."""
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:

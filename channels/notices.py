@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from gateway.contracts.messages import CleanText
@@ -26,6 +27,10 @@ NOT_IN_USE: Final = sentence("This button is no longer in use.")
 NOT_FOR_STRANGERS: Final = sentence("I do not know you yet, so you cannot answer this.")
 NOT_NOW: Final = sentence("I cannot take this now. Please press again in a moment.")
 CLOSED: Final = sentence("I only talk to people whom an admin has let in.")
+NOT_HERE: Final = sentence("I may not answer you here. In a direct message you may ask me.")
+WELCOME: Final = sentence(
+    "You have been let in: write to me as you would to a person. /help says what else I understand."
+)
 
 
 def lane_full(words: Words) -> CleanText:
@@ -34,6 +39,14 @@ def lane_full(words: Words) -> CleanText:
         "You have {count} messages waiting for an answer, so I did not take this one. "
         "Please send it again when I have caught up, or say /stop to drop what waits.",
         count=LANE_MESSAGES_MAX,
+    )
+
+
+def too_fast(wait_s: float, words: Words) -> CleanText:
+    """For whoever writes faster than he may."""
+    return words.say(
+        "You write faster than I may listen, so I did not take your last message. Please send it again in {time}.",
+        time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))),
     )
 
 

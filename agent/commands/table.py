@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Set
 from dataclasses import dataclass
+from typing import Final
 
 from agent.commands.help import help_text
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
 from agent.tools.enclosures import Enclosed
+from gateway.contracts.commands import COMMANDS, is_offered
 from gateway.contracts.entries import Effect, GrantRole, Session
 from gateway.contracts.messages import CleanText, InboundMessage
 from gateway.words import Words, words_for
@@ -54,6 +56,8 @@ class Converse:
 
 Outcome = Done | Converse
 
+_SPECS: Final = {spec.name: spec for spec in COMMANDS}
+
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
@@ -94,8 +98,16 @@ class CommandTable:
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]
             return Done(asked.words.say("I do not know /{name}. /help lists what I understand.", name=name))
+        if not _is_for(role, command.name):
+            return Done(
+                asked.words.say("Only admins may use /{name}. /help lists what I understand.", name=command.name)
+            )
         return await self._rows[command.name].run(asked)
 
     async def _help(self, asked: Asked) -> Done:
         listed = {name for name, row in self._rows.items() if row.is_listed}
         return Done(help_text(asked.role, asked.words, listed=listed))
+
+
+def _is_for(role: GrantRole, name: str) -> bool:
+    return name not in _SPECS or is_offered(_SPECS[name], role)

@@ -26,7 +26,9 @@ from channels.proxies import goes_direct
 from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
 from channels.telegram.answering import Presses
-from channels.telegram.errors import REJECTED, delivery_error, seconds
+from channels.telegram.errors import REJECTED, delivery_error, fetch_error, seconds
+from channels.telegram.files import TelegramFiles
+from channels.telegram.menus import menus_for, publish
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
@@ -35,14 +37,14 @@ from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
 
 class TelegramAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`, `SupportsSilence`,
-    `SupportsMoves`, `SupportsDeletion`, `SupportsTyping`."""
+    `SupportsMoves`, `SupportsDeletion`, `SupportsDownloads`, `SupportsMenus`, `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -58,8 +60,10 @@ class TelegramAdapter:
         clock: Clock,
         holder: str,
         patience: Patience = PATIENCE,
+        admins: Sequence[int] = (),
     ) -> None:
-        """`api_base` is the Bot API's address without `/bot`; `holder` names this process in the lease."""
+        """`api_base` is the Bot API's address without `/bot`; `holder` names this process in the lease. `admins` are
+        users with commands of their own."""
         _silence_the_sdk()
         self._calls = _http(limits.CONNECTIONS_MAX, api_base)
         self._polls = _http(1, api_base)
@@ -72,6 +76,7 @@ class TelegramAdapter:
         )
         self._bot_id = token.partition(":")[0]
         self._sender = TelegramSender(self._bot)
+        self._files = TelegramFiles(self._bot, files_base=f"{api_base}/file/bot{token}")
         self.account = f"telegram:{self._bot_id}"
         self._positions = positions
         self._places = places
@@ -79,6 +84,7 @@ class TelegramAdapter:
         self._clock = clock
         self._holder = holder
         self._patience = patience
+        self._admins = tuple(admins)
         self._errands = Errands(self.name)
         self._ready = asyncio.Event()
         self.state = "connecting"
@@ -172,11 +178,21 @@ class TelegramAdapter:
     def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
         return relocated(address, int(chat))
 
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        try:
+            return await self._files.fetch(reference, bytes_max=bytes_max)
+        except TelegramError as error:
+            raise fetch_error(error) from None
+
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
         with self._calling(address):
             await self._sender.show_typing(parse_target(address.target))
+
+    async def publish_menu(self) -> None:
+        with self._calling(ReplyAddress(self.name, "", "")):
+            await publish(self._bot, menus_for(self._admins))
 
     @contextlib.contextmanager
     def _calling(self, address: ReplyAddress) -> Iterator[None]:
@@ -288,4 +304,5 @@ def open_adapter(settings: Settings, parts: AdapterParts) -> TelegramAdapter:
         places=parts.places,
         clock=parts.clock,
         holder=parts.holder,
+        admins=[int(key.user) for key in settings.access.admins if key.channel == "telegram" and key.user.isdecimal()],
     )

@@ -16,9 +16,10 @@ from gateway.bus.lending import Lending
 from gateway.bus.line import Line
 from gateway.bus.outbound import Publisher
 from gateway.bus.pool import Pool
+from gateway.bus.wire import bounded
 from gateway.contracts.envelope import encode
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Activity, ControlRequest, InboundMessage, Receipt, Reply
+from gateway.contracts.messages import Activity, ControlRequest, Draft, InboundMessage, Receipt, Reply
 from gateway.contracts.ports import Cancel, Claim, ClaimBatch, WantedFile
 
 
@@ -90,6 +91,9 @@ class AgentBus:
 
     async def show_activity(self, activity: Activity) -> None:
         await self._line.call("PUBLISH", self._keys.activity_channel(activity.address.channel), encode(activity))
+
+    async def show_draft(self, draft: Draft) -> None:
+        await self._line.call("PUBLISH", self._keys.draft_channel(draft.address.channel), bounded(draft))
 
     def held(self, worker: str) -> tuple[str, ...]:
         """The lanes that `worker` has claimed and not given back, as far as this process knows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from gateway.bus import ledger, subscriptions
 from gateway.bus.groups import GroupReader, StreamEntry
@@ -13,13 +14,16 @@ from gateway.bus.line import Line
 from gateway.bus.outbound import CHANNEL_GROUP, Publisher
 from gateway.bus.pacing import Buckets, Holds
 from gateway.bus.pool import Pool
+from gateway.bus.previews import Previews
 from gateway.bus.processes import ProcessName
 from gateway.bus.scripts import script
 from gateway.bus.wire import bounded
 from gateway.contracts.envelope import decode, decode_reply
 from gateway.contracts.errors import BadEnvelope, NewerEnvelope
-from gateway.contracts.messages import Activity, DeliveryRecord, Receipt, Reply
+from gateway.contracts.messages import Activity, DeliveryRecord, Draft, Preview, Receipt, Reply
 from gateway.contracts.ports import PendingReply, WantedFile
+
+_Heard = TypeVar("_Heard", Activity, Draft)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class Deliveries:
         self._buckets = Buckets(line, keys)
         self._publisher = Publisher(line, keys)
         self._lending = Lending(pool, keys)
+        self._previews = Previews(line, keys)
         self._channels: dict[str, _Channel] = {}
 
     async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
@@ -110,9 +115,25 @@ class Deliveries:
         if channel in self._channels:
             self._channels[channel].reader.finished(entry_id)
 
+    def drafts(self, channel: str) -> AsyncIterator[Draft]:
+        """Silent while Redis is away."""
+        return heard_in(self._pool, self._keys.draft_channel(channel), Draft)
+
+    async def note_preview(self, channel: str, preview: Preview) -> bool:
+        return await self._previews.note(channel, preview)
+
+    async def preview(self, reply: Reply) -> Preview | None:
+        return await self._previews.of(reply)
+
+    async def previews(self, channel: str) -> Sequence[Preview]:
+        return await self._previews.all(channel)
+
+    async def drop_preview(self, channel: str, preview: Preview) -> None:
+        await self._previews.drop(channel, preview)
+
     def activities(self, channel: str) -> AsyncIterator[Activity]:
         """Running turns of this channel's addresses, as they are announced; silent while Redis is away."""
-        return activities_in(self._pool, self._keys.activity_channel(channel))
+        return heard_in(self._pool, self._keys.activity_channel(channel), Activity)
 
     async def publish_notice(self, reply: Reply) -> None:
         """A reply that no turn made; deduplicated by its id."""
@@ -173,12 +194,12 @@ def _since_published(entry_id: str, record: DeliveryRecord) -> DeliveryRecord:
     return replace(record, published_at_ms=int(entry_id.partition("-")[0]))
 
 
-async def activities_in(pool: Pool, pubsub_channel: str) -> AsyncIterator[Activity]:
-    """The activities that are announced in one pub/sub channel."""
+async def heard_in(pool: Pool, pubsub_channel: str, kind: type[_Heard]) -> AsyncIterator[_Heard]:
+    """What of this kind is announced in one pub/sub channel."""
     async for heard in subscriptions.messages(pool, pubsub_channel):
         try:
-            activity = decode(heard.data)
+            said = decode(heard.data)
         except BadEnvelope:  # lossy on purpose: of a version we do not read
             continue
-        if isinstance(activity, Activity):
-            yield activity
+        if isinstance(said, kind):
+            yield said

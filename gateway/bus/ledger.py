@@ -23,6 +23,7 @@ def to_fields(record: DeliveryRecord) -> tuple[Word, ...]:
         *("marked", json.dumps(record.marked)),
         *("published_at_ms", record.published_at_ms),
         *("begun_at_ms", record.begun_at_ms),
+        *("shown", json.dumps(record.shown)),
     )
 
 
@@ -43,4 +44,5 @@ def from_fields(reply_id: str, fields: Mapping[bytes, bytes]) -> DeliveryRecord:
         marked=tuple(json.loads(fields.get(b"marked", b"[]"))),
         published_at_ms=int(fields.get(b"published_at_ms", 0)),
         begun_at_ms=int(fields.get(b"begun_at_ms", 0)),
+        shown=tuple(json.loads(fields.get(b"shown", b"[]"))),
     )

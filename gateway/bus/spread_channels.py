@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from gateway.bus.bell import Bell, Bells
-from gateway.bus.deliveries import activities_in
+from gateway.bus.deliveries import heard_in
 from gateway.bus.keys import ShardKeys
 from gateway.bus.outages import Outages
 from gateway.bus.places import Places
@@ -13,9 +14,19 @@ from gateway.bus.placing import Placing
 from gateway.bus.pool import Pool
 from gateway.bus.rounds import read_rung
 from gateway.bus.shard import Shard
+from gateway.contracts.access import Rate
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Activity, ControlRequest, DeliveryRecord, InboundMessage, Receipt, Reply
+from gateway.contracts.messages import (
+    Activity,
+    ControlRequest,
+    DeliveryRecord,
+    Draft,
+    InboundMessage,
+    Preview,
+    Receipt,
+    Reply,
+)
 from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, WantedFile
 from gateway.contracts.questions import PutQuestion, Standing
 
@@ -26,8 +37,16 @@ class SpreadIntake:
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._rooms = Placing([shard.intake for shard in shards])
 
-    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
-        return await self._rooms.of(message.key).enqueue(message, settle_ms=settle_ms, interrupts=interrupts)
+    async def enqueue(
+        self,
+        message: InboundMessage,
+        *,
+        settle_ms: int = 0,
+        interrupts: bool = False,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
+        room = self._rooms.of(message.key)
+        return await room.enqueue(message, settle_ms=settle_ms, interrupts=interrupts, rate=rate)
 
     async def amend(self, message: InboundMessage) -> Amendment:
         return await self._rooms.of(message.key).amend(message)
@@ -91,8 +110,24 @@ class SpreadDeliveries:
         await self._rooms.of(receipt.key).finish(channel, entry_id, receipt)
         self._shard_of.pop(receipt.record.reply_id, None)
 
+    def drafts(self, channel: str) -> AsyncIterator[Draft]:
+        return heard_in(self._pool, ShardKeys(0).draft_channel(channel), Draft)
+
+    async def note_preview(self, channel: str, preview: Preview) -> bool:
+        return await self._rooms.of(preview.key).note_preview(channel, preview)
+
+    async def preview(self, reply: Reply) -> Preview | None:
+        return await self._rooms.of(reply.key).preview(reply)
+
+    async def previews(self, channel: str) -> Sequence[Preview]:
+        found = await asyncio.gather(*(shard.deliveries.previews(channel) for shard in self._shards))
+        return [preview for few in found for preview in few]
+
+    async def drop_preview(self, channel: str, preview: Preview) -> None:
+        await self._rooms.of(preview.key).drop_preview(channel, preview)
+
     def activities(self, channel: str) -> AsyncIterator[Activity]:
-        return activities_in(self._pool, ShardKeys(0).activity_channel(channel))
+        return heard_in(self._pool, ShardKeys(0).activity_channel(channel), Activity)
 
     async def publish_notice(self, reply: Reply) -> None:
         await self._rooms.of(reply.key).publish_notice(reply)
@@ -167,6 +202,12 @@ class SpreadPlaces:
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         return await self._of(channel).first_ids(channel, chats)
+
+    async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
+        await self._of(name).keep_link(name, url, ttl_s=ttl_s)
+
+    async def link(self, name: str) -> str:
+        return await self._of(name).link(name)
 
     async def count_ambiguous(self, channel: str) -> None:
         await self._of(channel).count_ambiguous(channel)

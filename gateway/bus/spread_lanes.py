@@ -16,10 +16,11 @@ from gateway.bus.placing import Placing
 from gateway.bus.pool import Pool
 from gateway.bus.rounds import read_rung
 from gateway.bus.shard import Shard
+from gateway.bus.wire import bounded
 from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Activity, ControlRequest, InboundMessage, Receipt, Reply
+from gateway.contracts.messages import Activity, ControlRequest, Draft, InboundMessage, Receipt, Reply
 from gateway.contracts.ports import Cancel, Claim, ClaimBatch, WantedFile
 
 _PAUSE_S: Final = 0.2
@@ -116,6 +117,11 @@ class SpreadLanes:
         """Any server passes it on to all the others, so the one that serves the lane is as good as any."""
         line = Placing([shard.line for shard in self._shards]).named(activity.address.lane)
         await line.call("PUBLISH", ShardKeys(0).activity_channel(activity.address.channel), encode(activity))
+
+    async def show_draft(self, draft: Draft) -> None:
+        """As an activity."""
+        line = Placing([shard.line for shard in self._shards]).named(draft.address.lane)
+        await line.call("PUBLISH", ShardKeys(0).draft_channel(draft.address.channel), bounded(draft))
 
     async def control_requests(self, worker: str) -> AsyncIterator[tuple[str, ControlRequest]]:
         for shard in self._shards:

@@ -6,7 +6,6 @@ from gateway.config.kept import admin_token, placeholder_key, vault_key
 from gateway.config.loading import Loaded, load, load_settings, process_environment
 from gateway.config.settings import (
     SCRIPTED_MODEL,
-    AccessDefault,
     Discord,
     LogLevel,
     QueueMode,
@@ -17,7 +16,6 @@ from gateway.config.settings import (
 
 __all__ = [
     "SCRIPTED_MODEL",
-    "AccessDefault",
     "Discord",
     "Loaded",
     "LogLevel",

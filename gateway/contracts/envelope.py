@@ -7,7 +7,7 @@ all of it: only what an older release could not understand is kept from it.
 
     1   everything that has been there from the start
     2   replies with choices or files, replies that amend others; /approve and /deny, and presses of buttons
-    3   status lines, and what is edited into them; drafts, which older releases never listen to
+    3   status lines, and what is edited into them; drafts and previews, which older releases never look for
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from gateway.contracts.messages import (
     Draft,
     InboundMessage,
     Mend,
+    Preview,
     Quote,
     QuoteKind,
     Receipt,
@@ -46,7 +47,7 @@ VERSION: Final = 3
 _FIRST: Final = 1
 _SINCE_2: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 
-Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity | Draft
+Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity | Draft | Preview
 _Fields: TypeAlias = Mapping[str, Any]
 
 
@@ -130,7 +131,7 @@ def _version(value: Wire) -> int:
             return 2
         case ControlRequest() if value.kind in _SINCE_2:
             return 2
-        case Draft():
+        case Draft() | Preview():
             return 3
         case _:
             return _FIRST
@@ -181,6 +182,8 @@ def _said_of_some(message: InboundMessage) -> dict[str, Any]:
         ({"mends": [_mend(mend) for mend in message.mends]} if message.mends else {})
         | ({"language": message.language} if message.language else {})
         | ({"quotes": [_quote(quote) for quote in message.quotes]} if message.quotes else {})
+        | ({"place": list(message.place)} if message.place else {})
+        | ({"realm": message.realm} if message.realm else {})
     )
 
 
@@ -252,6 +255,8 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
         ),
         language=str(fields.get("language", "")),
         quotes=tuple(map(_to_quote, fields.get("quotes", ()))),
+        place=tuple(map(str, fields.get("place", ()))),
+        realm=str(fields.get("realm", "")),
     )
 
 
@@ -410,6 +415,30 @@ def _to_draft(fields: _Fields) -> Draft:
     )
 
 
+def _preview(preview: Preview) -> dict[str, Any]:
+    return {
+        "address": _address(preview.address),
+        "key": str(preview.key),
+        "turn_id": preview.turn_id,
+        "reply_id": preview.reply_id,
+        "messages": list(preview.messages),
+        "opening": preview.opening,
+        "begun_at_ms": preview.begun_at_ms,
+    }
+
+
+def _to_preview(fields: _Fields) -> Preview:
+    return Preview(
+        address=_to_address(fields["address"]),
+        key=SessionKey.parse(_text(fields, "key")),
+        turn_id=_text(fields, "turn_id"),
+        reply_id=_text(fields, "reply_id"),
+        messages=tuple(map(str, fields["messages"])),
+        opening=_clean(fields, "opening"),
+        begun_at_ms=int(fields["begun_at_ms"]),
+    )
+
+
 _ENCODERS: Final[Mapping[type, Callable[[Any], tuple[str, dict[str, Any]]]]] = {
     InboundMessage: lambda value: ("inbound", _inbound(value)),
     Reply: lambda value: ("reply", _reply(value)),
@@ -417,6 +446,7 @@ _ENCODERS: Final[Mapping[type, Callable[[Any], tuple[str, dict[str, Any]]]]] = {
     Receipt: lambda value: ("receipt", _receipt(value)),
     Activity: lambda value: ("activity", _activity(value)),
     Draft: lambda value: ("draft", _draft(value)),
+    Preview: lambda value: ("preview", _preview(value)),
 }
 _DECODERS: Final[Mapping[str, Callable[[_Fields], Wire]]] = {
     "inbound": _to_inbound,
@@ -425,4 +455,5 @@ _DECODERS: Final[Mapping[str, Callable[[_Fields], Wire]]] = {
     "receipt": _to_receipt,
     "activity": _to_activity,
     "draft": _to_draft,
+    "preview": _to_preview,
 }

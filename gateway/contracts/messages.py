@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import LiteralString, NewType
@@ -32,6 +33,11 @@ def clipped(text: CleanText, chars_max: int) -> CleanText:
 def portion(text: CleanText, start: int, end: int) -> CleanText:
     """Any part of a clean text is clean."""
     return CleanText(text[start:end])
+
+
+def rewritten(text: CleanText, pattern: re.Pattern[str], by: CleanText) -> CleanText:
+    """A clean text with something clean in the place of parts of it. `by` is taken as it is."""
+    return CleanText(pattern.sub(lambda _found: by, text))
 
 
 def in_digits(number: int) -> CleanText:
@@ -139,6 +145,8 @@ class InboundMessage:
     `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds. `mends` are earlier messages of
     the same author whose ends belong to a secret that ends in this one. `language` is what the platform says of its
     author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along as context.
+    `place` is where it was said, where the key does not hold that: the ids of the chat and of the thread in it; `realm`
+    is the server or workspace that the place belongs to, empty where there is none.
     """
 
     id: str
@@ -155,11 +163,28 @@ class InboundMessage:
     mends: tuple[Mend, ...] = ()
     language: str = ""
     quotes: tuple[Quote, ...] = ()
+    place: tuple[str, ...] = ()
+    realm: str = ""
 
     @property
     def author(self) -> SessionKey:
         """The person who wrote it, also where the key names only a place."""
         return SessionKey(self.key.channel, self.key.user or self.author_id)
+
+    @property
+    def spoken_in(self) -> tuple[str, ...]:
+        """The ids of the chat and of the thread in it, none in a direct message."""
+        return self.key.place or self.place
+
+    @property
+    def author_shown(self) -> CleanText:
+        """What its author is called: a name, or what the platform knows the person by."""
+        return self.author_name or CleanText(self.author_id)
+
+    @property
+    def is_text(self) -> bool:
+        """It is words and nothing else."""
+        return not self.attachments and not self.quotes
 
     @property
     def only_mends(self) -> bool:
@@ -244,7 +269,8 @@ class DeliveryRecord:
     `reason` is a sentence of the platform's or of ours, `placeholder` the platform's id of a message that stands
     in for the next chunk, or what `channels.attempts` writes while it is on its way. `marked` are the chunks that
     went out under a line that says "perhaps a repetition". `published_at_ms` is when the bus got the reply,
-    `begun_at_ms` when the first platform call was made.
+    `begun_at_ms` when the first platform call was made. `shown` are the messages that showed the draft of the reply,
+    by chunk, as the platform numbers them: each is still to become its chunk, or to be taken away.
     """
 
     reply_id: str
@@ -259,6 +285,7 @@ class DeliveryRecord:
     marked: tuple[int, ...] = ()
     published_at_ms: int = 0
     begun_at_ms: int = 0
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,3 +385,21 @@ class Draft:
     turn_id: str
     reply_id: str
     text: CleanText
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The messages that show a draft where it leaves messages behind: written down before the platform hears of them,
+    so that whoever delivers the reply makes them its own, and nobody else's death leaves half an answer standing.
+
+    `messages` are the platform's ids, in order. `opening` is how one more begins that may be there or not: its whole
+    first text; empty when none is on its way. `begun_at_ms` is when the first one was begun.
+    """
+
+    address: ReplyAddress
+    key: SessionKey
+    turn_id: str
+    reply_id: str
+    messages: tuple[str, ...] = ()
+    opening: CleanText = CleanText("")
+    begun_at_ms: int = 0

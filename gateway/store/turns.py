@@ -6,7 +6,7 @@ a lane only the newer one writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,12 +15,12 @@ from sqlalchemy import Connection, Executable, Row, bindparam, func, select, upd
 from gateway.contracts.entries import Entry, EntryKind, Role, Session, TurnCommit, TurnStart, TurnState
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import InboundMessage
+from gateway.contracts.messages import CleanText, InboundMessage
 from gateway.store import files, mending, outbox, sessions, transcript, unanswered, wakes
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
-from gateway.store.tables import consumed, lanes, turns
+from gateway.store.tables import consumed, entries, lanes, turns
 
 WORKER_LOST: Final = "worker_lost"
 """The error reference of a turn whose worker died and whose messages another turn answered."""
@@ -183,6 +183,19 @@ def join(
     fresh = [message for message in by_id.values() if message.id not in answered]
     said = unanswered.user_entries(fresh, turn_id=turn_id, now_ms=now_ms)
     return append(connection, key, session_id, said, now_ms=now_ms)[1]
+
+
+_RETELL: Final = update(entries).where(entries.c.message_id == bindparam("m")).values(text=bindparam("words"))
+
+
+def retell(
+    connection: Connection, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]
+) -> None:
+    """`Store.retell` in one transaction."""
+    if connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none() is None:
+        raise fenced(key, fence)
+    if texts:
+        connection.execute(_RETELL, [{"m": message_id, "words": words} for message_id, words in texts.items()])
 
 
 # --- commit

@@ -41,6 +41,11 @@ class Words:
         """The sentence with its values in the places that are named after them."""
         return CleanText(_filled(catalogue_of(self.language).gettext(own), values))
 
+    def known(self, text: str) -> str:
+        """What came in English, over the bus or out of an error: in these words if it is a whole sentence of ours,
+        without values, else as it is."""
+        return catalogue_of(self.language).gettext(text) if text else text
+
     @overload
     def count(
         self, one: LiteralString | Sentence, many: LiteralString | Sentence, count: int, /, **values: CleanText | int

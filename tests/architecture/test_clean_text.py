@@ -14,7 +14,9 @@ MAKERS = ("gateway/scrub/scrubber.py",)
 RESTORERS = (
     "gateway/contracts/envelope.py",
     "gateway/contracts/entries.py",
+    "gateway/contracts/suggestions.py",
     "gateway/bus/ledger.py",
+    "gateway/bus/pairing.py",
     "gateway/store/",
 )
 """Of text that was clean when it was written; the sentinel title."""

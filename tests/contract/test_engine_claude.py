@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,9 @@ class Free:
 
     async def join(self) -> Sequence[Any]:
         return ()
+
+    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 class Till:

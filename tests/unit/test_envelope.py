@@ -34,8 +34,10 @@ from gateway.contracts.messages import (
     ControlRequest,
     DeliveryRecord,
     DeliveryState,
+    Draft,
     InboundMessage,
     Mend,
+    Preview,
     Receipt,
     RemovedSecrets,
     Reply,
@@ -98,6 +100,8 @@ VALUES: Final[dict[str, Wire]] = {
         DeliveryRecord("t_1:1", DeliveryState.SENT, 1, 2, 2, ("11", "12"), 1_800_000_002_000), REPLY.key, "telegram"
     ),
     "activity": Activity(ADDRESS, "t_1", 6.0),
+    "draft": Draft(ADDRESS, REPLY.key, "t_1", "t_1:1", own_words("**hel")),
+    "preview": Preview(ADDRESS, REPLY.key, "t_1", "t_1:1", ("11",), own_words("and so"), 1_800_000_000_500),
 }
 
 
@@ -126,6 +130,8 @@ def test_only_what_an_older_release_cannot_understand_is_kept_from_it() -> None:
         "reply_with_files": 2,
         "status": 3,
         "status_edited": 3,
+        "draft": 3,
+        "preview": 3,
     }
 
 

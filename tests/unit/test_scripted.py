@@ -33,6 +33,8 @@ def asking(*said: str, purpose: UsagePurpose = UsagePurpose.TURN) -> ModelReques
         ("long 500", "The end of the long answer."),
         ("markdown", "| platform | limit |"),
         ("slow 0.01", "0.01 seconds"),
+        ("slow 0.01 say hi", "hi"),
+        ("slow 0.01 slow 0.02", "0.01 seconds"),
     ],
 )
 async def test_every_reply_says_that_it_is_a_demo(text: str, expected: str) -> None:

@@ -10,6 +10,8 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
     Activity,
     DeliveryRecord,
+    Draft,
+    Preview,
     Receipt,
     Reply,
 )
@@ -61,6 +63,27 @@ class DeliveryBus(Protocol):
 
     def activities(self, channel: str) -> AsyncIterator[Activity]:
         """Running turns of this channel's addresses, as they are announced."""
+        ...
+
+    def drafts(self, channel: str) -> AsyncIterator[Draft]:
+        """Answers of this channel's addresses while they are made. Lossy on purpose."""
+        ...
+
+    async def note_preview(self, channel: str, preview: Preview) -> bool:
+        """Write down what shows a draft: before each message that is begun, and again with its id. False, and nothing
+        is written: the delivery of the reply has begun."""
+        ...
+
+    async def preview(self, reply: Reply) -> Preview | None:
+        """What shows the draft of a reply."""
+        ...
+
+    async def previews(self, channel: str) -> Sequence[Preview]:
+        """All that show drafts, whoever began them."""
+        ...
+
+    async def drop_preview(self, channel: str, preview: Preview) -> None:
+        """Its messages are the reply's, or gone."""
         ...
 
     async def publish_notice(self, reply: Reply) -> None:
@@ -136,6 +159,15 @@ class PlaceBus(Protocol):
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         """The id under which each of these chats was known at first: session keys keep it."""
+        ...
+
+    async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
+        """Keep an address that a platform gave us for a few answers to one person, for as long as it is good. Whoever
+        has it can speak in our name: it is in no message and in no log."""
+        ...
+
+    async def link(self, name: str) -> str:
+        """The address, empty once it is good no more."""
         ...
 
     async def count_ambiguous(self, channel: str) -> None:

@@ -11,6 +11,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
     Activity,
     ControlRequest,
+    Draft,
     InboundMessage,
     Receipt,
     Reply,
@@ -131,6 +132,10 @@ class LaneBus(Protocol):
 
     async def show_activity(self, activity: Activity) -> None:
         """Tell the channel that a turn runs. Lossy on purpose."""
+        ...
+
+    async def show_draft(self, draft: Draft) -> None:
+        """Let the channel show the answer as far as it is. Lossy on purpose."""
         ...
 
     def control_requests(self, worker: str) -> AsyncIterator[tuple[str, ControlRequest]]:

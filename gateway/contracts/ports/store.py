@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gateway.contracts.entries import (
     Effect,
     Entry,
-    Grant,
     NewestView,
     Session,
     Todo,
@@ -26,6 +25,7 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.access import AccessBook
 from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
@@ -38,6 +38,11 @@ from gateway.contracts.ports.usage import UsageBook
 
 class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
+
+    @property
+    def access(self) -> AccessBook:
+        """What operators decided about people and places."""
+        ...
 
     @property
     def spending(self) -> SpendingLedger:
@@ -106,6 +111,11 @@ class Store(Protocol):
     ) -> Sequence[Entry]:
         """Steer: store messages that join the running turn (raises `Fenced`). Returns their user entries;
         one that was answered before has none. The commit moves them to where its `entries` hold them."""
+        ...
+
+    async def retell(self, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]) -> None:
+        """What came along with messages of the running turn has been looked at: from now on they say `texts`, by
+        their ids, where they stand (raises `Fenced`). A turn that is taken again finds them as they were."""
         ...
 
     async def commit_turn(self, commit: TurnCommit) -> Session:
@@ -217,10 +227,6 @@ class Store(Protocol):
     async def file_content(self, key: SessionKey, reply_id: str, position: int) -> bytes | None:
         """The bytes of a file of a reply of this key; None once its delivery has ended."""
         ...
-
-    async def grants(self) -> Sequence[Grant]: ...
-
-    async def put_grant(self, grant: Grant) -> None: ...
 
     async def todos(self, key: SessionKey) -> Sequence[Todo]: ...
 
