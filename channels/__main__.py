@@ -134,6 +134,7 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         interrupts,
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
+        streams=settings.channels.each()[channel].streaming == "auto",
     )
 
 

@@ -31,6 +31,7 @@ NOT_NOW: Final = "I cannot take this now. Please press again in a moment."
 CLOSED: Final = "I only talk to people whom an admin has let in."
 
 
+WITHDRAWN: Final = own_words("(No answer came of this.)")
 _FILE_NOT_SENT: Final = own_words("This file belongs to my answer, but it could not be sent here:")
 _CODE: Final = own_words("`")
 

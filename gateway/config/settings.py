@@ -232,6 +232,12 @@ class Channel(Section):
         "(mark), send it again as it is (resend), or leave it (drop).",
     )
 
+    streaming: Literal["auto", "off"] = Field(
+        default="auto",
+        description="Show an answer while it is being made (auto), as fast as the platform likes it, or only when it "
+        "is whole (off).",
+    )
+
     @property
     def missing(self) -> tuple[str, ...]:
         """Keys that must be filled before the channel can connect."""
