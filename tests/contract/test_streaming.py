@@ -16,6 +16,7 @@ import pytest
 from channels.adapter import MARK
 from channels.emulators.stage import EventKind, Place, StageEvent
 from channels.emulators.telegram import TelegramEmulator
+from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus, open_bus
 from tests.parts.answering import until_delivered
 from tests.parts.growing import Growing, growing, show_at_once
@@ -24,6 +25,8 @@ from tests.parts.waiting import until
 
 WORDS = [f"word{number}" for number in range(1_500)]
 LONG = " ".join(WORDS)
+
+QUICK = ("telegram-private", "telegram-group", "telegram-topic")
 
 
 @dataclass(frozen=True)
@@ -64,27 +67,45 @@ SCENES: dict[str, tuple[str, Callable[[Town], Place], bool]] = {
 }
 
 
-@pytest.fixture(params=sorted(SCENES))
+def scenes(*names: str) -> list[object]:
+    """Those that are quick to build, and the others with the long tests."""
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in names]
+
+
+@pytest.fixture(params=scenes(*SCENES))
 async def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """Each kind of place in turn."""
-    show_at_once(monkeypatch)
-    platform, place, leaves_messages = SCENES[request.param]
-    async with TOWNS[platform]() as town:
-        town.stage.faults.other["unlimited"] = 1
-        yield Scene(town, place(town), leaves_messages)
+    async with built(request.param, monkeypatch) as there:
+        yield there
 
 
-@pytest.fixture(params=["telegram-group", "discord-private"])
+@pytest.fixture(params=scenes("telegram-group", "discord-private"))
 async def staying(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """A place of each platform where answers grow in messages that stay."""
+    async with built(request.param, monkeypatch) as there:
+        yield there
+
+
+@contextlib.asynccontextmanager
+async def built(name: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    """One of the scenes, where growing costs no time."""
     show_at_once(monkeypatch)
-    platform, place, leaves_messages = SCENES[request.param]
+    platform, place, leaves_messages = SCENES[name]
     async with TOWNS[platform]() as town:
         town.stage.faults.other["unlimited"] = 1
         yield Scene(town, place(town), leaves_messages)
 
 
-async def test_an_answer_grows_and_is_whole_in_the_end(scene: Scene, bus: RedisBus) -> None:
+@pytest.mark.parametrize("name", SCENES)
+async def test_an_answer_grows_and_is_whole_in_the_end(
+    name: str, bus: RedisBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with built(name, monkeypatch) as scene:
+        await sees_it_grow(scene, bus)
+
+
+async def sees_it_grow(scene: Scene, bus: RedisBus) -> None:
+    """Half-open emphasis never shows."""
     town = scene.town
     async with town.watched() as events, town.line(bus), scene.growing(bus) as turn:
         await turn.says("This is the **begin")
@@ -95,7 +116,7 @@ async def test_an_answer_grows_and_is_whole_in_the_end(scene: Scene, bus: RedisB
         await until(lambda: any("the end" in text for text in scene.texts()))
         await until_delivered(bus, town.platform)
     assert len(scene.texts()) == 1
-    assert all("begin" in text and "****" not in text for text in scene.seen(events))
+    assert all("begin" in text and "****" not in text for text in scene.seen(events) if text != PLACEHOLDER)
     (answer,) = town.answers(scene.place)
     assert answer.edited == scene.leaves_messages
 
@@ -116,7 +137,7 @@ async def test_what_goes_beyond_one_message_goes_on_in_the_next(scene: Scene, bu
     """Nothing is there twice and nothing is missing, at the end."""
     town = scene.town
     async with town.line(bus), scene.growing(bus) as turn:
-        for count in range(150, 1_450, 150):
+        for count in (300, 700, 1_100):
             await turn.says(" ".join(WORDS[:count]))
             if scene.leaves_messages:
                 await until(partial(scene.reads, WORDS[:count]))
@@ -193,6 +214,7 @@ async def test_a_message_that_somebody_deleted_is_sent_when_the_answer_is_whole(
         await town.stays_silent(1)
 
 
+@pytest.mark.long
 async def test_a_rate_limit_slows_the_draft_and_loses_nothing(scene: Scene, bus: RedisBus) -> None:
     town = scene.town
     town.stage.faults.retry_after_s = 1.0

@@ -21,10 +21,13 @@ AT_ONCE = Cadence(first_after_s=0.01, every_s=0.02, chars_min=4)
 
 
 def show_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every platform likes it as fast as that."""
+    """Every platform likes it as fast as that, and takes as much."""
     for name in ("DRAFT_CADENCE", "EDIT_CADENCE", "GROUP_CADENCE"):
         monkeypatch.setattr(telegram_limits, name, AT_ONCE)
     monkeypatch.setattr(discord_limits, "CADENCE", AT_ONCE)
+    for limits, names in ((telegram_limits, ("CHAT_BURST", "GROUP_BURST")), (discord_limits, ("CHANNEL_BURST",))):
+        for name in names:
+            monkeypatch.setattr(limits, name, 1_000)
 
 
 class Growing:
