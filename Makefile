@@ -11,7 +11,7 @@ SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 CONTEST := tests/bench/contest
 
-.PHONY: help setup demo up test test-llm check lint types fmt faults bench bench-scrub fuzz lock
+.PHONY: help setup demo up test test-llm check lint types fmt faults bench bench-scrub fuzz words lock
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -72,6 +72,9 @@ bench-scrub: $(READY) ## print the scrubber's goals and how near it is; ARGS=--q
 
 fuzz: $(READY) ## fuzz the scrubber, coverage-guided; MINUTES=60 for an hour
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+words: $(READY) ## bring the catalogues of gateway/words up to date with the sentences of the source
+	$(BIN)/python -m tests.words
 
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock

@@ -15,6 +15,7 @@ from agent.limits import (
     GATHERED_REPLY_CHARS_MAX,
 )
 from agent.model.client import PromptMessage
+from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import CleanText, clipped, joined, own_words
 
@@ -24,11 +25,14 @@ _CHARS_MAX: Final = {Role.USER: GATHER_CHARS_MAX, Role.ASSISTANT: GATHERED_REPLY
 
 def said_by_people(entries: Iterable[Entry]) -> list[Entry]:
     """What can hold a fact: words of the user, and the answers that they are about. No tool results: what a page
-    or a file says is no fact about the user."""
+    or a file says is no fact about the user, nor what somebody else is quoted with."""
     return [
         entry
         for entry in entries
-        if entry.kind is EntryKind.MESSAGE and entry.role in _SPEAKERS and not entry.is_undone and entry.text.strip()
+        if entry.kind is EntryKind.MESSAGE
+        and entry.role in _SPEAKERS
+        and not entry.is_undone
+        and words_in(entry.text).strip()
     ]
 
 
@@ -38,7 +42,7 @@ def gathering_requests(said: Sequence[Entry], known: Sequence[CleanText]) -> lis
     parts: list[list[CleanText]] = []
     room = 0
     for entry in said:
-        line = joined(_SPEAKERS[entry.role], clipped(entry.text, _CHARS_MAX[entry.role]))
+        line = joined(_SPEAKERS[entry.role], clipped(words_in(entry.text), _CHARS_MAX[entry.role]))
         if len(line) > room:
             parts.append([])
             room = GATHER_CHARS_MAX

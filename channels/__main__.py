@@ -13,7 +13,6 @@ import socket
 import sys
 
 from channels.adapter import AdapterParts
-from channels.admission import AccessPolicy, StrangerRule
 from channels.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
 from channels.registry import chosen, open_channel
@@ -21,7 +20,7 @@ from channels.sender import SendRules
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings, load
+from gateway.config import QueueMode, Settings, house_language, load
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber
@@ -90,6 +89,8 @@ class Lines:
             clock,
             bus.places,
             bus.questions,
+            bus.attachments,
+            bus.suggestions,
             keeping_for(settings, bus.vault, scrubber, clock),
         )
         self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
@@ -124,17 +125,18 @@ class Lines:
 
 def rules_of(settings: Settings, channel: str) -> Rules:
     """What the configuration says about access, lanes and sends of a channel."""
-    policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
     sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
     return Rules(
-        policy,
+        settings.access.policy,
         settings.session.scope,
         settings.queue.settle_ms,
         interrupts,
+        house_language(settings),
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
         streams=settings.channels.each()[channel].streaming == "auto",
+        rate_of=settings.limits.rate_of,
     )
 
 

@@ -15,14 +15,19 @@ from channels.normalized import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.suggestions import Suggestion
+from gateway.words import Language, Words, sentence
 
 CONNECTED = "connected"
 """The one health state that means well; every other is a plain reason."""
 
 
-MARK: Final = "(perhaps a repetition: no acknowledgement came)"
-"""The first line of a message that may be there twice. Each platform's limit leaves room for it."""
+MARK: Final = sentence("(perhaps a repetition: no acknowledgement came)")
+"""The first line of a message that may be there twice, in its reader's language. Each platform's limit leaves room."""
+
+MARKS: Final = tuple(Words(language).say(MARK) for language in Language)
+"""In every language: what stands in front of words that are looked for."""
 
 
 HELD_POLL_S: Final = 0.5
@@ -73,6 +78,11 @@ class Door(MessageDoor, Protocol):
 
     async def told(self, press: Incoming) -> CleanText:
         """What the one who pressed is told, empty for nothing. Within PRESS_ANSWER_S."""
+        ...
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """What could stand behind the command that somebody types, who is shown it while he does; `typing.command` is
+        as far as he has come. Within SUGGESTIONS_WAIT_S; nothing when nobody knows, or he is not to be told."""
         ...
 
 
@@ -133,7 +143,7 @@ class ChannelAdapter(Protocol):
         """CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
         ...
 
-    def marked(self, chunk: AnyChunk) -> AnyChunk:
+    def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
         """The chunk under a first line that says that it may be a repetition; still under the limit."""
         ...
 
@@ -306,17 +316,8 @@ class SupportsWithdrawal(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """A file that came with a message, as its platform gave it. `media_type` is what the platform says."""
-
-    name: str
-    media_type: str
-    content: bytes = field(repr=False)
-
-
 @runtime_checkable
-class SupportsDownloads(Protocol):
+class SupportsDownloads(ChannelAdapter, Protocol):
     """A platform whose files can be fetched later by the reference that `normalize` wrote."""
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:

@@ -20,6 +20,7 @@ from gateway.contracts.errors import FormatRefused, SendFailed
 from gateway.contracts.messages import Reply, ReplyFile
 from gateway.contracts.ports import DeliveryBus, WantedFile
 from gateway.limits import FILE_WAIT_S, FILES_AT_ONCE
+from gateway.words import words_for
 
 
 class Borrower:
@@ -78,4 +79,4 @@ class Contents:
             yield self._sentence(self._reply.files[step - len(self._texts)])
 
     def _sentence(self, file: ReplyFile) -> AnyChunk:
-        return self._adapter.chunks(file_not_sent(file.name))[0]
+        return self._adapter.chunks(file_not_sent(file.name, words_for(self._reply.language)))[0]

@@ -184,7 +184,7 @@ class Courier:
         for message_id in filter(None, page.record.shown[behind:]):
             for delay_s in SETTLE_DELAYS_S:
                 try:
-                    await self._withdrawing.take_back(address, message_id)
+                    await self._withdrawing.take_back(address, message_id, page.reply.language)
                 except (RateLimited, SendFailed, OutcomeUnknown) as error:
                     log.warning("%s: reply %s: %s", self._adapter.name, page.reply.id, error)
                     await self._patience.back_off(jittered(delay_s))

@@ -19,7 +19,8 @@ from channels.adapter import ChannelAdapter, SupportsDeletion
 from gateway.contracts.errors import BusUnavailable, DeliveryError, OutcomeUnknown, RateLimited, SendFailed
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, Scrubber
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.words import Language, language_of, words_for
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Doomed:
     channel: str
     lane: str
     target: str
+    language: str = ""
 
     @property
     def address(self) -> ReplyAddress:
@@ -48,14 +50,11 @@ class Doomed:
 class Deletions:
     """Those of one account. One process listens for it, so one writes the record."""
 
-    def __init__(
-        self, adapter: ChannelAdapter, record: IntakeBus, outbound: DeliveryBus, scrubber: Scrubber, clock: Clock
-    ) -> None:
+    def __init__(self, adapter: ChannelAdapter, record: IntakeBus, outbound: DeliveryBus, clock: Clock) -> None:
         self._adapter = adapter
         self._deleting = adapter if isinstance(adapter, SupportsDeletion) else None
         self._record = record
         self._outbound = outbound
-        self._scrubber = scrubber
         self._clock = clock
         self._doomed: OrderedDict[str, Doomed] = OrderedDict()
         self._unwilling: dict[str, float] = {}
@@ -67,7 +66,10 @@ class Deletions:
         """The message is on its lane, and shall not stay where it was written. Raises `BusUnavailable`."""
         await self._load()
         address = message.address
-        self._doomed[message.id] = Doomed(message.id, str(message.key), address.channel, address.lane, address.target)
+        language = language_of(message) or Language.EN
+        self._doomed[message.id] = Doomed(
+            message.id, str(message.key), address.channel, address.lane, address.target, language.value
+        )
         if len(self._doomed) > DELETIONS_MAX:
             forgotten, _ = self._doomed.popitem(last=False)
             log.warning("%s: too much is to be deleted; %s stays", self._adapter.name, forgotten)
@@ -127,9 +129,10 @@ class Deletions:
                 turn_id="",
                 key=SessionKey.parse(doomed.key),
                 address=doomed.address,
-                text=self._scrubber.for_chat(doomed.key).scrub(notices.UNDELETED),
+                text=words_for(doomed.language).say(notices.UNDELETED),
                 kind=ReplyKind.NOTICE,
                 created_at_ms=self._clock.now_ms(),
+                language=doomed.language,
             )
         )
 

@@ -16,6 +16,7 @@ from channels.normalized import Incoming, Retraction
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import PlaceBus
+from gateway.contracts.suggestions import Suggestion
 
 
 class Homes:
@@ -70,6 +71,10 @@ class Doorstep:
 
     async def told(self, press: Incoming) -> CleanText:
         return await self._door.told(press)
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """As the door does."""
+        return await self._door.suggest(replace(typing, place=await self._first_place(typing.place)))
 
     async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:
         if not place or not isinstance(self._adapter, SupportsMoves):

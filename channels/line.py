@@ -12,27 +12,31 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from channels.adapter import CONNECTED, ChannelAdapter
-from channels.admission import AccessPolicy
+from channels.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
+from channels.admission import RateOf, unlimited
 from channels.backoff import Backoff
 from channels.courier import Courier
 from channels.deletions import Deletions
 from channels.delivery import Delivery
+from channels.fetching import Fetching
 from channels.homes import Doorstep, Homes
 from channels.indicators import Indicators
 from channels.intake import Intake
 from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
+from channels.publishing import menu_of
 from channels.quiet import Spots
 from channels.sender import SendRules
 from channels.stream import StreamingAdapter
 from channels.streaming import Streams
 from channels.together import first_to_end
+from gateway.contracts.access import AccessPolicy
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Activity
 from gateway.contracts.ports import (
     AccessBus,
+    AttachmentBus,
     Clock,
     DeliveryBus,
     IntakeBus,
@@ -40,6 +44,7 @@ from gateway.contracts.ports import (
     PlaceBus,
     PressBus,
     Scrubber,
+    SuggestionSource,
 )
 from gateway.limits import CHANNEL_REPORT_TTL_S
 
@@ -63,6 +68,8 @@ class Rooms:
     clock: Clock
     places: PlaceBus
     presses: PressBus
+    attachments: AttachmentBus
+    suggestions: SuggestionSource
     keeping: Keeping | None = None
 
 
@@ -74,9 +81,11 @@ class Rules:
     scope: SessionScope
     settle_ms: int = 0
     interrupts: bool = False
+    language: str = ""
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
     streams: bool = True
+    rate_of: RateOf = unlimited
 
 
 class Line:
@@ -90,9 +99,10 @@ class Line:
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock, also=self._follow)
         self._deletions = (
-            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.scrubber, rooms.clock)
-            if rules.deletes_inbound
-            else None
+            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.clock) if rules.deletes_inbound else None
+        )
+        self._fetching = (
+            Fetching(adapter, rooms.attachments, rooms.scrubber) if isinstance(adapter, SupportsDownloads) else None
         )
         self._intake = Intake(
             rooms.intake,
@@ -103,10 +113,13 @@ class Line:
             rules.access,
             rooms.presses,
             scope=rules.scope,
+            suggestions=rooms.suggestions,
             keeping=rooms.keeping,
             settle_ms=rules.settle_ms,
             interrupts=rules.interrupts,
+            language=rules.language,
             accepted=self._indicators.accepted,
+            rate_of=rules.rate_of,
             delete=self._deletions.add if self._deletions is not None else None,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)
@@ -161,7 +174,9 @@ class Line:
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
                 *((self._kept_up("streams", self._streams.run),) if self._streams is not None else ()),
+                *(self._kept_up("menu", menus.run) for menus in menu_of(self._adapter)),
                 *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
+                *((self._kept_up("fetching", self._fetching.run),) if self._fetching is not None else ()),
                 self.report(),
             )
         except CredentialsRejected as error:

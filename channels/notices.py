@@ -2,48 +2,64 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
-from gateway.contracts.messages import CleanText, joined, own_words
+from gateway.contracts.messages import CleanText
 from gateway.limits import LANE_MESSAGES_MAX, PAIRING_TTL_S
+from gateway.words import Words, sentence
 
-LANE_FULL: Final = (
-    f"You have {LANE_MESSAGES_MAX} messages waiting for an answer, so I did not take this one. "
-    "Please send it again when I have caught up, or say /stop to drop what waits."
-)
-QUEUE_FULL: Final = (
+QUEUE_FULL: Final = sentence(
     "I have more to answer than I can take in at the moment. Your message is not lost: I take it up as soon as "
     "there is room, so there is no need to send it again."
 )
-STRANGER_IN_GROUP: Final = (
+STRANGER_IN_GROUP: Final = sentence(
     "I do not know you yet. Write me a direct message, and I will tell you how an admin can let you in."
 )
-TOO_MANY_STRANGERS: Final = (
+TOO_MANY_STRANGERS: Final = sentence(
     "I do not know you yet, and too many people are waiting to be let in. Please try again later."
 )
-UNDELETED: Final = (
+UNDELETED: Final = sentence(
     "A message of yours held a secret, and I could not delete it here. "
     "Please delete it yourself, and replace the secret."
 )
-NOT_IN_USE: Final = "This button is no longer in use."
-NOT_FOR_STRANGERS: Final = "I do not know you yet, so you cannot answer this."
-NOT_NOW: Final = "I cannot take this now. Please press again in a moment."
-CLOSED: Final = "I only talk to people whom an admin has let in."
+WITHDRAWN: Final = sentence("No answer came of this.")
+NOT_IN_USE: Final = sentence("This button is no longer in use.")
+NOT_FOR_STRANGERS: Final = sentence("I do not know you yet, so you cannot answer this.")
+NOT_NOW: Final = sentence("I cannot take this now. Please press again in a moment.")
+CLOSED: Final = sentence("I only talk to people whom an admin has let in.")
+NOT_HERE: Final = sentence("I may not answer you here. In a direct message you may ask me.")
+WELCOME: Final = sentence(
+    "You have been let in: write to me as you would to a person. /help says what else I understand."
+)
 
 
-WITHDRAWN: Final = own_words("(No answer came of this.)")
-_FILE_NOT_SENT: Final = own_words("This file belongs to my answer, but it could not be sent here:")
-_CODE: Final = own_words("`")
+def lane_full(words: Words) -> CleanText:
+    """For whoever writes faster than he is answered."""
+    return words.say(
+        "You have {count} messages waiting for an answer, so I did not take this one. "
+        "Please send it again when I have caught up, or say /stop to drop what waits.",
+        count=LANE_MESSAGES_MAX,
+    )
 
 
-def file_not_sent(name: CleanText) -> CleanText:
+def too_fast(wait_s: float, words: Words) -> CleanText:
+    """For whoever writes faster than he may."""
+    return words.say(
+        "You write faster than I may listen, so I did not take your last message. Please send it again in {time}.",
+        time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))),
+    )
+
+
+def file_not_sent(name: CleanText, words: Words) -> CleanText:
     """What stands in for a file that the platform does not take."""
-    return joined(_FILE_NOT_SENT, joined(_CODE, name, _CODE), by=" ")
+    return words.say("This file belongs to my answer, but it could not be sent here: `{name}`", name=name)
 
 
-def pairing(code: str) -> str:
+def pairing(code: str, words: Words) -> str:
     """What a stranger is told in a direct message."""
-    return (
-        f"I do not know you yet. Give this code to an admin, who can let you in with it: **{code}** "
-        f"(valid for {PAIRING_TTL_S // 3600} hour)."
+    return words.say(
+        "I do not know you yet. Give this code to an admin, who can let you in with it: **{code}** (valid for {time}).",
+        code=code,
+        time=words.count("{count} hour", "{count} hours", PAIRING_TTL_S // 3600),
     )

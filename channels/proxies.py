@@ -10,10 +10,11 @@ from urllib.request import proxy_bypass
 def goes_direct(url: str) -> bool:
     """True for this machine, whatever the environment says, and for what NO_PROXY names."""
     host = urlsplit(url).hostname or ""
-    return _is_loopback(host) or bool(proxy_bypass(host))
+    return is_loopback(host) or bool(proxy_bypass(host))
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """True for every name and address of this machine that stays inside it."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

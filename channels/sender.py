@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from channels.adapter import (
+    MARK,
     AnyChunk,
     ChannelAdapter,
     SupportsChoices,
@@ -39,6 +40,7 @@ from gateway.contracts.errors import DeliveryError, OutcomeUnknown, SendFailed, 
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState
 from gateway.contracts.ports import PlaceBus
+from gateway.words import words_for
 
 log = logging.getLogger(__name__)
 
@@ -305,7 +307,7 @@ class Sender:
         await page.note(DeliveryState.SENDING, attempt=attempt, placeholder=placeholder)
 
     def _shown(self, page: Page, chunk: AnyChunk) -> AnyChunk:
-        return self._adapter.marked(chunk) if page.is_marked else chunk
+        return self._adapter.marked(chunk, words_for(page.reply.language).say(MARK)) if page.is_marked else chunk
 
     async def _called(self, page: Page, call: Callable[[], Awaitable[_T]]) -> _T:
         """A call that sends something: whatever an SDK throws, it may have gone out."""

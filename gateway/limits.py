@@ -16,7 +16,7 @@ TURN_MESSAGES_MAX: Final = 20  # a batch never exceeds a lane
 TURN_ATTEMPTS_MAX: Final = 4
 NEWER_DELAY_S: Final = 2.0  # a lane whose head only a newer worker can read; an upgrade is a matter of minutes
 RETRY_DELAYS_S: Final = (2.0, 8.0, 30.0, 120.0)
-ENVELOPE_BYTES_MAX: Final = 256 * 1024  # INBOUND_CHARS_MAX of the longest characters, and the frame
+ENVELOPE_BYTES_MAX: Final = 352 * 1024  # INBOUND_CHARS_MAX of the longest characters, what came along, the frame
 REPLY_ENVELOPE_BYTES_MAX: Final = 1024 * 1024  # REPLY_CHARS_MAX likewise
 DEDUPE_WINDOW_H: Final = 25  # Telegram keeps updates for 24 h
 DEAD_LETTERS_MAX: Final = 10_000
@@ -60,6 +60,14 @@ FILE_WAIT_S: Final = 5.0  # for an agent process to hand a file over; a restart 
 LENT_TTL_S: Final = 60  # who asked has it in a second, or is dead
 WANTED_TTL_S: Final = 600  # whoever still waits asks again much sooner
 WANTED_FILES_MAX: Final = 1_000
+
+# --- suggestions to people who type
+SUGGESTIONS_MAX: Final = 25  # what Discord's client shows; nobody reads more of a list that narrows as he types
+SUGGESTION_CHARS_MAX: Final = 100  # of a label or a value; Discord takes no more
+SUGGESTION_TYPED_CHARS_MAX: Final = 100  # nobody types more to find a title
+SUGGESTIONS_WAIT_S: Final = 2.0  # Discord and Slack want theirs within three seconds
+SUGGESTIONS_TTL_S: Final = 3  # by then the client has given up
+SUGGESTIONS_ASKED_MAX: Final = 200  # more than one process answers in that time
 CHANNEL_REPORT_TTL_S: Final = 15.0
 
 # --- store
@@ -101,6 +109,20 @@ INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one
 REPLY_CHARS_MAX: Final = 40_000  # ten messages of Telegram, twenty of Discord: more belongs in a file
 AUTHOR_NAME_CHARS_MAX: Final = 128
 
+SCRUBBED_FILE_BYTES_MAX: Final = 3_000_000  # of a text file: the scrubber has time for some 5 MB on a quiet machine
+
+# --- files that people send
+ATTACHMENT_BYTES_MAX: Final = 20 * 1024 * 1024  # Telegram hands bots no larger ones; models and readers take less
+ATTACHMENTS_MAX: Final = 10  # with one message: what an album has, and what Discord and Slack take in one
+ATTACHMENT_PIECE_BYTES: Final = 512 * 1024  # on the bus at a time, which others use meanwhile
+ATTACHMENT_PIECES_AHEAD: Final = 4  # 2 MB of one file lie on the bus, however slow its reader
+ATTACHMENT_BEAT_S: Final = 1.0  # who fetches says so this often
+ATTACHMENT_SILENCE_S: Final = 4.0  # after which whoever fetched is taken for dead, and the file asked for again
+ATTACHMENT_TTL_S: Final = 60  # of what lies on the bus: who asked has it in a second, or is dead
+ATTACHMENT_WISHES_MAX: Final = 1_000
+ATTACHMENTS_AT_ONCE: Final = 3  # fetched by one channel: they are in its memory, some sixty megabytes
+ATTACHMENT_FETCH_S: Final = 90.0  # for all tries of a download: twenty megabytes over a poor line
+
 # --- the vault
 VAULT_SECRETS_MAX: Final = 32  # of one person at a time: more than anybody sends within minutes
 
@@ -112,7 +134,14 @@ TOLD_TTL_S: Final = 60  # a channel that has not asked by then has died
 # --- access
 PAIRING_CODE_CHARS: Final = 8
 PAIRING_TTL_S: Final = 3600
-PAIRING_PENDING_MAX: Final = 3
+PAIRING_PENDING_MAX: Final = 3  # of one channel: an admin reads them in one glance, and nobody floods the list
+PAIRING_TRIES_MAX: Final = 5  # wrong codes of one person; there are 31^8 of them
+PAIRING_LOCKED_S: Final = 3600
+PAIRING_TAKEN_S: Final = 600  # who took a code and died over it asks again within minutes
+PROJECTION_STAGED_S: Final = 60  # a projection under way; whoever died over it leaves it behind
+PROJECTION_LOOK_S: Final = 2.0  # how long a bus that lost its memory lets nobody in
+REASON_CHARS_MAX: Final = 200  # why somebody was blocked, in an operator's words
+RATED_AUTHORS_MAX: Final = 4096  # people whose pace one channel remembers; who is forgotten has that of a guest
 
 # --- sub-agents, as people may configure them
 SUBAGENTS_PROCESS_MAX: Final = 256  # of one process and depth: 8 GB of memory; more is a slip of the pen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import structlog
 from hypothesis import settings
 
@@ -20,3 +21,13 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+
+@pytest.hookimpl(tryfirst=True)  # before the selection by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`long_on("postgresql", "slack")`: of a test's variants those that bear one of these words are long."""
+    for item in items:
+        words = {word for mark in item.iter_markers("long_on") for word in mark.args}
+        _, bracket, variant = item.name.partition("[")
+        if bracket and words & set(variant.rstrip("]").split("-")):
+            item.add_marker(pytest.mark.long)

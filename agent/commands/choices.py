@@ -8,6 +8,7 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.models import Models
 from agent.subagents.ending import Ending
+from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import GrantRole, ResumeSession, Session, SetModel
 from gateway.contracts.messages import joined
 from gateway.contracts.ports import Store
@@ -24,7 +25,7 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
         if not said:
             return Done("There is nothing to try again: you have not said anything in this conversation yet.")
         await ending.end_since(asked.session, said[0].created_at_ms)
-        return Converse(joined(*(entry.text for entry in said), by="\n\n"), is_stored=True)
+        return Converse(joined(*(words_in(entry.text) for entry in said), by="\n\n"), is_stored=True)
 
     async def resume(asked: Asked) -> Done:
         if not (asked.argument.isdecimal() and asked.argument.isascii()):

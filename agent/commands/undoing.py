@@ -35,5 +35,5 @@ def undo_command(store: Store, ending: Ending) -> CommandRow:
 
 def first_words(text: CleanText) -> str:
     """One short line of what somebody said."""
-    line = " ".join(text.split())
+    line = " ".join(text.split()) or "(a file)"
     return line if len(line) <= UNDO_SHOWN_CHARS else line[: UNDO_SHOWN_CHARS - 1].rstrip() + "…"

@@ -12,24 +12,27 @@ from typing import cast
 import discord
 from discord.ui import View
 
-from channels.adapter import MARK, AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.buttons import view_of
 from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
 from channels.discord.errors import delivery_error
+from channels.discord.files import DiscordFiles
 from channels.discord.lookup import find_message, nonce_of
+from channels.discord.menus import commands, say_the_same
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus
 
 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsStreaming`, `SupportsTyping`."""
+    `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
+    `SupportsStreaming`, `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -47,6 +50,7 @@ class DiscordAdapter:
         """`holder` names this process in the lease."""
         self._in_flight: set[asyncio.Timeout] = set()
         self._clock = clock
+        self._files = DiscordFiles(endpoint.api_base)
         self._connection = Connection(
             endpoint, positions, leases, clock, holder=holder, patience=patience, ended=self._cut_calls
         )
@@ -72,8 +76,8 @@ class DiscordAdapter:
     def file_chunk(self, file: OutgoingFile) -> DiscordFile:
         return file_part(file.name, file.content, file.caption)
 
-    def marked(self, chunk: DiscordPart) -> DiscordPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: DiscordPart, mark: CleanText) -> DiscordPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: DiscordChunk, choices: Sequence[Choice]) -> DiscordChunk:
         return replace(chunk, choices=tuple(choices))
@@ -160,12 +164,27 @@ class DiscordAdapter:
         async with self._calling():
             return await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
 
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        async with self._calling():
+            return await self._files.fetch(self._client(), reference, bytes_max=bytes_max)
+
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
         place = self._place(parse_target(address.target))
         async with self._calling():
             await place.typing()
+
+    async def publish_menu(self) -> None:
+        client = self._client()
+        if client.application_id is None:
+            raise SendFailed("not connected to Discord")
+        application_id, wanted = client.application_id, commands()
+        path = discord.http.Route("GET", "/applications/{application_id}/commands", application_id=application_id)
+        async with self._calling():
+            known = await client.http.request(path, params={"with_localizations": "true"})
+            if not say_the_same(known, wanted):
+                await client.http.bulk_upsert_global_commands(application_id, wanted)
 
     @contextlib.asynccontextmanager
     async def _calling(self) -> AsyncIterator[None]:
@@ -181,16 +200,19 @@ class DiscordAdapter:
             self._in_flight.discard(limit)
 
     def _place(self, target: DiscordTarget) -> discord.PartialMessageable:
+        return self._client().get_partial_messageable(int(target.channel_id))
+
+    def _client(self) -> discord.Client:
         client = self._connection.client
         if client is None:
             raise SendFailed("not connected to Discord")
-        return client.get_partial_messageable(int(target.channel_id))
+        return client
 
     def _my_id(self) -> int:
-        client = self._connection.client
-        if client is None or client.user is None:
+        user = self._client().user
+        if user is None:
             raise SendFailed("not connected to Discord")
-        return client.user.id
+        return user.id
 
     def _cut_calls(self) -> None:
         """A call over a client that is being closed hears no answer any more: its outcome is unknown now."""

@@ -23,6 +23,7 @@ from channels.errands import Errands
 from channels.normalized import Ignored
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import Choice, CleanText
+from gateway.words import words_for
 
 
 def view_of(choices: Sequence[Choice]) -> View | None:
@@ -58,7 +59,7 @@ class Presses:
             async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
                 word = await self._door.press(press)
         except (BusUnavailable, TimeoutError):
-            await interaction.response.send_message(notices.NOT_NOW, ephemeral=True)
+            await interaction.response.send_message(words_for(press.language).say(notices.NOT_NOW), ephemeral=True)
             return
         await interaction.response.defer()
         await _whisper(interaction, await self._door.told(press) if word is None else word)
@@ -78,4 +79,5 @@ def _lifted(interaction: discord.Interaction) -> DiscordPress:
         user_name=interaction.user.display_name,
         custom_id=str(told.get("custom_id", "")),
         is_bot=interaction.user.bot,
+        locale=interaction.locale.value,
     )

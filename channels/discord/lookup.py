@@ -7,7 +7,7 @@ import hashlib
 
 import discord
 
-from channels.adapter import MARK
+from channels.adapter import MARKS
 from channels.discord import limits
 from channels.discord.address import DiscordTarget
 from channels.discord.render import DiscordFile, DiscordPart
@@ -59,5 +59,5 @@ def _is_the_same(message: discord.Message, target: DiscordTarget, chunk: Discord
     sizes = [attachment.size for attachment in message.attachments]
     if sizes != ([len(chunk.data)] if isinstance(chunk, DiscordFile) else []):
         return False
-    shown = message.content.removeprefix(MARK).strip()
-    return shown in (chunk.content.strip(), chunk.plain.strip())
+    mark = next(filter(message.content.startswith, MARKS), "")
+    return message.content.removeprefix(mark).strip() in (chunk.content.strip(), chunk.plain.strip())

@@ -28,6 +28,7 @@ class DiscordPress:
     user_name: str
     custom_id: str
     is_bot: bool = False
+    locale: str = ""
 
 
 def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Ignored:
@@ -50,4 +51,5 @@ def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Igno
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
         sent_at_ms=0,
         command=find_command(press.custom_id),
+        language=press.locale,
     )

@@ -152,8 +152,10 @@ class Stage(Protocol):
         *,
         mention_bot: bool = False,
         reply_to: str | None = None,
+        files: Sequence[SharedFile] = (),
     ) -> Said:
-        """Write as a person would; `mention_bot` puts the bot's mention in front, in the vendor's own form."""
+        """Write as a person would; `mention_bot` puts the bot's mention in front, in the vendor's own form. `files` go
+        with the words, in as many messages as the vendor's client makes of them; the first is returned."""
         ...
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
@@ -210,4 +212,13 @@ class MenuStage(Protocol):
 
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
         """What the bot offers while the person types the argument."""
+        ...
+
+
+@runtime_checkable
+class LanguageStage(Protocol):
+    """A platform whose clients say which language their people have chosen."""
+
+    def set_language(self, person_id: str, language: str) -> None:
+        """The person's client is in `language` (an IETF tag) from now on."""
         ...

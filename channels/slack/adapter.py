@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import MARK, AdapterParts, Budget, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.raw import Raw
 from channels.slack import limits
-from channels.slack.address import parse_target
-from channels.slack.buttons import blocks_of
+from channels.slack.address import SlackTarget, parse_target
 from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
-from channels.slack.errors import CANNOT_BE_CHANGED, api_word, delivery_error, file_error, lookup_error
+from channels.slack.downloads import fetch
+from channels.slack.errors import delivery_error, fetch_error, file_error, lookup_error
 from channels.slack.files import put_up, share
-from channels.slack.lookup import METADATA_TYPE, carries, client_msg_id, find_post, shows_file
+from channels.slack.links import Links, answer, direct_channel
+from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
+from channels.slack.posting import change, post
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
+from channels.slack.streams import Streams
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsFiles`, `SupportsUploads`, `SupportsLookup`,
-    `SupportsChoices`, `SupportsTyping`."""
+    """One app in one workspace. `ChannelAdapter`, `SupportsStreaming`, `SupportsFiles`, `SupportsUploads`,
+    `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
 
     name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
@@ -38,12 +41,17 @@ class SlackAdapter:
         *,
         positions: IntakeBus,
         leases: DeliveryBus,
+        places: PlaceBus,
         clock: Clock,
         holder: str,
         patience: Patience = PATIENCE,
+        stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
         """`holder` names this process in the lease."""
-        self._connection = Connection(endpoint, positions, leases, clock, holder=holder, patience=patience)
+        self._api_base = endpoint.api_base
+        self._links = Links(places, lambda: self.account)
+        self._connection = Connection(endpoint, positions, leases, clock, self._links, holder=holder, patience=patience)
+        self._streams = Streams(self._connected, clock, life_s=stream_life_s)
 
     @property
     def account(self) -> str:
@@ -69,8 +77,8 @@ class SlackAdapter:
     def uploaded(self, chunk: SlackFile, upload_id: str) -> SlackFile:
         return replace(chunk, upload_id=upload_id)
 
-    def marked(self, chunk: SlackPart) -> SlackPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: SlackPart, mark: CleanText) -> SlackPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
         return replace(chunk, choices=tuple(choices))
@@ -91,58 +99,73 @@ class SlackAdapter:
         client, target = self._connected(), parse_target(address.target)
         if isinstance(chunk, SlackFile):
             try:
-                return await share(client, target, chunk)
+                return await share(client, await self._place_of(target), chunk)
             except Exception as error:
                 raise file_error(error) from error
-        try:
-            posted = await client.chat_postMessage(
-                channel=target.channel,
-                thread_ts=target.thread_ts,
-                text=chunk.plain if plain else chunk.text,
-                blocks=blocks_of(chunk, plain=plain),
-                mrkdwn=not plain,
-                unfurl_links=False,
-                unfurl_media=False,
-                metadata={"event_type": METADATA_TYPE, "event_payload": {"id": send_id}},
-                client_msg_id=client_msg_id(send_id),
-            )
-        except Exception as error:
-            raise delivery_error(error) from error
-        return (str(posted["ts"]),)
+        if target.link:
+            return await answer(client, self._links, target, chunk, send_id=send_id, plain=plain)
+        return (await post(client, target, chunk, send_id=send_id, plain=plain),)
 
     async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
-        """Text without blocks takes the place of the blocks; the metadata stay."""
-        client, target = self._connected(), parse_target(address.target)
-        words = chunk.plain if plain else chunk.text
-        try:
-            await client.chat_update(
-                channel=target.channel, ts=message_id, text=words, blocks=blocks_of(chunk, plain=plain)
-            )
-        except Exception as error:
-            if isinstance(error, SlackApiError) and api_word(error) in CANNOT_BE_CHANGED:
-                return False
-            raise delivery_error(error) from error
-        return True
+        target = parse_target(address.target)
+        return await change(self._connected(), target, chunk, ts=message_id, plain=plain)
+
+    def cadence(self, address: ReplyAddress) -> Cadence | None:
+        return self._streams.cadence(parse_target(address.target))
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return False
+
+    async def begin_stream(self, address: ReplyAddress, chunk: SlackChunk, *, send_id: str) -> str:
+        return await self._streams.begin(parse_target(address.target), chunk, send_id=send_id)
+
+    async def go_on(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, send_id: str) -> bool:
+        return await self._streams.go_on(parse_target(address.target), chunk, ts=message_id, send_id=send_id)
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        await self._streams.end(parse_target(address.target), ts=message_id)
 
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
-        client, target = self._connected(), parse_target(address.target)
+        """What arrived before it was whole, because it grew, is made whole."""
+        client = self._connected()
         for pause_s in (limits.LOOKUP_SETTLES_S, 0):
             try:
-                found = await find_post(
-                    client,
-                    target.channel,
-                    target.thread_ts,
-                    is_it=shows_file(chunk.upload_id) if isinstance(chunk, SlackFile) else carries(send_id),
-                    since_ms=since_ms,
-                )
+                target = await self._place_of(parse_target(address.target))
+                is_it = self._is_it(target, chunk, send_id)
+                found = await find_post(client, target.channel, target.thread_ts, is_it=is_it, since_ms=since_ms)
             except Exception as error:
                 raise lookup_error(error) from error
             if found is not None:
-                return found
+                break
             await asyncio.sleep(pause_s)
-        raise Untraceable("the history does not show it")
+        else:
+            raise Untraceable("the history does not show it")
+        ts = str(found["ts"])
+        if not isinstance(chunk, SlackFile) and not is_whole(found, chunk):
+            await change(client, target, chunk, ts=ts, plain=False)
+        return (ts,)
+
+    async def _place_of(self, target: SlackTarget) -> SlackTarget:
+        """Where something goes that takes a message: what is for one person, into his direct messages."""
+        return SlackTarget(await direct_channel(self._connected(), target)) if target.is_aside else target
+
+    def _is_it(self, target: SlackTarget, chunk: SlackPart, send_id: str) -> Callable[[Raw], bool]:
+        if isinstance(chunk, SlackFile):
+            return shows_file(chunk.upload_id)
+        is_sent, me = carries(send_id), self._connection.me
+        if target.thread_ts is None or me is None:  # nothing is streamed there
+            return is_sent
+        is_streamed = began(chunk, me)
+        return lambda message: is_sent(message) or is_streamed(message)
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        client = self._connected()
+        try:
+            return await fetch(client, reference, api_base=self._api_base, bytes_max=bytes_max)
+        except Exception as error:
+            raise fetch_error(error) from error
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         client, target = self._connected(), parse_target(address.target)
@@ -170,5 +193,10 @@ def open_adapter(settings: Settings, parts: AdapterParts) -> SlackAdapter:
         raise ConfigError("channels.slack.bot_token or .app_token is empty: set both, as the app's pages show them")
     endpoint = Endpoint(chosen.bot_token.get_secret_value(), chosen.app_token.get_secret_value(), chosen.api_base)
     return SlackAdapter(
-        endpoint, positions=parts.positions, leases=parts.leases, clock=parts.clock, holder=parts.holder
+        endpoint,
+        positions=parts.positions,
+        leases=parts.leases,
+        places=parts.places,
+        clock=parts.clock,
+        holder=parts.holder,
     )

@@ -10,22 +10,36 @@ from gateway.contracts.errors import BadEnvelope
 
 @dataclass(frozen=True, slots=True)
 class SlackTarget:
-    """`thread_ts` is None at the top level of a direct message. `message_ts` is the message answered, for
-    reactions. Timestamps stay text: as numbers they would lose digits."""
+    """`thread_ts` is None at the top level of a channel or a direct message. `message_ts` is the message answered.
+    Timestamps stay text: as numbers they would lose digits.
+
+    `user_id` and `team_id` are the person who is answered, as Slack names him: a stream has to say for whom it is.
+    `link` is the name under which the bus keeps the `response_url` of a slash command, never the address itself;
+    `is_aside`: only the one who asked shall see the answer.
+    """
 
     channel: str
     thread_ts: str | None = None
     message_ts: str | None = None
+    user_id: str | None = None
+    team_id: str | None = None
+    link: str | None = None
+    is_aside: bool = False
 
     @property
     def lane(self) -> str:
         """Order is kept within `<channel>` or `<channel>/<thread>`; Slack paces by what is before the slash."""
         return f"{self.channel}/{self.thread_ts}" if self.thread_ts else self.channel
 
+    @property
+    def is_direct(self) -> bool:
+        """A direct message, of the person to us or to somebody else."""
+        return self.channel.startswith("D")
+
 
 def make_target(target: SlackTarget) -> str:
-    """Canonical JSON."""
-    return canonical(asdict(target))
+    """Canonical JSON, without what does not hold."""
+    return canonical({name: value or None for name, value in asdict(target).items()})
 
 
 def parse_target(target: str) -> SlackTarget:
@@ -34,4 +48,12 @@ def parse_target(target: str) -> SlackTarget:
     channel = text(fields.get("channel"))
     if not channel:
         raise BadEnvelope("a Slack target without channel")
-    return SlackTarget(channel, text(fields.get("thread_ts")) or None, text(fields.get("message_ts")) or None)
+    return SlackTarget(
+        channel,
+        text(fields.get("thread_ts")) or None,
+        text(fields.get("message_ts")) or None,
+        text(fields.get("user_id")) or None,
+        text(fields.get("team_id")) or None,
+        text(fields.get("link")) or None,
+        is_aside=fields.get("is_aside") is True,
+    )

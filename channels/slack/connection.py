@@ -28,10 +28,14 @@ from channels.proxies import goes_direct
 from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.buttons import Presses
+from channels.slack.context import ThreadContext
 from channels.slack.errors import api_word, is_rejection, rejected
 from channels.slack.history import ORDER, History
+from channels.slack.links import Links
+from channels.slack.logs import sdk_log
 from channels.slack.normalize import SlackIdentity
-from channels.slack.socket import sdk_log, socket_handler
+from channels.slack.people import People
+from channels.slack.socket import socket_handler
 from channels.slack.source import SlackSource
 from channels.threads import Threads
 from channels.together import first_to_end
@@ -82,6 +86,7 @@ class Connection:
         positions: IntakeBus,
         leases: DeliveryBus,
         clock: Clock,
+        links: Links,
         *,
         holder: str,
         patience: Patience,
@@ -90,13 +95,19 @@ class Connection:
         self._positions = positions
         self._leases = leases
         self._clock = clock
+        self._links = links
         self._holder = holder
         self._patience = patience
         self._errands = Errands("slack")
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None
-        self.account = ""
+        self.me: SlackIdentity | None = None
         self.state = "connecting"
+
+    @property
+    def account(self) -> str:
+        """The installation, empty until it is known."""
+        return self.me.account if self.me else ""
 
     async def until_ready(self) -> None:
         """Wait until there is a client to send with."""
@@ -137,12 +148,14 @@ class Connection:
 
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
         """One handler with its sockets, from the check of the credentials to its end."""
-        me = await self._identify(client)
-        self.account = me.account
+        me = self.me = await self._identify(client)
         marks = Marks(self._positions, f"slack:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
-        source = SlackSource(me, History(client, marks, self._clock), Threads(self._positions, f"slack:{me.account}"))
+        threads = Threads(self._positions, f"slack:{me.account}")
+        people = People(client, self._clock)
+        context = ThreadContext(client, people, Threads(self._positions, f"slack:{me.account}:read"))
+        source = SlackSource(me, History(client, marks, self._clock), threads, self._links, people, context)
         listener: Listener[Raw] = Listener("slack", door, marks, source)
         url = await self._socket_url(client)
         hear = Presses(me, door, self._errands).before(source.hearing(listener))
@@ -162,6 +175,7 @@ class Connection:
         finally:
             await handler.close_async()  # type: ignore[no-untyped-call]
             await self._errands.end()
+            await people.close()
 
     async def _identify(self, client: AsyncWebClient) -> SlackIdentity:
         try:

@@ -15,6 +15,7 @@ from gateway.contracts.errors import (
     AddressDead,
     CredentialsRejected,
     DeliveryError,
+    FileRefused,
     FormatRefused,
     OutcomeUnknown,
     RateLimited,
@@ -41,6 +42,10 @@ _UNSURE: Final = frozenset({
 that an earlier post with the same client_msg_id exists and cannot be shown."""
 CANNOT_BE_CHANGED: Final = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
 """Words of chat.update for a message that is gone, or none of ours."""
+STILL_STREAMING: Final = frozenset({"streaming_state_conflict"})
+"""chat.update, for a message that still grows."""
+NEVER_STREAMS: Final = _SCOPE | {"unknown_method", "not_allowed", "feature_not_enabled", "method_deprecated"}
+"""chat.startStream, in a workspace that has no streams for us."""
 
 _TOO_MANY: Final = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
@@ -60,9 +65,15 @@ def delivery_error(error: Exception) -> DeliveryError:
 def file_error(error: Exception) -> DeliveryError:
     """The same for a file: an app that may not write files (installed before it asked for `files:write`) still
     writes words."""
-    if isinstance(error, SlackApiError) and api_word(error) in _SCOPE:
+    if api_word(error) in _SCOPE:
         return FormatRefused(f"Slack answers {api_word(error)!r}; give the app the scope files:write and reinstall it")
     return error if isinstance(error, DeliveryError) else delivery_error(error)
+
+
+def fetch_error(error: Exception) -> DeliveryError:
+    """The same for a file of somebody else, which may be asked for again whatever became of the last time."""
+    found = error if isinstance(error, DeliveryError) else delivery_error(error)
+    return found if isinstance(found, FileRefused | RateLimited) else SendFailed(str(found))
 
 
 def lookup_error(error: Exception) -> DeliveryError:
@@ -74,9 +85,17 @@ def lookup_error(error: Exception) -> DeliveryError:
             return found
 
 
-def api_word(error: SlackApiError) -> str:
-    """Slack's own word for what went wrong, empty when the answer was no JSON."""
-    data = getattr(error.response, "data", None)
+def is_about_streams(error: Exception) -> bool:
+    """Slack refuses the stream (it ran out, somebody stopped it, it was none, nobody is named for whom it is) and not
+    the words: a post may do."""
+    if api_word(error) in NEVER_STREAMS | CANNOT_BE_CHANGED:
+        return True
+    return isinstance(error, SlackApiError) and isinstance(_api_error(error), FormatRefused)
+
+
+def api_word(error: Exception) -> str:
+    """Slack's own word for what went wrong, empty when there was no answer, or one that is no JSON."""
+    data = getattr(error.response, "data", None) if isinstance(error, SlackApiError) else None
     return str(data.get("error", "")) if isinstance(data, dict) else ""
 
 

@@ -31,3 +31,27 @@ HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; 
 LOOKUP_PAGES_MAX: Final = 3
 LOOKUP_SETTLES_S: Final = 3.0  # a post whose connection was cut may still be on its way into the history
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Slack's
+SAME_LETTERS: Final = 40  # of two texts that begin alike: addresses of links may be missing further on
+
+STREAM_LIFE_S: Final = 240.0  # a stream ends by itself some five minutes after its beginning (306 s measured)
+STREAM_FIRST_S: Final = 1.0  # an answer that is quicker is one post
+STREAMS_PER_MINUTE: Final = 16  # chat.startStream and chat.stopStream: Tier 2, 20 a minute for the whole workspace
+STREAMS_WINDOW_S: Final = 60.0
+APPEND_EVERY_S: Final = 0.8
+APPEND_SHARE_S: Final = 0.65  # for each live answer: chat.appendStream is Tier 4, 100 a minute for the workspace
+CHANGE_SHARE_S: Final = 1.5  # likewise for chat.update, Tier 3: 50 a minute
+CHANGE_EVERY_MAX_S: Final = 12.0  # slower than this nobody sees an answer grow
+LIVE_MAX: Final = 500
+
+LINK_TTL_S: Final = 29 * 60.0  # a response_url is good for half an hour, by Slack's clock
+
+PEOPLE_WAIT_S: Final = 0.8  # for names, before a message is on the bus; Slack waits three seconds for that
+PEOPLE_AT_ONCE: Final = 12  # users.info: Tier 4, 100 a minute
+PEOPLE_KNOWN_MAX: Final = 5_000
+PERSON_TTL_S: Final = 3600.0  # whoever changes his name or his language is known anew within the hour
+STRANGER_TTL_S: Final = 60.0
+
+THREAD_WAIT_S: Final = 1.2  # for what was said in a thread, likewise
+THREAD_PAGE: Final = 200
+THREAD_PAGES_MAX: Final = 3
+THREAD_QUOTES_MAX: Final = 40

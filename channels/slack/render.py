@@ -22,6 +22,7 @@ from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
 from channels.inlines import URL_CHARS_MAX
 from channels.layout import Line, Style, lay_out, linked_text, spans
 from channels.markdown import parse
+from channels.slack.growing import streamable
 from channels.tables import fit_tables
 from channels.tree import Blocks, Fence, Mark, Run, plain_text
 from gateway.contracts.messages import Choice, CleanText
@@ -38,11 +39,12 @@ _QUOTE_SIGN: Final = re.compile(r"\s*>")
 @dataclass(frozen=True, slots=True)
 class SlackChunk:
     """One message's `text`, to be sent with `mrkdwn` on. `plain` is for `mrkdwn` off; both are escaped. `choices`
-    are the buttons below it."""
+    are the buttons below it. `source` is the same as Markdown for a stream, and empty for a part of a longer text."""
 
     text: str
     plain: str
     choices: tuple[Choice, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def file_part(name: str, content: bytes, caption: str) -> SlackFile:
 def render(text: CleanText) -> tuple[SlackChunk, ...]:
     """The messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
-    return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_CHARS_MAX))
+    chunks = tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_CHARS_MAX))
+    return (replace(chunks[0], source=streamable(text)),) if len(chunks) == 1 else chunks
 
 
 def under(line: str, chunk: SlackPart) -> SlackPart:

@@ -7,7 +7,6 @@ the listeners only exist because Bolt refuses to acknowledge what nobody listens
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -20,16 +19,13 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
+from channels.slack.logs import sdk_log
 from channels.slack.normalize import SlackIdentity
 
 Hear = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Takes the body of a request; returns when it may be acknowledged, raises when it may not."""
 
 _ANY: Final = re.compile(".*", re.DOTALL)
-
-sdk_log = logging.getLogger("channels.slack.sdk")
-sdk_log.setLevel(logging.CRITICAL)
-"""The SDKs log bodies and addresses; what matters to an operator is said by the adapter."""
 
 
 def socket_handler(

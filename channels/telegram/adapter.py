@@ -18,7 +18,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, MARK, AdapterParts, Budget, Cadence, Door, OutgoingFile, QueueFull
+from channels.adapter import CONNECTED, AdapterParts, Budget, Cadence, Door, OutgoingFile, QueueFull
 from channels.backoff import Backoff
 from channels.errands import Errands
 from channels.leases import while_holding
@@ -27,7 +27,9 @@ from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
 from channels.telegram.answering import Presses
 from channels.telegram.drafts import TelegramDrafts
-from channels.telegram.errors import REJECTED, delivery_error, seconds
+from channels.telegram.errors import REJECTED, delivery_error, fetch_error, seconds
+from channels.telegram.files import TelegramFiles
+from channels.telegram.menus import menus_for, publish
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
@@ -36,14 +38,15 @@ from gateway.config import Settings
 from gateway.contracts.errors import BusUnavailable, ConfigError, CredentialsRejected
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
 
 class TelegramAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`, `SupportsSilence`,
-    `SupportsMoves`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsStreaming`, `SupportsTyping`."""
+    `SupportsMoves`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
+    `SupportsStreaming`, `SupportsTyping`."""
 
     name = "telegram"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -59,8 +62,10 @@ class TelegramAdapter:
         clock: Clock,
         holder: str,
         patience: Patience = PATIENCE,
+        admins: Sequence[int] = (),
     ) -> None:
-        """`api_base` is the Bot API's address without `/bot`; `holder` names this process in the lease."""
+        """`api_base` is the Bot API's address without `/bot`; `holder` names this process in the lease. `admins` are
+        users with commands of their own."""
         _silence_the_sdk()
         self._calls = _http(limits.CONNECTIONS_MAX, api_base)
         self._polls = _http(1, api_base)
@@ -74,6 +79,7 @@ class TelegramAdapter:
         self._bot_id = token.partition(":")[0]
         self._sender = TelegramSender(self._bot)
         self._drafts = TelegramDrafts(self._bot)
+        self._files = TelegramFiles(self._bot, files_base=f"{api_base}/file/bot{token}")
         self.account = f"telegram:{self._bot_id}"
         self._positions = positions
         self._places = places
@@ -81,6 +87,7 @@ class TelegramAdapter:
         self._clock = clock
         self._holder = holder
         self._patience = patience
+        self._admins = tuple(admins)
         self._errands = Errands(self.name)
         self._ready = asyncio.Event()
         self.state = "connecting"
@@ -112,8 +119,8 @@ class TelegramAdapter:
     def file_chunk(self, file: OutgoingFile) -> TelegramFile:
         return TelegramFile(file.name, file.content, file.caption)
 
-    def marked(self, chunk: TelegramPart) -> TelegramPart:
-        return under(MARK, chunk)
+    def marked(self, chunk: TelegramPart, mark: CleanText) -> TelegramPart:
+        return under(mark, chunk)
 
     def offering(self, chunk: TelegramChunk, choices: Sequence[Choice]) -> TelegramChunk:
         return replace(chunk, choices=tuple(choices))
@@ -205,11 +212,21 @@ class TelegramAdapter:
     def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
         return relocated(address, int(chat))
 
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        try:
+            return await self._files.fetch(reference, bytes_max=bytes_max)
+        except TelegramError as error:
+            raise fetch_error(error) from None
+
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
         if not status:
             return
         with self._calling(address):
             await self._sender.show_typing(parse_target(address.target))
+
+    async def publish_menu(self) -> None:
+        with self._calling(ReplyAddress(self.name, "", "")):
+            await publish(self._bot, menus_for(self._admins))
 
     @contextlib.contextmanager
     def _calling(self, address: ReplyAddress) -> Iterator[None]:
@@ -321,4 +338,5 @@ def open_adapter(settings: Settings, parts: AdapterParts) -> TelegramAdapter:
         places=parts.places,
         clock=parts.clock,
         holder=parts.holder,
+        admins=[int(key.user) for key in settings.access.admins if key.channel == "telegram" and key.user.isdecimal()],
     )

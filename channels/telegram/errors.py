@@ -81,6 +81,13 @@ def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -
             return OutcomeUnknown(type(error).__name__)
 
 
+def fetch_error(error: TelegramError) -> DeliveryError:
+    """The same for a question that may be asked again, whatever became of the last one."""
+    if isinstance(error, RetryAfter):
+        return RateLimited(seconds(error.retry_after))
+    return SendFailed(f"Telegram does not say where a file is ({type(error).__name__})")
+
+
 def seconds(delay: float | timedelta) -> float:
     """The library hands out whole seconds or a timedelta, as its environment says."""
     return delay.total_seconds() if isinstance(delay, timedelta) else float(delay)

@@ -31,6 +31,8 @@ CONFLICT_FIRST_S: Final = 5.0  # two pollers end each other's requests: quarrell
 CONFLICT_CAP_S: Final = 60.0
 
 SEND_READ_TIMEOUT_S: Final = 45.0  # a busy server finishes late; giving up early makes the outcome unknown
+DOWNLOAD_BYTES_MAX: Final = 20 * 1024 * 1024  # getFile says "file is too big" of anything larger
+FILE_READ_TIMEOUT_S: Final = 45.0  # the server may fetch a file from its data centre before it answers getFile
 UPLOAD_TIMEOUT_S: Final = 120.0  # ten megabytes over a poor line
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0

@@ -51,4 +51,5 @@ def normalize_press(update: object, me: TelegramIdentity) -> Incoming | Ignored:
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
         sent_at_ms=0,
         command=find_command(data),
+        language=text(person.get("language_code")),
     )

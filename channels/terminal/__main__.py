@@ -7,14 +7,14 @@ import signal
 import socket
 import sys
 
-from channels.admission import AccessPolicy, StrangerRule
 from channels.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
 from channels.terminal.adapter import KEY, TerminalAdapter
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import Settings, load
+from gateway.config import Settings, house_language, load
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ports import OperatorBus
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber
@@ -47,9 +47,20 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)
         keeping = keeping_for(settings, bus.vault, scrubber, clock)
         rooms = Rooms(
-            bus.intake, bus.access, bus.deliveries, bus.operator, scrubber, clock, bus.places, bus.questions, keeping
+            bus.intake,
+            bus.access,
+            bus.deliveries,
+            bus.operator,
+            scrubber,
+            clock,
+            bus.places,
+            bus.questions,
+            bus.attachments,
+            bus.suggestions,
+            keeping,
         )
-        rules = Rules(AccessPolicy(StrangerRule.CLOSED, frozenset({KEY})), settings.session.scope)
+        policy = AccessPolicy(StrangerRule.CLOSED, frozenset({KEY}))
+        rules = Rules(policy, settings.session.scope, language=house_language(settings))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)
         warning = asyncio.create_task(_warn_when_alone(bus.operator))

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.markdown import Markdown
 
-from channels.adapter import CONNECTED, HELD_POLL_S, MARK, Budget, Door, Outcome
+from channels.adapter import CONNECTED, HELD_POLL_S, Budget, Door, Outcome
 from channels.normalized import Addressing, Incoming, find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -60,8 +60,8 @@ class TerminalAdapter:
     def chunks(self, text: CleanText) -> Sequence[str]:
         return (text,)
 
-    def marked(self, chunk: str) -> str:
-        return f"{MARK}\n\n{chunk}"
+    def marked(self, chunk: str, mark: CleanText) -> str:
+        return f"{mark}\n\n{chunk}"
 
     def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
         return ()

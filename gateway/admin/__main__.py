@@ -18,6 +18,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
+from gateway.doorkeeper import Doorkeeper
 from gateway.exits import run_to_exit
 from gateway.preflight import cannot_listen
 from gateway.secrecy import scrubber_of
@@ -42,11 +43,12 @@ async def _serve(loaded: Loaded) -> None:
     clock, stopping = SystemClock(), asyncio.Event()
     with _listener(settings) as listener:
         async with _bus(settings) as bus, _store(settings, clock) as store:
+            keeper = Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
             parts = Parts(
                 store=store,
                 figures=bus.operator,
                 intake=bus.intake,
-                access=bus.access,
+                keeper=keeper,
                 vault=bus.vault,
                 scrubber=scrubber,
                 clock=clock,

@@ -9,10 +9,11 @@ from starlette import status
 from gateway.admin.views import Erased
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import AccessBus, Scrubber, Store, VaultBus
+from gateway.contracts.ports import Scrubber, Store, VaultBus
+from gateway.doorkeeper import Doorkeeper
 
 
-def people(store: Store, access: AccessBus, vault: VaultBus, scrubber: Scrubber) -> APIRouter:
+def people(store: Store, keeper: Doorkeeper, vault: VaultBus, scrubber: Scrubber) -> APIRouter:
     """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
     router = APIRouter(prefix="/api/users", tags=["users"])
 
@@ -27,7 +28,7 @@ def people(store: Store, access: AccessBus, vault: VaultBus, scrubber: Scrubber)
         at this moment (a queued message, a running turn) may still write; erase again when it has ended."""
         await vault.drop_all(_owner(key))
         erased = await store.people.erase(_owner(key))
-        await access.project_grants(await store.grants())
+        await keeper.project()
         return Erased(key=str(_owner(key)), rows=dict(erased))
 
     return router

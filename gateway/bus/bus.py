@@ -25,6 +25,7 @@ from gateway.bus.processes import ProcessName
 from gateway.bus.pulse import SpreadPulse
 from gateway.bus.server import Server
 from gateway.bus.shard import Shard, Terms, Ways
+from gateway.bus.spread_attachments import SpreadAttachments
 from gateway.bus.spread_channels import SpreadDeliveries, SpreadIntake, SpreadPlaces, SpreadQuestions
 from gateway.bus.spread_lanes import SpreadLanes
 from gateway.bus.spread_operator import SpreadAccess, SpreadOperator
@@ -32,6 +33,7 @@ from gateway.bus.spread_vault import SpreadVault
 from gateway.bus.way import OneServer
 from gateway.contracts.ports import (
     AccessBus,
+    AttachmentBus,
     Cancel,
     DeliveryBus,
     IntakeBus,
@@ -39,6 +41,7 @@ from gateway.contracts.ports import (
     OperatorBus,
     PlaceBus,
     QuestionBus,
+    SuggestionBus,
     VaultBus,
 )
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
@@ -99,7 +102,9 @@ class RedisBus:
     deliveries: DeliveryBus
     places: PlaceBus
     questions: QuestionBus
+    suggestions: SuggestionBus
     vault: VaultBus
+    attachments: AttachmentBus
     operator: OperatorBus
     pulses: PulseMaker
     closing: Sequence[Callable[[], Awaitable[None]]]
@@ -138,7 +143,9 @@ def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
         shard.deliveries,
         shard.places,
         shard.questions,
+        shard.suggestions,
         shard.vault,
+        shard.attachments,
         shard.operator,
         pulse,
         closing=[shard.close],
@@ -198,7 +205,9 @@ def _of_many_shards(
         SpreadDeliveries(shards, pool, bells, outages),
         SpreadPlaces(shards),
         SpreadQuestions(shards),
+        shards[0].suggestions,
         SpreadVault(shards),
+        SpreadAttachments(shards),
         SpreadOperator(shards),
         pulse,
         closing=[

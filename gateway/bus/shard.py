@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gateway.bus.access import Access
 from gateway.bus.agents import AgentBus
+from gateway.bus.attachments import Attachments
 from gateway.bus.caps import Caps
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.figures import Operator
@@ -17,6 +18,7 @@ from gateway.bus.places import Places
 from gateway.bus.pool import Pool
 from gateway.bus.processes import ProcessName
 from gateway.bus.questions import Questions
+from gateway.bus.suggestions import Suggestions
 from gateway.bus.vault import Vault
 from gateway.bus.way import Way
 
@@ -62,7 +64,9 @@ class Shard:
         self.deliveries = Deliveries(line, pool, keys, terms.process)
         self.places = Places(line, keys)
         self.questions = Questions(line, pool, keys)
+        self.suggestions = Suggestions(pool, keys)
         self.vault = Vault(line, keys)
+        self.attachments = Attachments(pool, keys)
         self.operator = Operator(line, keys, scripts)
 
     async def close(self) -> None:

@@ -1,12 +1,11 @@
 """Configuration: `trivet.toml` under the environment, typed, documented, frozen. The only reader of the environment."""
 
 from gateway.config.credentials import masked_url, settings_secrets
-from gateway.config.derived import auto_consolidate, database_url, utility_model
+from gateway.config.derived import auto_consolidate, database_url, house_language, utility_model
 from gateway.config.kept import admin_token, placeholder_key, vault_key
 from gateway.config.loading import Loaded, load, load_settings, process_environment
 from gateway.config.settings import (
     SCRIPTED_MODEL,
-    AccessDefault,
     Discord,
     LogLevel,
     QueueMode,
@@ -17,7 +16,6 @@ from gateway.config.settings import (
 
 __all__ = [
     "SCRIPTED_MODEL",
-    "AccessDefault",
     "Discord",
     "Loaded",
     "LogLevel",
@@ -28,6 +26,7 @@ __all__ = [
     "admin_token",
     "auto_consolidate",
     "database_url",
+    "house_language",
     "load",
     "load_settings",
     "masked_url",

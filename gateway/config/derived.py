@@ -32,6 +32,11 @@ def auto_consolidate(settings: Settings) -> bool:
     return memory.enabled and not utility_model(settings).startswith(SCRIPTED_MODEL)
 
 
+def house_language(settings: Settings) -> str:
+    """The one language that everybody is spoken to in; empty: everybody's own."""
+    return "" if settings.words.language == "auto" else settings.words.language
+
+
 def is_readable_by_others(path: Path) -> bool:
     """True when somebody but the owner may read the file."""
     return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))

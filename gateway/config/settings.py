@@ -10,14 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, Field
 
+from gateway.config.access import Access
+from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
@@ -27,8 +23,7 @@ from gateway.config.scrub import Scrub
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
 from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
-from gateway.contracts.errors import BadSessionKey
-from gateway.contracts.ids import SessionKey, SessionScope
+from gateway.contracts.ids import SessionScope
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
 REDIS_SCHEMES: Final = (
@@ -55,14 +50,6 @@ class QueueMode(StrEnum):
     COLLECT = "collect"
     STEER = "steer"
     INTERRUPT = "interrupt"
-
-
-class AccessDefault(StrEnum):
-    """What a stranger may do."""
-
-    OPEN = "open"
-    PAIRING = "pairing"
-    CLOSED = "closed"
 
 
 class UnknownSends(StrEnum):
@@ -92,15 +79,6 @@ def _resolved(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
-def _to_key(value: object) -> SessionKey:
-    if isinstance(value, SessionKey):
-        return value
-    try:
-        return SessionKey.parse(str(value))
-    except BadSessionKey as error:
-        raise ValueError(str(error)) from error
-
-
 def _bare(url: str) -> str:
     return url.rstrip("/")
 
@@ -109,9 +87,6 @@ def _slashed(url: str) -> str:
     return url.rstrip("/") + "/"
 
 
-Key = Annotated[
-    SessionKey, PlainValidator(_to_key), PlainSerializer(str), WithJsonSchema({"type": "string"}, mode="validation")
-]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 
 
@@ -178,6 +153,20 @@ class Agent(Section):
         default="",
         description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
         "Empty: off.",
+    )
+    vision_model: str = Field(
+        default="",
+        description="A model that describes images in words to a model that cannot see. Empty: such a model is told "
+        "only that an image came.",
+    )
+    transcription_model: str = Field(
+        default="",
+        description="Any litellm transcription model, such as openai/whisper-1: it writes down what is said in voice "
+        "messages. Empty: people are asked to write.",
+    )
+    sees_images: bool | None = Field(
+        default=None,
+        description="Whether the configured model understands images. Empty: what litellm knows of it.",
     )
     fallback_models: tuple[str, ...] = Field(
         default=(),
@@ -317,20 +306,6 @@ class Channels(Section):
         return tuple(name for name, channel in self.each().items() if channel.is_enabled)
 
 
-class Access(Section):
-    """Who may talk to the agent."""
-
-    admins: tuple[Key, ...] = Field(
-        default=(),
-        description='Session keys of admins, such as ["telegram:123456789"].',
-        json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
-    )
-    default: AccessDefault = Field(
-        default=AccessDefault.PAIRING,
-        description="What a stranger may do: talk (open), ask for a code that an admin approves (pairing), nothing.",
-    )
-
-
 class Session(Section):
     """What belongs to one conversation."""
 
@@ -364,6 +339,16 @@ class Queue(Section):
     )
 
 
+class Words(Section):
+    """What we say by ourselves: answers to commands, errors, notices."""
+
+    language: Literal["auto", "en", "ru", "zh", "es", "de"] = Field(
+        default="auto",
+        description="auto: everybody's own, as the platform or the script of the words tells it, else English. Any "
+        "other: that one, for everybody.",
+    )
+
+
 class Log(Section):
     """What the operator reads."""
 
@@ -389,9 +374,11 @@ class Settings(Section):
     queue: Queue = Queue()
     tools: Tools = Tools()
     subagents: Subagents = Subagents()
+    attachments: Attachments = Attachments()
     limits: Limits = Limits()
     cache: Cache = Cache()
     memory: Memory = Memory()
     schedules: Schedules = Schedules()
     scrub: Scrub = Scrub()
+    words: Words = Words()
     log: Log = Log()

@@ -26,7 +26,8 @@ class Suggests(StrEnum):
 class CommandSpec:
     """One command as people meet it. `about` and `argument` (what may follow, empty for nothing) are English: the keys
     of their translations; `about` has at most 100 characters, which is what Discord's menu takes. Only a person of
-    `role` or more is offered it."""
+    `role` or more is offered it; one that is `only_private`, only where nobody else reads along. `needs_argument`: it
+    does nothing without. `is_aloud`: what it leads to is said to everybody there, not only to the one who asked."""
 
     name: str
     about: LiteralString
@@ -34,17 +35,20 @@ class CommandSpec:
     suggests: Suggests = Suggests.NOTHING
     role: GrantRole = GrantRole.GUEST
     is_in_menu: bool = True
+    only_private: bool = False
+    needs_argument: bool = False
+    is_aloud: bool = False
 
 
 COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("help", "what I understand"),
     CommandSpec("new", "begin a new conversation"),
     CommandSpec("stop", "stop what is running and drop what waits"),
-    CommandSpec("retry", "answer the last message once more"),
+    CommandSpec("retry", "answer the last message once more", is_aloud=True),
     CommandSpec("undo", "take back the last exchange, or several", "number"),
     CommandSpec("title", "show or set the title", "title"),
     CommandSpec("sessions", "your conversations"),
-    CommandSpec("resume", "go on with an earlier conversation", "number", Suggests.SESSIONS),
+    CommandSpec("resume", "go on with an earlier conversation", "number", Suggests.SESSIONS, needs_argument=True),
     CommandSpec("model", "show or choose the model", "model", Suggests.MODELS),
     CommandSpec("agent", "who I am in this conversation", "name", Suggests.PROFILES),
     CommandSpec("compact", "condense this conversation", "focus"),
@@ -52,12 +56,25 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("where", "where your messages are"),
     CommandSpec("usage", "what you have used: today, this month"),
     CommandSpec("memory", "what I remember", "words"),
-    CommandSpec("forget", "make me forget", "what"),
+    CommandSpec("forget", "make me forget", "what", needs_argument=True),
     CommandSpec("remind", "remind you of something", "when and what"),
-    CommandSpec("plan", "plan a task first, then do it when you approve", "task"),
-    CommandSpec("export", "everything I keep of you, as a file"),
+    CommandSpec("plan", "plan a task first, then do it when you approve", "task", needs_argument=True, is_aloud=True),
+    CommandSpec("export", "everything I keep of you, as a file", only_private=True),
     CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False),
+    CommandSpec("pair", "let a stranger in, or list who waits", "code", role=GrantRole.ADMIN, only_private=True),
+    CommandSpec(
+        "role", "what a person may be", "person and role", role=GrantRole.ADMIN, only_private=True, needs_argument=True
+    ),
+    CommandSpec(
+        "block", "do not listen to a person, or list who is blocked", "person", role=GrantRole.ADMIN, only_private=True
+    ),
+    CommandSpec(
+        "unblock", "listen to a person again", "person", role=GrantRole.ADMIN, only_private=True, needs_argument=True
+    ),
+    CommandSpec("place", "who may speak here, with which tools", "rules", role=GrantRole.ADMIN),
+    CommandSpec("limits", "how much a person may ask", "person", role=GrantRole.ADMIN, only_private=True),
+    CommandSpec("queue", "how much there is to do", role=GrantRole.ADMIN),
     CommandSpec("start", "what I understand", is_in_menu=False),
 )
 """In the order in which they are offered."""

@@ -68,6 +68,8 @@ class UsagePurpose(StrEnum):
     PLAN = "plan"
     EMBEDDING = "embedding"
     SUBAGENT = "subagent"
+    TRANSCRIPTION = "transcription"
+    VISION = "vision"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ class Session:
     `prompt_tokens` is what the provider counted for the last prompt (0 = unknown); `prompt_seq` is the
     last entry that prompt held, so that only what came after it has to be estimated. `model` and `profile`
     are what the user chose with /model and /agent; empty: the configured ones. The session of a sub-agent has the
-    `channel` `subagent:<type>`, a parent and the number 0; it is never a key's current one.
+    `channel` `subagent:<type>`, a parent and the number 0; it is never a key's current one. `language` is what was last
+    known of who speaks under the key (a `gateway.words.Language`; empty: nothing yet).
     """
 
     id: str
@@ -125,6 +128,7 @@ class Session:
     prompt_tokens: int = 0
     prompt_seq: int = 0
     channel: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +249,13 @@ class GrantRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an operator decided about one user (`key` is an owner key)."""
+    """What an operator decided about one user (`key` is an owner key), and why, if he said so."""
 
     key: SessionKey
     role: GrantRole
     granted_by: str
     created_at_ms: int
+    reason: CleanText = CleanText("")  # noqa: RUF009 - a NewType
 
 
 class TodoState(StrEnum):

@@ -182,6 +182,8 @@ def _said_of_some(message: InboundMessage) -> dict[str, Any]:
         ({"mends": [_mend(mend) for mend in message.mends]} if message.mends else {})
         | ({"language": message.language} if message.language else {})
         | ({"quotes": [_quote(quote) for quote in message.quotes]} if message.quotes else {})
+        | ({"place": list(message.place)} if message.place else {})
+        | ({"realm": message.realm} if message.realm else {})
     )
 
 
@@ -253,6 +255,8 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
         ),
         language=str(fields.get("language", "")),
         quotes=tuple(map(_to_quote, fields.get("quotes", ()))),
+        place=tuple(map(str, fields.get("place", ()))),
+        realm=str(fields.get("realm", "")),
     )
 
 
@@ -275,12 +279,14 @@ def _to_file(fields: _Fields) -> ReplyFile:
 
 
 def _reply(reply: Reply) -> dict[str, Any]:
-    since_2: dict[str, Any] = {}
+    of_some: dict[str, Any] = {}
     if _asks_or_amends(reply):
-        since_2["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
-        since_2["amends"] = reply.amends
+        of_some["choices"] = [{"label": choice.label, "command": choice.command} for choice in reply.choices]
+        of_some["amends"] = reply.amends
     if reply.files:
-        since_2["files"] = [_file(file) for file in reply.files]
+        of_some["files"] = [_file(file) for file in reply.files]
+    if reply.language:
+        of_some["language"] = reply.language
     return {
         "id": reply.id,
         "turn_id": reply.turn_id,
@@ -290,7 +296,7 @@ def _reply(reply: Reply) -> dict[str, Any]:
         "kind": reply.kind.value,
         "created_at_ms": reply.created_at_ms,
         "title": reply.title,
-        **since_2,
+        **of_some,
     }
 
 
@@ -307,6 +313,7 @@ def _to_reply(fields: _Fields) -> Reply:
         choices=tuple(Choice(_clean(item, "label"), _clean(item, "command")) for item in fields.get("choices", ())),
         amends=str(fields.get("amends", "")),
         files=tuple(map(_to_file, fields.get("files", ()))),
+        language=str(fields.get("language", "")),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import LiteralString, NewType
@@ -32,6 +33,11 @@ def clipped(text: CleanText, chars_max: int) -> CleanText:
 def portion(text: CleanText, start: int, end: int) -> CleanText:
     """Any part of a clean text is clean."""
     return CleanText(text[start:end])
+
+
+def rewritten(text: CleanText, pattern: re.Pattern[str], by: CleanText) -> CleanText:
+    """A clean text with something clean in the place of parts of it. `by` is taken as it is."""
+    return CleanText(pattern.sub(lambda _found: by, text))
 
 
 def in_digits(number: int) -> CleanText:
@@ -139,6 +145,8 @@ class InboundMessage:
     `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds. `mends` are earlier messages of
     the same author whose ends belong to a secret that ends in this one. `language` is what the platform says of its
     author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along as context.
+    `place` is where it was said, where the key does not hold that: the ids of the chat and of the thread in it; `realm`
+    is the server or workspace that the place belongs to, empty where there is none.
     """
 
     id: str
@@ -155,11 +163,28 @@ class InboundMessage:
     mends: tuple[Mend, ...] = ()
     language: str = ""
     quotes: tuple[Quote, ...] = ()
+    place: tuple[str, ...] = ()
+    realm: str = ""
 
     @property
     def author(self) -> SessionKey:
         """The person who wrote it, also where the key names only a place."""
         return SessionKey(self.key.channel, self.key.user or self.author_id)
+
+    @property
+    def spoken_in(self) -> tuple[str, ...]:
+        """The ids of the chat and of the thread in it, none in a direct message."""
+        return self.key.place or self.place
+
+    @property
+    def author_shown(self) -> CleanText:
+        """What its author is called: a name, or what the platform knows the person by."""
+        return self.author_name or CleanText(self.author_id)
+
+    @property
+    def is_text(self) -> bool:
+        """It is words and nothing else."""
+        return not self.attachments and not self.quotes
 
     @property
     def only_mends(self) -> bool:
@@ -209,6 +234,7 @@ class Reply:
     `id` is the outbox id: the same for every repetition of the same answer. `choices` become buttons under its
     last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
     no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
+    `language` is what its reader is spoken to in (a `gateway.words.Language`), for what a channel adds to it.
     """
 
     id: str
@@ -222,6 +248,7 @@ class Reply:
     choices: tuple[Choice, ...] = ()
     amends: str = ""
     files: tuple[ReplyFile, ...] = ()
+    language: str = ""
 
 
 class DeliveryState(StrEnum):

@@ -22,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     false,
+    literal,
     or_,
     select,
     update,
@@ -31,6 +32,8 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
+from gateway.store.access import USER, has_changed
+from gateway.store.access_tables import access_revision, place_realms, place_rules
 from gateway.store.board import changed
 from gateway.store.engine import Database
 from gateway.store.search_sqlite import TIDY
@@ -48,7 +51,9 @@ _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
 _DERIVED: Final = frozenset({"passages", "boundaries"})
 """What follows from the rest: erased with it, but nothing to hand out."""
 
-_OPERATORS: Final = frozenset({audit, board, sub_type_changes, task_workers})
+_OPERATORS: Final = frozenset(
+    {access_revision, audit, board, place_realms, place_rules, sub_type_changes, task_workers}
+)
 """What belongs to the house, and to no person in it."""
 
 _INTERNAL: Final = frozenset({"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told"})
@@ -97,6 +102,7 @@ _UNNAME: Final = (
     update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
     update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
     update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),
+    update(audit).where(audit.c.subject == literal(USER) + _OWNER).values(subject=ERASED, before="null", after="null"),
 )
 
 
@@ -118,6 +124,8 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
         connection.execute(statement, {"whose": str(owner)})
     if erased["sub_tasks"]:
         changed(connection)
+    if erased["grants"]:
+        has_changed(connection)
     if is_sqlite:
         for tidy in TIDY:
             connection.exec_driver_sql(tidy)

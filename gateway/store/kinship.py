@@ -130,4 +130,4 @@ def in_tree_order(root_id: str, family: Sequence[Session]) -> list[Session]:
 
 
 def _session(row: Any) -> Session:
-    return to_session(row, current_id=row.current_id)
+    return to_session(row, current_id=row.current_id, language=row.language)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, Table, bindparam, select, true, update
 
+from gateway.contracts.alongside import words_in
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Mend
 from gateway.limits import FACT_TERMS_MAX, PASSAGE_TERMS_MAX
@@ -116,5 +117,5 @@ def _write(connection: Connection, table: Table, row: Row[Any], changed: dict[st
 
 
 def _reindex(connection: Connection, session_id: str, seq: int, text: str) -> None:
-    terms = " ".join(fact_terms(text, count_max=PASSAGE_TERMS_MAX))
+    terms = " ".join(fact_terms(words_in(CleanText(text)), count_max=PASSAGE_TERMS_MAX))
     connection.execute(_REINDEX, {"s": session_id, "n": seq, "new_terms": terms})

@@ -12,6 +12,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Executable, and_, bindparam, delete, select
 
+from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import EntryKind, Role
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Boundary, Snippet
@@ -59,7 +60,7 @@ def matching(
     if not ids:
         return []
     words = {
-        row.id: Snippet(row.session_id, row.seq, Role(row.role), CleanText(row.text), row.created_at_ms)
+        row.id: Snippet(row.session_id, row.seq, Role(row.role), words_in(CleanText(row.text)), row.created_at_ms)
         for row in connection.execute(_WORDS, {"k": str(key), "ids": ids})
     }
     best: dict[str, Snippet] = {}
@@ -97,7 +98,7 @@ def cut(connection: Connection, boundary: Boundary, *, after_seq: int) -> list[V
             "session_id": boundary.session_id,
             "seq": row.seq,
             "key": str(boundary.key),
-            "terms": " ".join(fact_terms(row.text, count_max=PASSAGE_TERMS_MAX)),
+            "terms": " ".join(fact_terms(words_in(CleanText(row.text)), count_max=PASSAGE_TERMS_MAX)),
         }
         for row in connection.execute(_SAID_BETWEEN, asked).all()
     ]

@@ -40,8 +40,8 @@ _ENDS: Final = {state.value: state for state in DeliveryState}
 """What a receipt may say; before one is written, `outbox.state` has a word of its own."""
 
 
-def to_session(row: Row[Any], *, current_id: str | None) -> Session:
-    """A row of `sessions`; `current_id` is what its lane points to."""
+def to_session(row: Row[Any], *, current_id: str | None, language: str) -> Session:
+    """A row of `sessions`; `current_id` is what its lane points to, `language` what its lane knows."""
     return Session(
         id=row.id,
         key=SessionKey.parse(row.key),
@@ -61,6 +61,7 @@ def to_session(row: Row[Any], *, current_id: str | None) -> Session:
         prompt_tokens=row.prompt_tokens,
         prompt_seq=row.prompt_seq,
         channel=row.channel,
+        language=language,
     )
 
 
@@ -141,6 +142,7 @@ def from_reply(reply: Reply, *, position: int, state: str) -> Values:
         "choices": _json([[choice.label, choice.command] for choice in reply.choices]) if reply.choices else None,
         "amends": reply.amends,
         "files": files_to_text(reply.files) if reply.files else None,
+        "language": reply.language,
         "state": state,
         "created_at_ms": reply.created_at_ms,
         "updated_at_ms": reply.created_at_ms,
@@ -163,6 +165,7 @@ def to_reply(row: Row[Any]) -> Reply:
         ),
         amends=row.amends,
         files=files_from_text(row.files) if row.files else (),
+        language=row.language,
     )
 
 
@@ -205,12 +208,15 @@ def from_grant(grant: Grant) -> Values:
         "role": grant.role.value,
         "granted_by": grant.granted_by,
         "created_at_ms": grant.created_at_ms,
+        "reason": grant.reason,
     }
 
 
 def to_grant(row: Row[Any]) -> Grant:
     """The inverse of `from_grant`."""
-    return Grant(SessionKey.parse(row.owner), GrantRole(row.role), row.granted_by, row.created_at_ms)
+    return Grant(
+        SessionKey.parse(row.owner), GrantRole(row.role), row.granted_by, row.created_at_ms, CleanText(row.reason)
+    )
 
 
 def to_todo(row: Row[Any]) -> Todo:

@@ -50,12 +50,16 @@ def spent(calls: Sequence[Usage]) -> tuple[int, float]:
 
 
 def with_lane() -> Select[Any]:
-    """Sessions, each with the `current_id` of its lane."""
-    return select(sessions, lanes.c.session_id.label("current_id")).join_from(sessions, lanes)
+    """Sessions, each with the `current_id` and the `language` of its lane."""
+    return select(sessions, lanes.c.session_id.label("current_id"), lanes.c.language).join_from(sessions, lanes)
 
 
 _BY_ID: Final = with_lane().where(sessions.c.id == bindparam("id"))
-_CURRENT: Final = select(sessions).join(lanes, lanes.c.session_id == sessions.c.id).where(lanes.c.key == bindparam("k"))
+_CURRENT: Final = (
+    select(sessions, lanes.c.language)
+    .join(lanes, lanes.c.session_id == sessions.c.id)
+    .where(lanes.c.key == bindparam("k"))
+)
 _IS_CONVERSATION: Final = sessions.c.number.is_not(None)
 _EVERY: Final = (
     with_lane()
@@ -71,19 +75,19 @@ _NUMBERED: Final = with_lane().where(sessions.c.key == bindparam("k"), sessions.
 def by_id(connection: Connection, session_id: str) -> Session | None:
     """The session of that id."""
     row = connection.execute(_BY_ID, {"id": session_id}).one_or_none()
-    return None if row is None else to_session(row, current_id=row.current_id)
+    return None if row is None else to_session(row, current_id=row.current_id, language=row.language)
 
 
 def current(connection: Connection, key: SessionKey) -> Session | None:
     """The session that the next message of `key` will join."""
     row = connection.execute(_CURRENT, {"k": str(key)}).one_or_none()
-    return None if row is None else to_session(row, current_id=row.id)
+    return None if row is None else to_session(row, current_id=row.id, language=row.language)
 
 
 def numbered(connection: Connection, key: SessionKey, number: int) -> Session | None:
     """The session that a key calls by that number."""
     row = connection.execute(_NUMBERED, {"k": str(key), "n": number}).one_or_none()
-    return None if row is None else to_session(row, current_id=row.current_id)
+    return None if row is None else to_session(row, current_id=row.current_id, language=row.language)
 
 
 def page(
@@ -94,7 +98,10 @@ def page(
     statement = _EVERY if with_sub_agents else _PAGE
     if key is not None:
         statement, parameters = statement.where(_OF_KEY), {**parameters, "k": str(key)}
-    return [to_session(row, current_id=row.current_id) for row in connection.execute(statement, parameters)]
+    return [
+        to_session(row, current_id=row.current_id, language=row.language)
+        for row in connection.execute(statement, parameters)
+    ]
 
 
 # --- opening

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from gateway.clock import SystemClock
 from gateway.contracts.entries import (
     Effect,
     Entry,
-    Grant,
     NewestView,
     Session,
     Todo,
@@ -25,7 +24,6 @@ from gateway.limits import SQLITE_BUSY_TIMEOUT_S
 from gateway.store import (
     endings,
     files,
-    grants,
     outbox,
     retaking,
     schema,
@@ -36,6 +34,7 @@ from gateway.store import (
     turns,
     undoing,
 )
+from gateway.store.access import SqlAccess
 from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
 from gateway.store.engine import Database, open_database
@@ -63,6 +62,7 @@ class SqlStore:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self.access = SqlAccess(database)
         self.spending = SqlSpending(database)
         self.usage = SqlUsage(database)
         self.answers = SqlAnswers(database)
@@ -84,6 +84,7 @@ class SqlStore:
         messages: Sequence[InboundMessage],
         now_ms: int,
         is_said: bool = True,
+        language: str = "",
     ) -> TurnStart:
         """Take the lane, store what the user said, say what is new. Raises `Fenced`."""
         start = await self._database.write(
@@ -96,6 +97,7 @@ class SqlStore:
                 now_ms=now_ms,
                 new_session_id=self._clock.new_id(),
                 is_said=is_said,
+                language=language,
             ),
             durable=False,  # the bus has the messages until the turn is committed
         )
@@ -119,6 +121,13 @@ class SqlStore:
         )
         await self._forget_torn(messages)
         return joined
+
+    async def retell(self, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]) -> None:
+        """What messages of the running turn say from now on, by their ids. Raises `Fenced`."""
+        await self._database.write(
+            partial(turns.retell, turn_id=turn_id, key=key, fence=fence, texts=texts),
+            durable=False,  # as with `begin_turn`
+        )
 
     async def turn_began(self, key: SessionKey) -> int | None:
         """When the last run of the turn that is not committed began, in Unix milliseconds."""
@@ -267,14 +276,6 @@ class SqlStore:
         return await self._database.read(partial(files.content, key=key, reply_id=reply_id, position=position))
 
     # --- users
-
-    async def grants(self) -> Sequence[Grant]:
-        """Every decision about a user."""
-        return await self._database.read(grants.everything)
-
-    async def put_grant(self, grant: Grant) -> None:
-        """The newest decision about a user replaces the one before."""
-        await self._database.write(partial(grants.put, grant=grant))
 
     async def todos(self, key: SessionKey) -> Sequence[Todo]:
         """The task list of an key."""

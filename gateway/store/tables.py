@@ -95,6 +95,7 @@ lanes: Final = Table(
     column("session_id", Text, doc="the current session; null until the first one opens", nullable=True),
     column("turn_id", Text, doc="the turn that began and has not been committed", nullable=True),
     column("lost_turn_id", Text, doc="what `turn_id` held when that turn began: its worker died", nullable=True),
+    column("language", Text, doc="what was last known of who speaks here; empty for nothing", server_default=""),
 )
 """One row per session key: the lock under which a lane's turns are written, one worker at a time."""
 
@@ -214,6 +215,7 @@ outbox: Final = Table(
     column("choices", AnyText, doc="JSON [[label, command], …]; null for none", nullable=True),
     column("amends", Text, doc="the reply whose place it takes; empty for a message of its own", server_default=""),
     column("files", AnyText, doc="JSON list of the files behind the text; null for none", nullable=True),
+    column("language", Text, doc="what its reader is spoken to in; empty for unknown", server_default=""),
     column("state", Text, doc="`new`, or the DeliveryState of its receipt"),
     column("created_at_ms", BigInteger, doc="when the answer was made"),
     column("updated_at_ms", BigInteger, doc="when `state` last changed, or the relay last looked at it"),
@@ -259,6 +261,7 @@ grants: Final = Table(
     column("role", Text, doc="a GrantRole"),
     column("granted_by", Text, doc="the admin's key, or how it was decided"),
     column("created_at_ms", BigInteger, doc="when it was decided"),
+    column("reason", AnyText, doc="why, in the operator's words; empty for none", server_default=""),
 )
 """What operators decided about users. The bus holds a projection of it."""
 

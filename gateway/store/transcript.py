@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlalchemy import Connection, and_, bindparam, func, select, update
 
+from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import Entry, EntryKind, NewestView, Role
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
@@ -24,6 +25,7 @@ _IS_IN_FORCE: Final = and_(_IS_COMPACTION, ~entries.c.is_undone)
 
 _SEQ_MAX: Final = 2**31 - 1
 _ALL: Final = 2**63
+_WORDLESS_MAX: Final = 20  # messages that are nothing but files, before somebody says a word
 
 _SUMMARY: Final = select(entries).where(_OF_SESSION, _IS_IN_FORCE).order_by(entries.c.seq.desc()).limit(1)
 _BACKWARDS: Final = (
@@ -54,7 +56,7 @@ _FIRST_SAID: Final = (
         func.trim(entries.c.text) != "",
     )
     .order_by(entries.c.seq)
-    .limit(1)
+    .limit(_WORDLESS_MAX)
 )
 _INSERT: Final = entries.insert()
 _GUARD: Final = (
@@ -91,8 +93,8 @@ def page(connection: Connection, session_id: str, *, after_seq: int, limit: int)
 
 def first_said(connection: Connection, session_id: str) -> CleanText | None:
     """The first words of a person that still stand; a message may be nothing but a picture."""
-    text: str | None = connection.execute(_FIRST_SAID, {"s": session_id}).scalar_one_or_none()
-    return None if text is None else CleanText(text)
+    texts = connection.execute(_FIRST_SAID, {"s": session_id}).scalars()
+    return next(filter(None, (words_in(CleanText(text)) for text in texts)), None)
 
 
 def title_if_untitled(connection: Connection, session_id: str, title: CleanText, made_of: CleanText) -> bool:

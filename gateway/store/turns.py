@@ -6,21 +6,21 @@ a lane only the newer one writes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Row, bindparam, select, update
+from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
 
 from gateway.contracts.entries import Entry, EntryKind, Role, Session, TurnCommit, TurnStart, TurnState
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import InboundMessage
+from gateway.contracts.messages import CleanText, InboundMessage
 from gateway.store import files, mending, outbox, sessions, transcript, unanswered, wakes
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
-from gateway.store.tables import consumed, lanes, turns
+from gateway.store.tables import consumed, entries, lanes, turns
 
 WORKER_LOST: Final = "worker_lost"
 """The error reference of a turn whose worker died and whose messages another turn answered."""
@@ -31,7 +31,7 @@ WORKER_LOST: Final = "worker_lost"
 @per_dialect
 def _take_lane(insert: InsertInto) -> Executable:
     """Lock the lane under a fence that is not older than the one it has. An equal one is the same claim,
-    begun again."""
+    begun again. A language that is not known changes none that is."""
     statement = insert(lanes)
     return statement.on_conflict_do_update(
         index_elements=[lanes.c.key],
@@ -39,9 +39,10 @@ def _take_lane(insert: InsertInto) -> Executable:
             "fence": statement.excluded.fence,
             "turn_id": statement.excluded.turn_id,
             "lost_turn_id": lanes.c.turn_id,
+            "language": func.coalesce(func.nullif(statement.excluded.language, ""), lanes.c.language),
         },
         where=lanes.c.fence <= statement.excluded.fence,
-    ).returning(lanes.c.session_id, lanes.c.lost_turn_id)
+    ).returning(lanes.c.session_id, lanes.c.lost_turn_id, lanes.c.language)
 
 
 @per_dialect
@@ -78,9 +79,11 @@ def begin(
     now_ms: int,
     new_session_id: str,
     is_said: bool,
+    language: str,
 ) -> TurnStart:
     """`Store.begin_turn` in one transaction."""
-    session_id, lost_turn_id = _take(connection, turn_id, key, fence, now_ms=now_ms)
+    lane = _take(connection, turn_id, key, fence, language, now_ms=now_ms)
+    session_id: str | None = lane.session_id
     if session_id is None:
         sessions.open_next(connection, key, new_id=new_session_id, now_ms=now_ms)
         session_id = new_session_id
@@ -89,31 +92,28 @@ def begin(
     answered, homes = unanswered.known(connection, list(by_id))
     fresh = [message for message in by_id.values() if message.id not in answered]
     said = unanswered.user_entries(fresh if is_said else (), turn_id=turn_id, now_ms=now_ms)
-    left = unanswered.left_by(connection, lost_turn_id)
+    left = unanswered.left_by(connection, lane.lost_turn_id)
     joining = unanswered.reconcile(connection, session_id, said, left=left, homes=homes)
     row, _ = append(connection, key, session_id, joining, now_ms=now_ms)
     if fresh:
         connection.execute(_open_turn(connection), _turn_row(turn_id, session_id, key, fence, now_ms=now_ms))
     return TurnStart(
-        session=to_session(row, current_id=session_id),
+        session=to_session(row, current_id=session_id, language=lane.language),
         fresh_ids=frozenset(message.id for message in fresh),
         unsent=outbox.unsent(connection, key, sorted(set(answered.values()))) if answered else (),
     )
 
 
-def _take(
-    connection: Connection, turn_id: str, key: SessionKey, fence: int, *, now_ms: int
-) -> tuple[str | None, str | None]:
-    """Take the lane: the id of its current session, None if it never had one, and of the turn that began
-    before this one and was not committed."""
-    lane = connection.execute(
-        _take_lane(connection), {"key": str(key), "owner": str(key.owner), "fence": fence, "turn_id": turn_id}
-    ).one_or_none()
+def _take(connection: Connection, turn_id: str, key: SessionKey, fence: int, language: str, *, now_ms: int) -> Row[Any]:
+    """Take the lane: the id of its current session, None if it never had one, of the turn that began before this one
+    and was not committed, and what is known of the language."""
+    taken = {"key": str(key), "owner": str(key.owner), "fence": fence, "turn_id": turn_id, "language": language}
+    lane = connection.execute(_take_lane(connection), taken).one_or_none()
     if lane is None:
         raise fenced(key, fence)
     if lane.lost_turn_id not in (None, turn_id):
         connection.execute(LOSE_TURN, {"t": lane.lost_turn_id, "reference": WORKER_LOST, "now_ms": now_ms})
-    return lane.session_id, lane.lost_turn_id
+    return lane
 
 
 def append(
@@ -185,13 +185,26 @@ def join(
     return append(connection, key, session_id, said, now_ms=now_ms)[1]
 
 
+_RETELL: Final = update(entries).where(entries.c.message_id == bindparam("m")).values(text=bindparam("words"))
+
+
+def retell(
+    connection: Connection, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]
+) -> None:
+    """`Store.retell` in one transaction."""
+    if connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none() is None:
+        raise fenced(key, fence)
+    if texts:
+        connection.execute(_RETELL, [{"m": message_id, "words": words} for message_id, words in texts.items()])
+
+
 # --- commit
 
 _LEAVE_LANE: Final = (
     update(lanes)
     .where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f"))
     .values(turn_id=None)
-    .returning(lanes.c.session_id)
+    .returning(lanes.c.session_id, lanes.c.language)
 )
 
 
@@ -238,7 +251,7 @@ def commit(connection: Connection, done: TurnCommit, *, now_ms: int, new_ids: Se
         return _current(connection, done.key)
     row = _write(connection, done, now_ms=finished_at_ms)
     if not done.effects and lane.session_id == done.session_id:
-        return to_session(row, current_id=lane.session_id)
+        return to_session(row, current_id=lane.session_id, language=lane.language)
     effects = list(zip(done.effects, new_ids, strict=True))
     sessions.apply(connection, done.key, lane.session_id, effects, now_ms=finished_at_ms)
     return _current(connection, done.key)

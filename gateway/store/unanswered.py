@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, literal, select, union_all, update
 
+from gateway.contracts.alongside import told
 from gateway.contracts.entries import Entry, EntryKind, Role
-from gateway.contracts.messages import CleanText, InboundMessage
+from gateway.contracts.messages import InboundMessage
 from gateway.contracts.subagents import is_wake, is_wake_id
 from gateway.store.tables import consumed, entries, sessions, turns
 
@@ -113,13 +114,10 @@ def user_entries(messages: Iterable[InboundMessage], *, turn_id: str, now_ms: in
 
 
 def _user_entry(message: InboundMessage, turn_id: str, now_ms: int) -> Entry:
-    """In a shared place several people speak in one session, so each message carries its author's name. What woke the
-    session is nobody's words."""
-    author = "" if message.key.user or is_wake(message) else f"{message.author_name or message.author_id}: "
     return Entry(
         role=Role.USER,
         kind=EntryKind.NOTE if is_wake(message) else EntryKind.MESSAGE,
-        text=CleanText(author + message.text),
+        text=told(message),
         message_id=message.id,
         turn_id=turn_id,
         created_at_ms=now_ms,

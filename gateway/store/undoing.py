@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
+from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import EntryKind, Role, TurnSaid
 from gateway.contracts.messages import CleanText
 from gateway.store.tables import entries, sessions
@@ -43,7 +44,7 @@ _FORGET_SIZE: Final = (
 def newest_turns(connection: Connection, session_id: str, *, limit: int) -> list[TurnSaid]:
     """`Store.newest_turns`."""
     rows = connection.execute(_NEWEST_TURNS, {"s": session_id, "page_limit": max(limit, 0)})
-    return [TurnSaid(row.seq, CleanText(row.text)) for row in rows]
+    return [TurnSaid(row.seq, words_in(CleanText(row.text))) for row in rows]
 
 
 def undo(connection: Connection, session_id: str, *, from_seq: int) -> None:

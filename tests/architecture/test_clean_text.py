@@ -14,13 +14,17 @@ MAKERS = ("gateway/scrub/scrubber.py",)
 RESTORERS = (
     "gateway/contracts/envelope.py",
     "gateway/contracts/entries.py",
+    "gateway/contracts/suggestions.py",
     "gateway/bus/ledger.py",
+    "gateway/bus/pairing.py",
     "gateway/store/",
 )
 """Of text that was clean when it was written; the sentinel title."""
 
-OWN_WORDS = ("gateway/contracts/messages.py", "agent/prompts/library.py", "agent/context.py")
-"""Of what we wrote ourselves: literals and clean parts joined, the prompt files, the time of day."""
+OWN_WORDS = ("gateway/contracts/messages.py", "gateway/words/", "agent/prompts/library.py", "agent/context.py")
+"""Of what we wrote ourselves: literals and clean parts joined, our sentences and their translations with clean values
+in them (`tests/words` pins that what is said is a literal; with other values the type is `str`), the prompt files, the
+time of day."""
 
 
 def calls_of_clean_text(source: str) -> list[int]:

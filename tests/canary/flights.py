@@ -10,9 +10,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import connect
-from typing import Any, Final
+from typing import Final
 
 from agent.tools.files.workspace import Workspaces
+from channels.emulators.stage import SharedFile
 from gateway.contracts.ids import SessionKey
 from gateway.scrub import scrub
 from tests.canary.flock import Canary, beginning_of, is_seen, text_of
@@ -113,16 +114,8 @@ class Sky:
         """A file: what it is called, what it is said to be, what is written below it."""
         chat, stage = self.product.chat("telegram", "Emil"), self.product.stages["telegram"]
         for canary in self._short_ones()[:6]:
-            said: Any = stage
-            await said.say_with_file(
-                chat.person.id,
-                chat.place.id,
-                kind="document",
-                name=f"{canary.text}.txt",
-                mime_type=canary.text,
-                content=b"a",
-                caption=beginning_of(self.packs[1], 1_000),
-            )
+            file = SharedFile(f"{canary.text}.txt", canary.text, text_of(self.packs[1]).encode())
+            await stage.say(chat.person.id, chat.place.id, beginning_of(self.packs[1], 1_000), files=[file])
         await chat.ask("is it all there?", "all there")
 
     async def _commanding(self) -> None:

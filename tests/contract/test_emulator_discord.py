@@ -10,7 +10,7 @@ import aiohttp
 import httpx
 import pytest
 
-from channels.emulators.stage import EventKind, Person, Place, PlaceKind
+from channels.emulators.stage import EventKind, Person, Place, PlaceKind, SharedFile
 from tests.parts.emulated_discord import DiscordWorld, Heard, ada_in_the_hall, discord, discord_world
 from tests.parts.waiting import until
 
@@ -194,7 +194,7 @@ async def test_files_travel_both_ways_and_links_die(discord_world: DiscordWorld)
     """Attachments come with signed links that stop working; uploads are multipart with a JSON part."""
     stage, (ada, place) = discord_world.emulator, ada_and_her_dm(discord_world)
     async with discord_world.client() as client:
-        await stage.say(ada.id, place.id, "", files=[("notes.txt", b"remember", "text/plain")])
+        await stage.say(ada.id, place.id, "", files=[SharedFile("notes.txt", "text/plain", b"remember")])
         message = await first(client)
         attachment = message.attachments[0]
         assert await attachment.read() == b"remember"

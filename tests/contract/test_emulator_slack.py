@@ -14,7 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from channels.emulators.serving import listening
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack.world import ts_key
-from channels.emulators.stage import EventKind, Person, Place, PlaceKind
+from channels.emulators.stage import EventKind, Person, Place, PlaceKind, SharedFile
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN, SlackWorld, slack_world
 from tests.parts.waiting import until
 
@@ -418,7 +418,7 @@ async def test_streams_and_status_lines_run_out() -> None:
         seen = [await anext(events) for _ in range(4)]
         assert [event.kind for event in seen] == [EventKind.TYPING, EventKind.PLACE, EventKind.TYPING, EventKind.SAID]
         assert [event.status for event in seen] == ["is writing...", "", "", ""]
-        now[0] += 299
+        now[0] += 305
         await client.chat_appendStream(channel=dm.id, ts=stream["ts"], markdown_text="b")
         now[0] += 2
         late = client.chat_appendStream(channel=dm.id, ts=stream["ts"], markdown_text="c")
@@ -435,7 +435,7 @@ async def test_files_travel_both_ways(slack_world: SlackWorld) -> None:
     stage = slack_world.emulator
     ada, hall = ada_in_the_hall(stage)
     async with slack_world.bolt() as bolt:
-        await stage.say(ada.id, hall.id, "see", files=[("notes.txt", b"remember", "text/plain")])
+        await stage.say(ada.id, hall.id, "see", files=[SharedFile("notes.txt", "text/plain", b"remember")])
         await until(lambda: bolt.events("message", "file_share"))
         shared = bolt.events("message", "file_share")[0]["files"][0]
     async with httpx.AsyncClient(trust_env=False) as http:

@@ -11,7 +11,7 @@ import pytest
 from telegram import Bot, InputMediaDocument, MessageEntity, ReplyParameters
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, NetworkError, RetryAfter
 
-from channels.emulators.stage import EventKind, Person, PlaceKind
+from channels.emulators.stage import EventKind, Person, PlaceKind, SharedFile
 from channels.emulators.telegram import TelegramEmulator
 from tests.contract.telegram_parts import Raw, client_of, dm_of, group_of
 from tests.parts.platforms import ServedTelegram
@@ -311,20 +311,14 @@ class TestFiles:
     async def test_a_file_of_a_person_reaches_the_bot(
         self, bot: Bot, telegram_emulator: ServedTelegram, ada: Person
     ) -> None:
-        await telegram_emulator.emulator.say_with_file(
-            ada.id,
-            dm_of(telegram_emulator, ada).id,
-            kind="photo",
-            name="cat.jpg",
-            mime_type="image/jpeg",
-            content=b"meow",
-            caption="look",
-        )
+        photo = SharedFile("cat.jpg", "image/jpeg", b"meow")
+        await telegram_emulator.emulator.say(ada.id, dm_of(telegram_emulator, ada).id, "look", files=[photo])
         (update,) = await bot.get_updates()
         assert update.message is not None
         assert update.message.caption == "look"
         file = await update.message.photo[-1].get_file()
         assert bytes(await file.download_as_bytearray()) == b"meow"
+        assert update.message.photo[0].file_id != update.message.photo[-1].file_id
 
     async def test_unknown_and_empty_files_are_refused(self, bot: Bot, ada: Person) -> None:
         with pytest.raises(BadRequest, match="Wrong file_id"):

@@ -96,6 +96,7 @@ async def telegram() -> AsyncIterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.long_on("discord", "slack")
 async def test_a_rejected_token_of_the_only_channel_ends_it(trivet: Installation, platform: str) -> None:
     """The sentence names the setting."""
     async with emulated_platforms([platform]) as (_, settings):

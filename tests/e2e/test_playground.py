@@ -265,6 +265,7 @@ class TestThePage:
         ]
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.long_on("light")
     async def test_small_print_can_be_read_in_both_schemes(self, page: Page, ground: Ground, scheme: str) -> None:
         """Text contrasts with what is behind it by at least 4.5 to 1."""
         await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

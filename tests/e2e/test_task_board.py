@@ -28,6 +28,7 @@ from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from tests.contract.subtask_samples import WORKER, asked, conversation, model_call
 from tests.e2e.test_playground import CONTRAST, DESK, PHONE, browser
+from tests.parts.keepers import keeper_of
 
 __all__ = ["browser"]
 
@@ -120,7 +121,7 @@ async def ground(
         store=store,
         figures=bus.operator,
         intake=bus.intake,
-        access=bus.access,
+        keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(),
         clock=clock,
@@ -287,6 +288,7 @@ class TestThePage:
         assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
     @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.long_on("light")
     async def test_every_word_can_be_read_in_both_schemes(self, page: Page, desk: Desk, scheme: str) -> None:
         """Text contrasts with what is behind it by at least 4.5 to 1."""
         await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

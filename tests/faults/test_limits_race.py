@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.parts.model_server import Body, serve_model
 from tests.parts.spenders import CALL_TOKENS, running_spenders
 
@@ -17,6 +19,7 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long_on("sqlite")
 async def test_of_fifty_calls_in_four_processes_ten_are_begun(database_url: str) -> None:
     """A real model server counts them; all overlap, because none is answered before ten have come."""
     async with serve_model() as server, running_spenders(database_url, server.url, CALLS) as spenders:

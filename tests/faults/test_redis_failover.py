@@ -176,6 +176,7 @@ async def test_without_enough_replicas_nobody_is_told_received(watched: Sentinel
 
 
 @pytest.mark.parametrize("has_replicas", [True, False])
+@pytest.mark.long_on("False")
 async def test_a_dying_primary_of_a_cluster_stops_its_own_shards_only(tmp_path: Path, has_replicas: bool) -> None:
     """With a replica they go on soon; without one they stand still until it is back, and the others go on."""
     cluster = ClusterSet(tmp_path, replicas=has_replicas, node_timeout_ms=QUICK_MS)

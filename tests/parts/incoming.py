@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from channels.adapter import Outcome
 from channels.normalized import Addressing, FileReference, Incoming, Retraction, find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind, CleanText
+from gateway.contracts.suggestions import Suggestion
 
 
 def private_message(text: str = "hello", author_name: str = "Ann", file_name: str = "") -> Incoming:
@@ -42,3 +45,6 @@ class NobodyHome:
 
     async def told(self, press: Incoming) -> CleanText:
         raise AssertionError(press)
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        raise AssertionError(typing)

@@ -14,7 +14,6 @@ from typing import Protocol, TypeAlias
 import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
-from channels.admission import AccessPolicy, StrangerRule
 from channels.discord import connection as discord_connection
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
@@ -30,6 +29,7 @@ from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ids import SessionScope
 from gateway.limits import POLLER_LEASE_TTL_S
 from gateway.scrub import Scrubber
@@ -37,6 +37,7 @@ from tests.parts.emulated_discord import TOKEN as DISCORD_TOKEN
 from tests.parts.emulated_slack import APP_TOKEN as SLACK_APP_TOKEN
 from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
 from tests.parts.platforms import TELEGRAM_TOKEN
+from tests.parts.slack_manifest import as_installed
 from tests.parts.waiting import until
 
 OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
@@ -114,6 +115,8 @@ class Town:
             SystemClock(),
             bus.places,
             bus.questions,
+            bus.attachments,
+            bus.suggestions,
         )
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())
@@ -194,7 +197,7 @@ async def discord_town() -> AsyncIterator[Town]:
 
 @contextlib.asynccontextmanager
 async def slack_town() -> AsyncIterator[Town]:
-    stage = SlackEmulator(bot_token=SLACK_BOT_TOKEN, app_token=SLACK_APP_TOKEN)
+    stage = SlackEmulator(bot_token=SLACK_BOT_TOKEN, app_token=SLACK_APP_TOKEN, switches=as_installed())
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
@@ -203,6 +206,7 @@ async def slack_town() -> AsyncIterator[Town]:
                 slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/"),
                 positions=bus.intake,
                 leases=bus.deliveries,
+                places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
                 patience=slack_connection.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),

@@ -85,6 +85,7 @@ class Gate:
         await self._opened.wait()
 
 
+@pytest.mark.long
 async def test_a_hundred_chats_are_served_at_once(town: Town) -> None:
     """No turn waits for the model of another one: the first answer comes only after sixty have been asked for."""
     town.model.latency_s = MODEL_LATENCY_S

@@ -36,6 +36,7 @@ from gateway.contracts.messages import DeliveryState, InboundMessage, Receipt, R
 from gateway.limits import LANE_MESSAGES_MAX
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
+from tests.parts.keepers import keeper_of
 
 TOKEN = "the-operator's-token"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -50,7 +51,7 @@ def app_of(store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("tele
         store=store,
         figures=bus.operator,
         intake=bus.intake,
-        access=bus.access,
+        keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=SCRUBBER,
         clock=CLOCK,
@@ -417,15 +418,15 @@ async def test_a_users_belongings_are_exported_and_erased(
     bob = SessionKey("telegram", "2")
     for number, key in enumerate((ADA, SessionKey("telegram", "1", ("-100",)), bob), 1):
         await converse(sqlite_store, key, number)
-    await sqlite_store.put_grant(Grant(ADA, GrantRole.MEMBER, "cli", 1))
-    await bus.access.project_grants(await sqlite_store.grants())
+    await sqlite_store.access.put_grant(Grant(ADA, GrantRole.MEMBER, "cli", 1))
+    await keeper_of(sqlite_store, bus).project()
     document = (await admin.get("/api/users/telegram:1/-100/export")).json()
     assert document["owner"] == "telegram:1"
     assert {row["key"] for row in document["sessions"]} == {"telegram:1", "telegram:1/-100"}
     erased = (await admin.delete("/api/users/telegram:1")).json()
     assert erased["key"] == "telegram:1"
     assert erased["rows"]["sessions"] == 2
-    assert await bus.access.role_of(ADA) is None
+    assert (await bus.access.view(ADA)).granted is None
     assert [session.key for session in await sqlite_store.sessions()] == [bob]
 
 

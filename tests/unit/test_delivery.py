@@ -33,6 +33,7 @@ from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState,
 from gateway.contracts.ports import PendingReply
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
 from gateway.scrub import Scrubber
+from gateway.words import ENGLISH
 from tests.doubles import AskableAdapter, EditableAdapter, FilingAdapter, ManualClock, MemoryBus, ScriptedAdapter
 
 RULES = SendRules()
@@ -234,7 +235,7 @@ class TestFiles:
         adapter = FilingAdapter(refusals=[refusal])
         bus = MemoryBus(contents={("r1", 0): b"abc", ("r1", 1): b"def"})
         _, record = await delivered(adapter, with_files(), bus=bus)
-        assert [sent.text for sent in adapter.sent] == ["one", "two", str(file_not_sent(FILE.name)), "a.txt:3"]
+        assert [sent.text for sent in adapter.sent] == ["one", "two", str(file_not_sent(FILE.name, ENGLISH)), "a.txt:3"]
         assert (record.state, bus.graves) == (DeliveryState.SENT, {})
 
     async def test_that_nobody_hands_over_are_waited_for(self) -> None:
@@ -248,13 +249,13 @@ class TestFiles:
     async def test_that_nobody_keeps_any_more_become_a_sentence(self) -> None:
         adapter, bus = FilingAdapter(), MemoryBus(contents={("r1", 0): b"", ("r1", 1): b"def"})
         await delivered(adapter, with_files(), bus=bus)
-        assert [sent.text for sent in adapter.sent] == ["one", "two", str(file_not_sent(FILE.name)), "a.txt:3"]
+        assert [sent.text for sent in adapter.sent] == ["one", "two", str(file_not_sent(FILE.name, ENGLISH)), "a.txt:3"]
 
     async def test_where_there_are_none_become_sentences(self) -> None:
         """A terminal shows no files."""
         adapter = ScriptedAdapter()
         await delivered(adapter, with_files())
-        assert [sent.text for sent in adapter.sent] == ["one", "two", *[str(file_not_sent(FILE.name))] * 2]
+        assert [sent.text for sent in adapter.sent] == ["one", "two", *[str(file_not_sent(FILE.name, ENGLISH))] * 2]
 
 
 class TestASendOfUnknownOutcome:

@@ -17,7 +17,6 @@ from agent.limits import (
     SENT_BYTES_MAX,
     SENT_FILE_BYTES_MAX,
     SENT_FILES_MAX,
-    SENT_TEXT_BYTES_MAX,
 )
 from agent.model.client import RequestedCall
 from agent.tools.enclosures import Enclosures
@@ -27,6 +26,7 @@ from agent.tools.files.workspace import Workspace, Workspaces
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolResult
 from gateway.contracts.ids import SessionKey
+from gateway.limits import SCRUBBED_FILE_BYTES_MAX
 from gateway.scrub import Scrubber
 from tests.parts.tooling import context, registry
 
@@ -113,7 +113,7 @@ async def test_a_secret_in_a_name_or_a_caption_is_removed(tools: ToolRegistry, w
     [
         ("empty", b"", "is empty"),
         ("large", b"\0" * (SENT_FILE_BYTES_MAX + 1), "more than 10000000 bytes"),
-        ("long.txt", b"x" * (SENT_TEXT_BYTES_MAX + 1), "in parts"),
+        ("long.txt", b"x" * (SCRUBBED_FILE_BYTES_MAX + 1), "in parts"),
     ],
 )
 async def test_what_no_platform_takes_is_told_to_the_model(

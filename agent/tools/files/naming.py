@@ -15,6 +15,7 @@ from typing import Final
 import puremagic
 
 from agent.limits import FILE_NAME_CHARS_MAX
+from gateway.scrub.readable import is_text
 
 OCTETS: Final = "application/octet-stream"
 _PLAIN: Final = "text/plain"
@@ -24,7 +25,6 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 _RESERVED: Final = re.compile(r'[<>:"/\\|?*]')
 _ENDING_CHARS_MAX: Final = 16
-_BINARY: Final = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _TEXTUAL: Final = re.compile(r"text/.+|image/svg\+xml|application/(?:.+\+)?(?:json|xml|yaml|toml|sql|javascript)")
 _BY_NAME: Final = {".md": "text/markdown", ".csv": "text/csv", ".yaml": "application/yaml", ".yml": "application/yaml"}
 """What the system's table may lack."""
@@ -39,11 +39,6 @@ def safe_name(path: str) -> str:
     if len(ending) > _ENDING_CHARS_MAX:
         stem, ending = tidy, ""
     return (stem[: FILE_NAME_CHARS_MAX - len(ending)].rstrip(" .") + ending) or _NAMELESS
-
-
-def is_text(content: bytes) -> bool:
-    """True for what people read: no character of control but tabs, line ends and the escapes of terminals."""
-    return not _BINARY.search(content)
 
 
 def media_type(name: str, content: bytes) -> str:

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agent.limits import FILE_CAPTION_CHARS_MAX, SENT_FILE_BYTES_MAX, SENT_TEXT_BYTES_MAX
+from agent.limits import FILE_CAPTION_CHARS_MAX, SENT_FILE_BYTES_MAX
 from agent.model.client import ToolSpec
 from agent.tools.enclosures import Enclosed
 from agent.tools.files.content import path_locks
-from agent.tools.files.naming import is_text, media_type, safe_name
+from agent.tools.files.naming import media_type, safe_name
 from agent.tools.files.reading import PATH
 from agent.tools.files.workspace import Workspaces
 from agent.tools.permissions import Risk
@@ -18,7 +18,9 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Scrubber
-from gateway.scrub.placeholder import WHOLE_TEXT
+from gateway.limits import SCRUBBED_FILE_BYTES_MAX
+from gateway.scrub.files import without_secrets
+from gateway.scrub.readable import is_text
 
 _SPEC: Final = ToolSpec(
     "send_file",
@@ -37,7 +39,6 @@ _SPEC: Final = ToolSpec(
         "required": ["path"],
     },
 )
-_PIECE_CHARS: Final = 65_536  # scrubbed at a time: some ten milliseconds, then others have their turn
 
 
 def sending_tool(workspaces: Workspaces, scrubber: Scrubber) -> Tool:
@@ -74,25 +75,10 @@ def _note(content: bytes, clean: bytes, *, is_readable: bool) -> str:
 
 
 async def _scrubbed(path: str, content: bytes, scrubber: Scrubber) -> bytes:
-    """A text without secrets, in its own encoding. Raises `ToolError` for one that is too long to be looked through."""
-    if len(content) > SENT_TEXT_BYTES_MAX:
-        raise ToolError(f"{path} is a text of more than {SENT_TEXT_BYTES_MAX} bytes: send it in parts")
-    text, encoding = _decoded(content)
-    stream = scrubber.stream()
-    clean = []
-    for at in range(0, len(text), _PIECE_CHARS):
-        clean.append(stream.feed(text[at : at + _PIECE_CHARS]))
-        await asyncio.sleep(0)
-    clean.append(stream.flush())
-    whole = "".join(clean)
-    if WHOLE_TEXT in whole and WHOLE_TEXT not in text:
+    """A text without secrets. Raises `ToolError` for one that is too long to be looked through."""
+    if len(content) > SCRUBBED_FILE_BYTES_MAX:
+        raise ToolError(f"{path} is a text of more than {SCRUBBED_FILE_BYTES_MAX} bytes: send it in parts")
+    clean = await without_secrets(content, scrubber)
+    if clean is None:
         raise ToolError(f"{path} could not be looked through for secrets in time, so it is not sent")
-    return whole.encode(encoding)
-
-
-def _decoded(content: bytes) -> tuple[str, str]:
-    """Text that is no UTF-8 is read byte by byte: a secret and its placeholder are ASCII in every such encoding."""
-    try:
-        return content.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:
-        return content.decode("latin-1"), "latin-1"
+    return clean

@@ -90,17 +90,17 @@ class Workspace:
         with self._spot(path) as at:
             return _read(at, bytes_max)
 
-    def read_if_there(self, path: str) -> bytes | None:
+    def read_if_there(self, path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes | None:
         """`read`, None for a file that does not exist."""
         try:
-            return self.read(path)
+            return self.read(path, bytes_max=bytes_max)
         except NotThere:
             return None
 
-    def write(self, path: str, content: bytes) -> None:
+    def write(self, path: str, content: bytes, *, bytes_max: int = FILE_BYTES_MAX) -> None:
         """Put a file in place, whole or not at all; missing folders are made. Raises `ToolError`."""
-        if len(content) > FILE_BYTES_MAX:
-            raise ToolError(f"{path}: a file may have at most {FILE_BYTES_MAX} bytes")
+        if len(content) > bytes_max:
+            raise ToolError(f"{path}: a file may have at most {bytes_max} bytes")
         with self._spot(path, makes_folders=True) as at:
             self._check_room(_look(at), content)
             _write(at, content)

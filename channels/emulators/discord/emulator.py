@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from channels.emulators.audience import Audience
+from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Api, not_found
 from channels.emulators.discord.api_interactions import InteractionsApi
 from channels.emulators.discord.api_messages import MessagesApi
@@ -28,10 +29,11 @@ from channels.emulators.discord.interactions import Interactions
 from channels.emulators.discord.posting import Draft, Posting, rewritten
 from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of
 from channels.emulators.discord.switches import Switches
-from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageKind, User, World
+from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageFlag, MessageKind, User, World
 from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 PREFIX: Final = "/api/v10"
+VOICE_TYPE: Final = "audio/ogg"
 _FALLBACK_APPLICATION_ID: Final = 1_100_000_000_000_000_000
 
 
@@ -122,7 +124,8 @@ class DiscordEmulator:
         channel = self.world.channels.get(request.path_params["channel_id"])
         files = [f for m in channel.messages.values() for f in m.files] if channel else []
         file = next((f for f in files if f.id == request.path_params["file_id"]), None)
-        if file is None or not is_valid:
+        is_ours = request.query_params.get("hm") == shapes.link_signature(request.path_params["file_id"], expires)
+        if file is None or not is_valid or not is_ours:
             return Response("This content is no longer available.", 404, media_type="text/plain")
         return Response(file.content, headers={"Content-Type": file.content_type})
 
@@ -183,10 +186,10 @@ class DiscordEmulator:
         reply_to: str | None = None,
         mention_role: bool = False,
         ping_reply: bool = True,
-        files: Sequence[tuple[str, bytes, str]] = (),
+        files: Sequence[SharedFile] = (),
     ) -> Said:
-        """As the stage has it; also a mention of the bot's managed role, a reply without a ping, and files
-        (name, bytes, content type)."""
+        """As the stage has it; also a mention of the bot's managed role, and a reply without a ping. One recording
+        without words is a voice message."""
         author, channel = self.world.users[int(person_id)], self._channel(place_id)
         front = f"<@{self.world.bot.id}> " if mention_bot else ""
         front += f"<@&{self.guild.bot_role_id}> " if mention_role else ""
@@ -195,7 +198,8 @@ class DiscordEmulator:
             content=front + text,
             mentions=_spoken(front + text, target if ping_reply else None),
             reply_to=target,
-            files=tuple(File(self.world.new_id(), *file) for file in files),
+            files=tuple(File(self.world.new_id(), file.name, file.content, file.media_type) for file in files),
+            flags=MessageFlag.VOICE if not text and [file.media_type for file in files] == [VOICE_TYPE] else 0,
         )
         return as_said(self.world, self._posting.post(channel, author, draft))
 

@@ -22,6 +22,7 @@ from channels.emulators.traffic import Json
 
 EVERYTHING: Final = str((1 << 50) - 1)  # a permissions bit set with every named permission
 CDN_LIFE_S: Final = 24 * 3600  # signed attachment links die after about a day
+_WAVEFORM: Final = "AAAAAAAAAAAA"  # base64 of its loudness over time
 _CONTENT_FLAGS: Final = 1 << 18  # application flag GATEWAY_MESSAGE_CONTENT
 
 
@@ -215,10 +216,16 @@ def application(world: World, application_id: int, *, has_message_content: bool)
     }
 
 
-def attachment(world: World, channel_id: int, file: File) -> Json:
+def link_signature(file_id: int, expires: str) -> str:
+    """What only the vendor can put behind a link that dies at `expires`."""
+    return hashlib.sha256(f"{file_id}:{expires}".encode()).hexdigest()
+
+
+def attachment(world: World, channel_id: int, file: File, *, is_voice: bool = False) -> Json:
     """A file with its signed link; `ex` is the hour it dies, in hexadecimal seconds."""
     now_s = world.now_ms() // 1000
-    signed = f"ex={now_s + CDN_LIFE_S:x}&is={now_s:x}&hm={hashlib.sha256(str(file.id).encode()).hexdigest()}&"
+    expires = f"{now_s + CDN_LIFE_S:x}"
+    signed = f"ex={expires}&is={now_s:x}&hm={link_signature(file.id, expires)}&"
     url = f"{world.origin}/attachments/{channel_id}/{file.id}/{quote(file.name)}?{signed}"
     shape: Json = {
         "id": str(file.id),
@@ -229,6 +236,10 @@ def attachment(world: World, channel_id: int, file: File) -> Json:
         "content_type": file.content_type,
         "content_scan_version": 0,
     }
+    if file.content_type.startswith("image/"):
+        shape |= {"width": 640, "height": 480}
+    if is_voice:
+        shape |= {"duration_secs": 3.0, "waveform": _WAVEFORM}
     return shape if file.description is None else shape | {"description": file.description}
 
 
@@ -251,7 +262,7 @@ def message(world: World, said: Message, *, reads_everything: bool) -> Json:
         "mention_everyone": said.mentions_everyone,
         "mentions": [user(world.users[u]) for u in said.user_mentions if u in world.users],
         "mention_roles": [str(r) for r in said.role_mentions],
-        "attachments": [attachment(world, said.channel_id, f) for f in said.files] if is_open else [],
+        "attachments": _attachments(world, said) if is_open else [],
         "embeds": said.embeds if is_open and not said.flags & MessageFlag.SUPPRESS_EMBEDS else [],
         "components": said.components if is_open else [],
         "pinned": said.pinned,
@@ -261,6 +272,11 @@ def message(world: World, said: Message, *, reads_everything: bool) -> Json:
     if said.reactions:
         shape["reactions"] = [_reaction(world, emoji, users) for emoji, users in said.reactions.items()]
     return shape
+
+
+def _attachments(world: World, said: Message) -> list[Json]:
+    is_voice = bool(said.flags & MessageFlag.VOICE)
+    return [attachment(world, said.channel_id, file, is_voice=is_voice) for file in said.files]
 
 
 def _relations(world: World, said: Message, *, reads_everything: bool) -> Json:

@@ -37,6 +37,7 @@ class MessageFlag(IntEnum):
     EPHEMERAL = 1 << 6
     LOADING = 1 << 7
     SILENT = 1 << 12
+    VOICE = 1 << 13
     COMPONENTS_V2 = 1 << 15
 
 

@@ -10,7 +10,8 @@ Other processes may drive the stages by the same calls as the page. Every body a
     POST   /stage/{p}/places          {"kind": "group"|"thread", "title", "parent_id"?}     -> Place
     GET    /stage/{p}/messages?place= {"messages": [Said]}, oldest first
     GET    /stage/{p}/file?place=&message=&number=  the bytes of `Said.files[number]`, for a download
-    POST   /stage/{p}/say             {"person_id", "place_id", "text", "mention_bot"?, "reply_to"?} -> Said
+    POST   /stage/{p}/say             {"person_id", "place_id", "text", "mention_bot"?, "reply_to"?,
+                                     "files"?: [{"name", "media_type", "base64"}]}          -> Said
     POST   /stage/{p}/press           {"person_id", "place_id", "message_id", "button_id"}  -> {}
     PATCH  /stage/{p}/messages        {"place_id", "message_id", "text"}                    -> {}
     DELETE /stage/{p}/messages        {"place_id", "message_id"}                            -> {}
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -44,10 +46,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from channels.emulators.playground.sessions import SessionSource, SessionsUnreachable
-from channels.emulators.stage import Faults, PlaceKind, Stage, StageEvent
+from channels.emulators.stage import Faults, PlaceKind, SharedFile, Stage, StageEvent
 
 STATIC: Final = Path(__file__).parent / "static"
 BODY_BYTES_MAX: Final = 256 * 1024
+SAID_BYTES_MAX: Final = 64 * 1024 * 1024  # with files, in base64: one more than any platform hands to a bot
 STILL_THERE_S: Final = 15.0  # a comment this often keeps proxies and browsers from closing a quiet stream
 POLICY: Final = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 _FAULTS: Final = {each.name for each in fields(Faults)}
@@ -144,13 +147,15 @@ class Playground:
 
     async def _say(self, request: Request) -> object:
         stage = self._stage(request)
-        given = await _body(request)
+        given = await _body(request, bytes_max=SAID_BYTES_MAX)
+        files = _files(given.get("files") or [])
         said = await stage.say(
             _text(given, "person_id"),
             _text(given, "place_id"),
-            _text(given, "text"),
+            (_optional(given, "text") or "") if files else _text(given, "text"),
             mention_bot=given.get("mention_bot") is True,
             reply_to=_optional(given, "reply_to"),
+            files=files,
         )
         return asdict(said)
 
@@ -238,13 +243,13 @@ def _answered(handler: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
     return endpoint
 
 
-async def _body(request: Request) -> dict[str, Any]:
+async def _body(request: Request, *, bytes_max: int = BODY_BYTES_MAX) -> dict[str, Any]:
     """The JSON object a request carries. A form cannot carry one, so no foreign page can send it."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise Refused("the body must be application/json")
     body = await request.body()
-    if len(body) > BODY_BYTES_MAX:
-        raise Refused(f"the body is larger than {BODY_BYTES_MAX} bytes")
+    if len(body) > bytes_max:
+        raise Refused(f"the body is larger than {bytes_max} bytes")
     try:
         given = json.loads(body or b"{}")
     except ValueError:
@@ -252,6 +257,18 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise Refused("the body must be a JSON object")
     return given
+
+
+def _files(given: object) -> tuple[SharedFile, ...]:
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise Refused("files must be a list of objects")
+    try:
+        return tuple(
+            SharedFile(_text(each, "name"), _text(each, "media_type"), b64decode(each["base64"], validate=True))
+            for each in given
+        )
+    except (KeyError, TypeError, ValueError):
+        raise Refused("base64 must hold the bytes of a file") from None
 
 
 def _text(given: Mapping[str, Any], name: str) -> str:

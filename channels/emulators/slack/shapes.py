@@ -7,6 +7,10 @@ from typing import Final
 from channels.emulators.slack.world import Conversation, File, Message, User, World, ts_key
 from channels.emulators.traffic import Json
 
+VOICE_NAME: Final = "audio_message"
+"""How the client names what somebody records in it."""
+
+_RECORDED: Final[Json] = {"subtype": "slack_audio", "media_display_type": "audio", "duration_ms": 3_000}
 _NO_ICONS: Final[Json] = {"image_36": "", "image_48": "", "image_72": ""}
 
 
@@ -109,7 +113,7 @@ def file(world: World, item: File) -> Json:
         "permalink": f"{world.origin}/files/{item.user_id}/{item.id}/{item.name}",
         "has_rich_preview": False,
         "file_access": "visible",
-    }
+    } | (_RECORDED if item.name.startswith(VOICE_NAME) else {})
 
 
 def shares(item: File) -> Json:
@@ -141,6 +145,7 @@ def message(world: World, said: Message, *, with_metadata: bool = False) -> Json
         "thread_ts": said.thread_ts,
         "blocks": said.blocks or None,
         "files": [file(world, item) for item in said.files] or None,
+        "attachments": list(said.attachments) or None,
         "edited": {"user": who.id, "ts": said.edited_ts} if said.edited_ts else None,
         "metadata": said.metadata if with_metadata else None,
         "streaming_state": "in_progress" if said.streams_until_s is not None else None,
@@ -149,6 +154,30 @@ def message(world: World, said: Message, *, with_metadata: bool = False) -> Json
     if said.files:
         shape["upload"] = False
     return shape | {key: value for key, value in optional.items() if value is not None} | _thread(world, said)
+
+
+def shared(world: World, said: Message) -> Json:
+    """A message inside another one, in which somebody passes it on."""
+    who, place = said.author, world.conversations[said.channel_id]
+    link = f"https://emulator.slack.com/archives/{place.id}/p{said.ts.replace('.', '')}"
+    shape: Json = {
+        "id": 1,
+        "ts": said.ts,
+        "author_id": who.id,
+        "author_name": who.real_name,
+        "author_subname": who.real_name,
+        "channel_id": place.id,
+        "channel_team": world.team_id,
+        "is_msg_unfurl": True,
+        "is_share": True,
+        "text": said.text,
+        "fallback": f"[{said.ts}] {who.real_name}: {said.text}",
+        "from_url": link,
+        "original_url": link,
+        "footer": "Direct message" if place.is_im else f"Posted in #{place.name}",
+        "mrkdwn_in": ["text"],
+    }
+    return shape | ({"files": [file(world, item) for item in said.files]} if said.files else {})
 
 
 def _thread(world: World, said: Message) -> Json:

@@ -47,6 +47,8 @@ class StreamsApi:
 
     async def start(self, call: Call) -> Json:
         """A message that stays open for about five minutes; in channels it needs to know for whom."""
+        if not self._switches.has_streams:
+            raise Refused("unknown_method", req_method=call.method)
         place = self._lookup.postable(call.required("channel"))
         if not place.is_im:
             for name in ("recipient_team_id", "recipient_user_id"):
@@ -79,9 +81,17 @@ class StreamsApi:
         self._grow(message, call, is_heard=True, last=checked)
         return {"channel": place.id, "ts": message.ts, "message": shapes.message(self._world, message)}
 
+    def interrupt(self, message: Message) -> None:
+        """A person has had enough of it. Raises `ValueError` for a message that does not grow."""
+        if message.streams_until_s is None:
+            raise ValueError("the message is no stream")
+        message.streams_until_s, message.is_stopped_by_user = None, True
+
     def _open_stream(self, call: Call) -> tuple[Conversation, Message]:
         place = self._lookup.conversation(call.required("channel"))
         message = self._lookup.own_message(place, call.required("ts"), "message_not_owned_by_app")
+        if message.is_stopped_by_user:
+            raise Refused("stopped_by_user")
         if message.streams_until_s is None or self._world.now_s() >= message.streams_until_s:
             message.streams_until_s = None
             raise Refused("message_not_in_streaming_state")

@@ -9,6 +9,7 @@ from channels.emulators.audience import Audience
 from channels.emulators.stage import EventKind, Faults, Said, StageEvent
 from channels.emulators.telegram.call import Call
 from channels.emulators.telegram.errors import ApiError, bad_request, forbidden, upgraded
+from channels.emulators.telegram.menus import CommandLists
 from channels.emulators.telegram.people import GENERAL_TOPIC, Chat, ChatType, Json, Message
 from channels.emulators.telegram.quotas import Quotas
 from channels.emulators.telegram.text.entities import FormattedText
@@ -49,8 +50,8 @@ class Backstage:
     quotas: Quotas
     audience: Audience
     faults: Faults
-    commands: dict[str, list[object]] = field(default_factory=dict)
     drafts: dict[str, Said] = field(default_factory=dict)  # by place
+    commands: CommandLists = field(default_factory=CommandLists)
     callbacks: dict[str, Press] = field(default_factory=dict)  # by the id of the callback query
 
     def switch(self, name: str) -> float:

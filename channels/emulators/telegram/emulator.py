@@ -26,16 +26,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import chain, repeat
 from typing import Final
 
 from starlette.types import ASGIApp
 
 from channels.emulators.audience import Audience
-from channels.emulators.stage import EventKind, Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.stage import (
+    EventKind,
+    Faults,
+    MenuEntry,
+    Person,
+    Place,
+    PlaceKind,
+    Said,
+    SharedFile,
+    StageEvent,
+)
 from channels.emulators.telegram.backstage import Backstage, Press
-from channels.emulators.telegram.methods.files import media_shape
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
 from channels.emulators.telegram.quotas import Quotas
+from channels.emulators.telegram.sharing import shared
 from channels.emulators.telegram.text.entities import Entity, FormattedText, utf16_length
 from channels.emulators.telegram.text.found import with_found
 from channels.emulators.telegram.text.tidy import tidy
@@ -149,35 +160,28 @@ class TelegramEmulator:
         *,
         mention_bot: bool = False,
         reply_to: str | None = None,
+        files: Sequence[SharedFile] = (),
     ) -> Said:
-        """Longer text than one message holds is cut into several, as a client would; the first is returned."""
+        """Longer text than one message holds is cut into several, as a client would; the first is returned. Files are
+        messages of their own, the words below the first of them."""
         user, spot = self._user(person_id), self._spot(place_id)
         content = tidy(self._mentioning(text) if mention_bot else FormattedText(text))
-        if not content.text:
+        if not content.text and not files:
             raise ValueError("an empty message cannot be sent")
+        if files:
+            album = f"1{self._world.chats[spot.chat_id].next_message_id:015d}"
+            captions = chain([with_found(content)], repeat(FormattedText()))
+            said = [
+                self._speak(user, place_id, spot, caption, reply_to=reply_to, media=media, files=(name,))
+                for caption, (media, name) in zip(captions, shared(self._world, files, album), strict=False)
+            ]
+            return said[0]
         parts = [content]
         if len(content.text) > PERSON_TEXT_MAX:
             starts = range(0, len(content.text), PERSON_TEXT_MAX)
             parts = [FormattedText(content.text[start : start + PERSON_TEXT_MAX]) for start in starts]
         said = [self._speak(user, place_id, spot, with_found(part), reply_to=reply_to) for part in parts]
         return said[0]
-
-    async def say_with_file(
-        self,
-        person_id: str,
-        place_id: str,
-        *,
-        kind: str,
-        name: str,
-        mime_type: str,
-        content: bytes,
-        caption: str = "",
-    ) -> Said:
-        """Send a file as a person; `kind` is document, photo, voice, audio, video or animation."""
-        stored = self._world.add_file(name, mime_type, content)
-        said = with_found(tidy(FormattedText(caption)))
-        media = media_shape(kind, stored)
-        return self._speak(self._user(person_id), place_id, self._spot(place_id), said, media=media, files=(name,))
 
     def _speak(
         self,
@@ -239,6 +243,28 @@ class TelegramEmulator:
         if all(button.id != button_id for button in buttons_of(message)):
             raise ValueError("the message shows no such button")
         self.press(person_id, place_id, message_id, button_id)
+
+    def set_language(self, person_id: str, language: str) -> None:
+        """The person's client is in `language` from now on, of which Telegram tells the first part."""
+        self._world.set_language(self._user(person_id), language)
+
+    def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
+        """Telegram knows nothing of arguments."""
+        user, chat = self._user(person_id), self._world.chats[self._spot(place_id).chat_id]
+        is_administrator = user.id == self._somebody().id
+        shown = self._backstage.commands.shown(user, chat, is_administrator=is_administrator)
+        return [MenuEntry(command.name, command.description) for command in shown]
+
+    async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
+        """The client writes the command as a text; where there may be other bots, with our name."""
+        if all(entry.name != name for entry in self.menu(person_id, place_id)):
+            raise ValueError("the menu offers no such command")
+        chat = self._world.chats[self._spot(place_id).chat_id]
+        suffix = "" if chat.user is not None else f"@{self._world.bot.username}"
+        await self.say(person_id, place_id, f"/{name}{suffix} {argument}".strip())
+
+    async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
+        raise ValueError("Telegram asks no bot what a command could be followed by")
 
     def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
         _, message = self._message(message_id, place_id)

@@ -15,17 +15,20 @@ GENERAL_TOPIC: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class User:
+    """`language` is the code of the person's client."""
+
     id: int
     first_name: str
     username: str
     is_bot: bool = False
+    language: str = "en"
 
     def as_json(self) -> Json:
         shape: Json = {"id": self.id, "is_bot": self.is_bot, "first_name": self.first_name}
         if self.username:
             shape["username"] = self.username
         if not self.is_bot:
-            shape["language_code"] = "en"
+            shape["language_code"] = self.language
         return shape
 
 

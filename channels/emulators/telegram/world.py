@@ -6,7 +6,7 @@ import hashlib
 import mimetypes
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from channels.emulators.stage import Button, Person, PlaceKind, Said
@@ -17,6 +17,7 @@ from channels.emulators.telegram.text.show import to_html
 FIRST_USER_ID: Final = 6_100_000_001  # above 32 bits, as new accounts are
 FIRST_GROUP_ID: Final = -4_100_000_001
 FIRST_SUPERGROUP_ID: Final = -1_002_100_000_001
+THUMBNAIL_BYTES: Final = 2
 WORDLESS: Final = FormattedText()
 EPOCH_S: Final = 1_735_689_600  # 2025: ids that start at the seconds since then never repeat after a restart
 
@@ -34,6 +35,17 @@ class StoredFile:
 
     def as_json(self) -> Json:
         return {"file_id": self.id, "file_unique_id": self.unique_id, "file_size": len(self.content)}
+
+    @property
+    def thumbnail(self) -> StoredFile:
+        """The smallest size of a photo: a file of its own, with fewer bytes."""
+        return replace(
+            self,
+            id=f"{self.id}s",
+            unique_id=f"{self.unique_id}s",
+            path=f"thumbnails/{self.path}",
+            content=self.content[:THUMBNAIL_BYTES],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,14 @@ class World:
         user = User(FIRST_USER_ID + len(self.users) - 1, name, username, is_bot)
         self.users[user.id] = user
         return user
+
+    def set_language(self, user: User, language: str) -> None:
+        """The user's client is in `language`, of which the API tells the first part."""
+        spoken = replace(user, language=language.partition("-")[0].lower())
+        self.users[user.id] = spoken
+        for chat in self.chats.values():
+            if chat.user is not None and chat.user.id == user.id:
+                chat.user = spoken
 
     def add_private_chat(self, user: User) -> Chat:
         chat = Chat(user.id, ChatType.PRIVATE, "", self.fresh_id(), user=user)
@@ -147,7 +167,7 @@ class World:
         return topic, created
 
     def add_file(self, name: str, mime_type: str, content: bytes) -> StoredFile:
-        number = len(self.files) + 1
+        number = len(self.files) // 2 + 1
         digest = hashlib.sha256(content + name.encode()).hexdigest()
         folder = mime_type.partition("/")[0] if mime_type.startswith(("image/", "audio/")) else "documents"
         suffix = mimetypes.guess_extension(mime_type) or ".bin"
@@ -160,7 +180,8 @@ class World:
             mime_type=mime_type,
             content=content,
         )
-        self.files[stored.id] = stored
+        for each in (stored, stored.thumbnail):
+            self.files[each.id] = each
         return stored
 
     def file_of(self, message: Message) -> StoredFile | None:

@@ -1,9 +1,11 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
+from gateway.contracts.ports.access import AccessBook, AccessBus
 from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.attachments import AttachmentBus, FetchedFile, WantedAttachment
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
-from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
+from gateway.contracts.ports.intake import Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
@@ -15,15 +17,18 @@ from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.subtasks import SubTaskBook, SubTypeBook
+from gateway.contracts.ports.suggestions import SuggestionBus, SuggestionSource
 from gateway.contracts.ports.time import Clock
 from gateway.contracts.ports.usage import Span, UsageBook
 from gateway.contracts.ports.vault import VaultBus
 
 __all__ = [
+    "AccessBook",
     "AccessBus",
     "Admission",
     "Amendment",
     "AnswerShelf",
+    "AttachmentBus",
     "Cancel",
     "CancelKind",
     "Claim",
@@ -31,6 +36,7 @@ __all__ = [
     "Clock",
     "DeadLetter",
     "DeliveryBus",
+    "FetchedFile",
     "ForeignDatabases",
     "IntakeBus",
     "LaneBus",
@@ -55,8 +61,11 @@ __all__ = [
     "Store",
     "SubTaskBook",
     "SubTypeBook",
+    "SuggestionBus",
+    "SuggestionSource",
     "UsageBook",
     "VaultBus",
     "Verdict",
+    "WantedAttachment",
     "WantedFile",
 ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gateway.contracts.entries import (
     Effect,
     Entry,
-    Grant,
     NewestView,
     Session,
     Todo,
@@ -26,6 +25,7 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.access import AccessBook
 from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
@@ -38,6 +38,11 @@ from gateway.contracts.ports.usage import UsageBook
 
 class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
+
+    @property
+    def access(self) -> AccessBook:
+        """What operators decided about people and places."""
+        ...
 
     @property
     def spending(self) -> SpendingLedger:
@@ -89,11 +94,13 @@ class Store(Protocol):
         messages: Sequence[InboundMessage],
         now_ms: int,
         is_said: bool = True,
+        language: str = "",
     ) -> TurnStart:
         """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
         the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
         no user entries are stored: a command is not part of the conversation. What `mends` say of earlier
-        messages is done first, here and in `join_turn`, in all that their owner has.
+        messages is done first, here and in `join_turn`, in all that their owner has. `language` is what the messages
+        show of their author's; empty: what the lane knows already stays.
 
         The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that
         is not among them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
@@ -104,6 +111,11 @@ class Store(Protocol):
     ) -> Sequence[Entry]:
         """Steer: store messages that join the running turn (raises `Fenced`). Returns their user entries;
         one that was answered before has none. The commit moves them to where its `entries` hold them."""
+        ...
+
+    async def retell(self, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]) -> None:
+        """What came along with messages of the running turn has been looked at: from now on they say `texts`, by
+        their ids, where they stand (raises `Fenced`). A turn that is taken again finds them as they were."""
         ...
 
     async def commit_turn(self, commit: TurnCommit) -> Session:
@@ -215,10 +227,6 @@ class Store(Protocol):
     async def file_content(self, key: SessionKey, reply_id: str, position: int) -> bytes | None:
         """The bytes of a file of a reply of this key; None once its delivery has ended."""
         ...
-
-    async def grants(self) -> Sequence[Grant]: ...
-
-    async def put_grant(self, grant: Grant) -> None: ...
 
     async def todos(self, key: SessionKey) -> Sequence[Todo]: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.emulators.telegram.methods import account, chats, editing, files, receiving, sending
+from channels.emulators.telegram.methods import account, chats, commands, editing, files, receiving, sending
 from channels.emulators.telegram.methods.method import Method
 
 METHODS: dict[str, Method] = {
@@ -10,6 +10,7 @@ METHODS: dict[str, Method] = {
     for method in (
         *account.METHODS,
         *chats.METHODS,
+        *commands.METHODS,
         *editing.METHODS,
         *files.METHODS,
         *receiving.METHODS,

@@ -25,8 +25,11 @@ def media_shape(kind: str, stored: StoredFile) -> Json:
     """The media part of a Message. Sizes and durations are made up; nothing here decodes media."""
     shape = stored.as_json()
     if kind == "photo":
-        small = shape | {"file_unique_id": f"{stored.unique_id}s", "width": 90, "height": 67}
+        small = stored.thumbnail.as_json() | {"width": 90, "height": 67}
         return {"photo": [small, shape | {"width": 1280, "height": 960}]}
+    if kind == "sticker":
+        looks: Json = {"type": "regular", "width": 512, "height": 512, "is_animated": False, "is_video": False}
+        return {"sticker": shape | looks | {"emoji": "\N{THUMBS UP SIGN}"}}
     shape |= {"mime_type": stored.mime_type}
     if kind in {"voice", "audio"}:
         shape |= {"duration": 3}

@@ -1,0 +1,1 @@
+"""What people send along, on its way into a turn."""

@@ -1,0 +1,51 @@
+"""A document as text, in a process of its own: `python -m agent.attachments.reader FORMAT BYTES_MAX [yourself]`.
+
+The document is its input. Where nobody holds it, it confines itself before it sees the first byte, and it takes no
+more of the machine than it is given. What comes out of it is cut at BYTES_MAX; `agent.attachments.documents` keeps
+the time.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Final
+
+from agent.attachments.formats.locked import Locked
+from agent.limits import READER_CPU_S, READER_MEMORY_BYTES
+from agent.subagents.cage.confinement import confine_this_process
+from agent.subagents.frames import Limits
+from agent.subagents.inside.restraint import die_with_parent, restrain, share_one_heap
+
+NOT_INSTALLED: Final = 3
+LOCKED: Final = 4
+CONFINES_ITSELF: Final = "yourself"
+_FORMATS: Final = "agent.attachments.formats"
+
+
+def main() -> int:
+    """Bytes in, what can be made of them out; how it went is the exit code."""
+    die_with_parent()
+    share_one_heap()
+    try:
+        pieces = import_module(f"{_FORMATS}.{sys.argv[1]}").pieces
+    except ModuleNotFoundError:
+        return NOT_INSTALLED
+    if CONFINES_ITSELF in sys.argv:
+        confine_this_process(None, writes=False)
+    restrain(Limits(cpu_s=READER_CPU_S, memory_bytes=READER_MEMORY_BYTES, file_bytes=0))
+    left = int(sys.argv[2])
+    try:
+        for piece in pieces(sys.stdin.buffer.read()):
+            sys.stdout.buffer.write(piece[:left])
+            left -= len(piece)
+            if left <= 0:
+                break
+    except Locked:
+        return LOCKED
+    sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
