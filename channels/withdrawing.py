@@ -19,10 +19,10 @@ class Withdrawing:
 
     async def take_back(self, address: ReplyAddress, message_id: str, language: str = "") -> None:
         """When this returns, nothing of what the message showed is to be seen; `language` is its reader's, if known."""
-        if self._deleting is not None and await self._deleting.withdraw(address, message_id=message_id):
-            return
         if self._streaming is not None:
             await self._streaming.end_stream(address, message_id=message_id)
+        if self._deleting is not None and await self._deleting.withdraw(address, message_id=message_id):
+            return
         if self._amending is not None:
             (chunk,) = self._adapter.chunks(words_for(language).say(WITHDRAWN))
             await self._amending.amend(address, chunk, message_id=message_id, plain=False)

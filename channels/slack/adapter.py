@@ -18,7 +18,7 @@ from channels.slack.errors import delivery_error, fetch_error, file_error, looku
 from channels.slack.files import put_up, share
 from channels.slack.links import Links, answer, direct_channel
 from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
-from channels.slack.posting import change, post
+from channels.slack.posting import change, delete, post
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
 from channels.slack.streams import Streams
 from gateway.config import Settings
@@ -30,7 +30,7 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 
 class SlackAdapter:
     """One app in one workspace. `ChannelAdapter`, `SupportsStreaming`, `SupportsFiles`, `SupportsUploads`,
-    `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
+    `SupportsLookup`, `SupportsChoices`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsTyping`."""
 
     name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
@@ -109,6 +109,9 @@ class SlackAdapter:
     async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
         target = parse_target(address.target)
         return await change(self._connected(), target, chunk, ts=message_id, plain=plain)
+
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        return await delete(self._connected(), parse_target(address.target), ts=message_id)
 
     def cadence(self, address: ReplyAddress) -> Cadence | None:
         return self._streams.cadence(parse_target(address.target))

@@ -26,8 +26,6 @@ from tests.parts.waiting import until
 WORDS = [f"word{number}" for number in range(1_500)]
 LONG = " ".join(WORDS)
 
-QUICK = ("telegram-private", "telegram-group", "telegram-topic")
-
 
 @dataclass(frozen=True)
 class Scene:
@@ -64,22 +62,20 @@ SCENES: dict[str, tuple[str, Callable[[Town], Place], bool]] = {
     "telegram-topic": ("telegram", lambda town: town.thread, True),
     "discord-private": ("discord", lambda town: town.dm(town.ann), True),
     "discord-thread": ("discord", lambda town: town.thread, True),
+    "slack-private": ("slack", lambda town: town.dm(town.ann), True),
+    "slack-thread": ("slack", lambda town: town.thread, True),
 }
+pytestmark = pytest.mark.long_on("discord", "slack")
 
 
-def scenes(*names: str) -> list[object]:
-    """Those that are quick to build, and the others with the long tests."""
-    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in names]
-
-
-@pytest.fixture(params=scenes(*SCENES))
+@pytest.fixture(params=SCENES)
 async def scene(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """Each kind of place in turn."""
     async with built(request.param, monkeypatch) as there:
         yield there
 
 
-@pytest.fixture(params=scenes("telegram-group", "discord-private"))
+@pytest.fixture(params=["telegram-group", "discord-private", "slack-thread"])
 async def staying(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """A place of each platform where answers grow in messages that stay."""
     async with built(request.param, monkeypatch) as there:
@@ -96,23 +92,15 @@ async def built(name: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sce
         yield Scene(town, place(town), leaves_messages)
 
 
-@pytest.mark.parametrize("name", SCENES)
-async def test_an_answer_grows_and_is_whole_in_the_end(
-    name: str, bus: RedisBus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with built(name, monkeypatch) as scene:
-        await sees_it_grow(scene, bus)
-
-
-async def sees_it_grow(scene: Scene, bus: RedisBus) -> None:
+async def test_an_answer_grows_and_is_whole_in_the_end(scene: Scene, bus: RedisBus) -> None:
     """Half-open emphasis never shows."""
     town = scene.town
     async with town.watched() as events, town.line(bus), scene.growing(bus) as turn:
         await turn.says("This is the **begin")
         await until(lambda: bool(scene.seen(events)))
-        await turn.says("This is the **beginning** of it")
+        await turn.says("This is the **beginning** of it, which is longer")
         await until(lambda: len(scene.seen(events)) > 1)
-        turn.answers("This is the **beginning** of it, and the end.")
+        turn.answers("This is the **beginning** of it, which is longer, and the end.")
         await until(lambda: any("the end" in text for text in scene.texts()))
         await until_delivered(bus, town.platform)
     assert len(scene.texts()) == 1
@@ -214,7 +202,6 @@ async def test_a_message_that_somebody_deleted_is_sent_when_the_answer_is_whole(
         await town.stays_silent(1)
 
 
-@pytest.mark.long
 async def test_a_rate_limit_slows_the_draft_and_loses_nothing(scene: Scene, bus: RedisBus) -> None:
     town = scene.town
     town.stage.faults.retry_after_s = 1.0
@@ -226,19 +213,18 @@ async def test_a_rate_limit_slows_the_draft_and_loses_nothing(scene: Scene, bus:
         await until(lambda: scene.texts() == ["This is the end."])
 
 
-async def test_another_process_goes_on_with_what_was_begun(staying: Scene, valkey_url: str) -> None:
+async def test_another_process_goes_on_with_what_was_begun(staying: Scene, bus: RedisBus, valkey_url: str) -> None:
     """The first is gone in the middle; nothing is begun twice."""
-    town = staying.town
-    first, second = await open_bus(valkey_url), await open_bus(valkey_url)
+    town, first = staying.town, await open_bus(valkey_url)
     try:
         async with contextlib.AsyncExitStack() as life:
             await life.enter_async_context(town.line(first))
-            async with staying.growing(second) as turn:
+            async with staying.growing(bus) as turn:
                 await turn.says("This is the beginning")
                 await until(lambda: len(staying.texts()) == 1)
                 (said,) = town.answers(staying.place)
                 await life.aclose()
-                async with town.line(second):
+                async with town.line(bus):
                     await turn.says("This is the beginning of something")
                     await until(lambda: staying.texts() == ["This is the beginning of something"])
                     turn.answers("This is the whole.")
@@ -247,7 +233,6 @@ async def test_another_process_goes_on_with_what_was_begun(staying: Scene, valke
         assert answer.id == said.id
     finally:
         await first.close()
-        await second.close()
 
 
 async def test_where_drafts_are_unknown_private_chats_see_a_message_grow(

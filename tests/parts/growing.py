@@ -10,6 +10,7 @@ import pytest
 
 from channels.adapter import Cadence
 from channels.discord import limits as discord_limits
+from channels.slack import limits as slack_limits
 from channels.telegram import limits as telegram_limits
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import Activity, CleanText, Draft, InboundMessage
@@ -25,7 +26,13 @@ def show_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DRAFT_CADENCE", "EDIT_CADENCE", "GROUP_CADENCE"):
         monkeypatch.setattr(telegram_limits, name, AT_ONCE)
     monkeypatch.setattr(discord_limits, "CADENCE", AT_ONCE)
-    for limits, names in ((telegram_limits, ("CHAT_BURST", "GROUP_BURST")), (discord_limits, ("CHANNEL_BURST",))):
+    for name in ("STREAM_FIRST_S", "APPEND_EVERY_S", "APPEND_SHARE_S", "CHANGE_SHARE_S"):
+        monkeypatch.setattr(slack_limits, name, 0.02)
+    for limits, names in (
+        (telegram_limits, ("CHAT_BURST", "GROUP_BURST")),
+        (discord_limits, ("CHANNEL_BURST",)),
+        (slack_limits, ("CHANNEL_BURST",)),
+    ):
         for name in names:
             monkeypatch.setattr(limits, name, 1_000)
 
