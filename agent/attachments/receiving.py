@@ -134,7 +134,7 @@ class Receiving:
 
         async def one(at: int, message: InboundMessage, attachment: Attachment) -> _Looked:
             if at >= RECEIVED_MAX:
-                return self._refused(attachment.name, not_read(attachment.name, ONE_TOO_MANY))
+                return self._refused(attachment.name, ONE_TOO_MANY, occasion)
             async with slots:
                 return await self._one(message, attachment, occasion)
 
