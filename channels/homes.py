@@ -15,21 +15,20 @@ from channels.adapter import ChannelAdapter, Door, Outcome, SupportsMoves
 from channels.normalized import Incoming, Retraction
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import PendingReply, PlaceBus
+from gateway.contracts.ports import PlaceBus
 from gateway.contracts.suggestions import Suggestion
 
 
 class Homes:
-    """The addresses of one channel's replies. Raises `BusUnavailable`."""
+    """The addresses of one channel's replies and drafts. Raises `BusUnavailable`."""
 
     def __init__(self, adapter: ChannelAdapter, places: PlaceBus) -> None:
         self._channel = adapter.name
         self._moving = adapter if isinstance(adapter, SupportsMoves) else None
         self._places = places
 
-    async def lanes(self, taken: Sequence[PendingReply]) -> Sequence[str]:
-        """The lane of each reply. It is that of the first id, so that a move does not tear the order apart."""
-        addresses = [pending.reply.address for pending in taken]
+    async def lanes(self, addresses: Sequence[ReplyAddress]) -> Sequence[str]:
+        """The lane of each address. It is that of the first id, so that a move does not tear the order apart."""
         if self._moving is None:
             return [address.lane for address in addresses]
         chats = [self._moving.chat_of(address) for address in addresses]

@@ -12,7 +12,7 @@ from typing import cast
 import discord
 from discord.ui import View
 
-from channels.adapter import AdapterParts, Budget, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.asides import Asides, goes_by_link
@@ -33,8 +33,8 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsDeletion`, `SupportsDownloads`, `SupportsMenus`,
-    `SupportsTyping`."""
+    `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
+    `SupportsStreaming`, `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -144,6 +144,26 @@ class DiscordAdapter:
                     raise
         return True
 
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Our own messages take no permission."""
+        return await self.delete_inbound(address, message_id=message_id)
+
+    def cadence(self, address: ReplyAddress) -> Cadence:
+        return limits.CADENCE
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return False
+
+    async def begin_stream(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str) -> str:
+        (message_id,) = await self.send(address, chunk, send_id=send_id, plain=False)
+        return message_id
+
+    async def go_on(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, send_id: str) -> bool:
+        return await self.amend(address, chunk, message_id=message_id, plain=False)
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        """A message that is edited is one like any other all the time."""
+
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
@@ -239,9 +259,9 @@ def _attachment(chunk: DiscordPart) -> discord.File:
     return discord.File(io.BytesIO(chunk.data), filename=chunk.name)
 
 
-def open_adapter(settings: Settings, parts: AdapterParts) -> DiscordAdapter:
-    """The adapter that `channels.discord` asks for. Raises `ConfigError`."""
-    chosen = settings.channels.discord
+def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordAdapter:
+    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    chosen = settings.channels.discords()[name]
     if chosen.token is None:
         raise ConfigError("channels.discord.token is empty: set the bot token of the application")
     return DiscordAdapter(

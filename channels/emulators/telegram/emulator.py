@@ -15,6 +15,8 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `utf16_length` 1: message length counts UTF-16 units instead of code points;
 - `general_topic_is_1` 1: sending with `message_thread_id=1` works;
 - `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
+- `no_drafts` 1: a server that does not know sendMessageDraft (404);
+- `drafts_cost` 1: drafts spend from the chat's allowance as messages do, which the documentation leaves open;
 - `unlimited` 1: no token buckets, so no 429 but those of `faults.rate_limit`;
 - `faults_everywhere` 1: the counted faults strike all methods, not only those that write;
 - `webhook_retry_s` s: pause before the first retry of a webhook call, 1 when absent.
@@ -318,6 +320,10 @@ class TelegramEmulator:
         }
         self._updates.put("callback_query", payload, lane=user.id)
         return query_id
+
+    def draft(self, place_id: str) -> Said | None:
+        """What the bot is about to say there, as long as it can be seen."""
+        return self._backstage.draft(place_id)
 
     @property
     def unanswered_presses(self) -> int:
