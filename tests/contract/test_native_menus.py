@@ -81,6 +81,7 @@ async def test_what_stands_there_is_not_written_again(town: Town, bus: RedisBus)
     assert len(menu_of(town, town.dm(town.ann).id)) == len(offered())
 
 
+@pytest.mark.long
 async def test_a_changed_command_is_written(town: Town, bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> None:
     async with town.starting(bus):
         await until_complete(town)
@@ -90,6 +91,7 @@ async def test_a_changed_command_is_written(town: Town, bus: RedisBus, monkeypat
         await until(lambda: menu_of(town, town.dm(town.ann).id)[0] == MenuEntry("help", "your conversations"))
 
 
+@pytest.mark.long
 async def test_a_menu_that_cannot_be_had_keeps_nobody_from_talking(
     town: Town, bus: RedisBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +135,7 @@ async def test_admins_are_offered_their_commands_where_only_they_read(bus: Redis
             assert "pair" not in [entry.name for entry in town.stage.menu(person.id, place.id)]
 
 
+@pytest.mark.long
 async def test_on_discord_managers_of_a_guild_are_offered_what_admins_say_there(bus: RedisBus) -> None:
     """Discord hides nothing from anybody in direct chats: there an admin types his commands."""
     async with discord_town() as town, town.starting(bus):
