@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from channels.adapter import ChannelAdapter
 from channels.calls import Call, CallAnswer, SupportsCalls, come_again
+from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import LOOPBACK
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.telegram import TelegramEmulator
@@ -22,7 +23,7 @@ from gateway.limits import POLLER_LEASE_TTL_S
 from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
 from tests.parts.emulated_slack import SIGNING_SECRET as SLACK_SIGNING_SECRET
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import Town, slack_town, telegram_town
+from tests.parts.towns import Town, discord_town, slack_town, telegram_town
 
 
 @dataclass
@@ -104,6 +105,16 @@ async def called_slack_town() -> AsyncIterator[CalledTown]:
 
         await stage.use_http(url)
         yield _called(town, adapter, exchange, url)
+
+
+@contextlib.asynccontextmanager
+async def sharded_discord_town() -> AsyncIterator[Town]:
+    """Two connections, one of which tells of the guild, and the first of direct chats."""
+    async with discord_town() as town:
+        stage = town.stage
+        assert isinstance(stage, DiscordEmulator)
+        stage.switches.shards = stage.switches.max_concurrency = 2
+        yield town
 
 
 def _called(town: Town, adapter: object, exchange: Exchange, url: str) -> CalledTown:
