@@ -7,27 +7,34 @@ import contextlib
 import os
 import signal
 import socket
+from dataclasses import dataclass
 from functools import partial
 
 import uvloop
 
+from agent.access import showing_access
 from agent.aside import run_aside
-from agent.assembly import assembled, control_lane, suggesting
+from agent.assembly import assembled, control_lane, doorkeeper, suggesting
+from agent.attachments.gallery import WorkspaceGallery
 from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
 from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient, RetryingEmbeddings
+from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
+from agent.model.seeing import SeeingClient
+from agent.model.transcription import TranscriptionModel
 from agent.models import check_models
 from agent.porter import Porter
 from agent.relay import Relay
+from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.exits import run_to_exit
 from gateway.secrecy import scrubber_of, vault_keys
 from gateway.store.store import open_store
@@ -45,27 +52,34 @@ def _program() -> None:
     scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
-    client = _model_client(loaded.settings)
-    embeddings = _embeddings(loaded.settings)
-    uvloop.run(_serve(loaded.settings, scrubber, client, embeddings))
+    ways = _Ways(_model_client(loaded.settings), _embeddings(loaded.settings), _transcriptions(loaded.settings))
+    uvloop.run(_serve(loaded.settings, scrubber, ways))
 
 
-async def _serve(
-    settings: Settings, scrubber: Scrubber, client: ModelClient, embeddings: EmbeddingModel | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """The ways to models; None where none is configured."""
+
+    client: ModelClient
+    embeddings: EmbeddingModel | None
+    transcriptions: TranscriptionModel | None
+
+
+async def _serve(settings: Settings, scrubber: Scrubber, ways: _Ways) -> None:
     """Work until SIGTERM or SIGINT."""
     clock = SystemClock()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(client.close)
+        stack.push_async_callback(ways.client.close)
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         await store.check_schema()
         bus = await _open_bus(settings)
         stack.push_async_callback(bus.close)
-        await bus.access.project_grants(await store.grants())
+        keeper = doorkeeper(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+        await keeper.project()
         worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
         worker = await stack.enter_async_context(
             assembled(
@@ -73,8 +87,9 @@ async def _serve(
                 settings,
                 bus=bus,
                 store=store,
-                client=client,
-                embeddings=embeddings,
+                client=ways.client,
+                embeddings=ways.embeddings,
+                transcriptions=ways.transcriptions,
                 scrubber=scrubber,
                 clock=clock,
             )
@@ -83,6 +98,7 @@ async def _serve(
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
                 group.create_task(Porter(bus.lanes, store).run()),
+                group.create_task(showing_access(keeper)),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
             await worker.run(stopping)
@@ -114,7 +130,7 @@ async def _open_bus(settings: Settings) -> RedisBus:
 
 def _model_client(settings: Settings) -> ModelClient:
     """The way to every model: tried again, then fallen back from. Raises `ConfigError` for a name nobody can call."""
-    client = FallbackClient(RetryingClient(ByName(_litellm(settings))), settings.agent.fallback_models)
+    client = FallbackClient(RetryingClient(SeeingClient(ByName(_litellm(settings)))), settings.agent.fallback_models)
     check_models(client, settings)
     return client
 
@@ -124,10 +140,17 @@ def _embeddings(settings: Settings) -> EmbeddingModel | None:
     return RetryingEmbeddings(_litellm(settings)) if settings.agent.embedding_model else None
 
 
+def _transcriptions(settings: Settings) -> TranscriptionModel | None:
+    """The way to the model that hears; None where none is configured."""
+    return RetryingTranscriptions(_litellm(settings)) if settings.agent.transcription_model else None
+
+
 def _litellm(settings: Settings) -> LitellmClient:
     agent = settings.agent
     api_key = agent.api_key.get_secret_value() if agent.api_key else ""
-    return LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key)
+    gallery = WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES))
+    sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
+    return LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key, gallery=gallery, sees=sees)
 
 
 if __name__ == "__main__":

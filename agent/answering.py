@@ -68,7 +68,7 @@ class Answering:
         """Whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""
         if self._is_store_away:
             try:
-                await self._store.grants()
+                await self._store.access.revision()
             except StoreUnavailable:
                 return False
             self._is_store_away = False

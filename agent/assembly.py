@@ -6,16 +6,24 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from platform import python_version, system
 
 from agent.afterwards import AfterTurn
+from agent.attachments.attending import Attending
+from agent.attachments.documents import Documents
+from agent.attachments.inbox import Inbox
+from agent.attachments.receiving import Receiving
+from agent.attachments.senses import Ears, Eyes
 from agent.background import Background
 from agent.bell import Bell
 from agent.cache import AnswerCache, CachedEngine
+from agent.commands.access import access_commands
 from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
+from agent.commands.house import house_commands
 from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
 from agent.commands.profiles import profile_commands
@@ -38,7 +46,8 @@ from agent.memory import Memory
 from agent.metering import Meter
 from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
-from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings
+from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
+from agent.model.transcription import TranscriptionModel
 from agent.models import Models
 from agent.people import People
 from agent.planner import Planner, Planning, plan_tool
@@ -57,21 +66,24 @@ from agent.subagents.waking import Waking
 from agent.suggesting import Suggesting
 from agent.titler import Titler
 from agent.tools.asking import AskingPeople
+from agent.tools.files.workspace import Workspaces
 from agent.tools.lending import Lender
 from agent.tools.memory import memory_tools
 from agent.tools.registry import ToolRegistry
 from agent.tools.schedule import schedule_tools
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
-from agent.tools.toolbox import WORKSPACES, open_toolbox
+from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
-from gateway.config import AccessDefault, QueueMode, Settings, auto_consolidate
+from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.workspaces import WORKSPACES
+from gateway.doorkeeper import Doorkeeper
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.secrecy import seal_of
 from gateway.store.foreign import Foreign
@@ -86,12 +98,13 @@ async def assembled(
     store: Store,
     client: ModelClient,
     embeddings: EmbeddingModel | None = None,
+    transcriptions: TranscriptionModel | None = None,
     scrubber: Scrubber,
     clock: Clock,
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    parts = _Parts(settings, bus, store, client, embeddings, scrubber, clock)
+    parts = _Parts(settings, bus, store, client, embeddings, transcriptions, scrubber, clock)
     async with (
         aclosing(parts.meter),
         parts.catching_up(),
@@ -125,17 +138,22 @@ def control_lane(
     worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> ControlLane:
     """The control lane of that worker, on a bus and a store that may be its own."""
-    deciding = Deciding(bus.questions, bus.operator, _people(settings, bus), scrubber, clock)
+    deciding = Deciding(bus.questions, bus.operator, _people(settings, bus, store), scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)
 
 
 def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber) -> Suggesting:
     """What people who type are suggested, likewise."""
-    return Suggesting(bus.suggestions, store, _people(settings, bus), settings, scrubber)
+    return Suggesting(bus.suggestions, store, _people(settings, bus, store), settings, scrubber)
 
 
-def _people(settings: Settings, bus: RedisBus) -> People:
-    return People(bus.access, settings.access.admins, is_open=settings.access.default is AccessDefault.OPEN)
+def _people(settings: Settings, bus: RedisBus, store: Store) -> People:
+    return People(bus.access, store.access, settings.access.policy)
+
+
+def doorkeeper(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Doorkeeper:
+    """Who decides about people and places, and shows the bus what was decided."""
+    return Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
 
 
 class _Parts:
@@ -148,15 +166,17 @@ class _Parts:
         store: Store,
         client: ModelClient,
         embeddings: EmbeddingModel | None,
+        transcriptions: TranscriptionModel | None,
         scrubber: Scrubber,
         clock: Clock,
     ) -> None:
+        self._transcriptions = transcriptions
         self._settings = settings
         self._bus = bus
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
-        self._people = _people(settings, bus)
+        self._people = _people(settings, bus, store)
         self.meter = Meter(store.spending, settings.limits, self._people.role_of, clock)
         self.client = MeteredClient(client, self.meter)
         self.models = Models(self.client, settings)
@@ -230,6 +250,28 @@ class _Parts:
         planner = Planner(PlanSubAgents(dispatcher), self._scrubber)
         return Planning(planner, self._approvals, self._store, self._scrubber)
 
+    def _attending(self) -> Attending:
+        """What takes in the files of a turn."""
+        settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
+        workspaces = Workspaces(settings.data_dir / WORKSPACES)
+        ears = eyes = None
+        if self._transcriptions is not None and settings.agent.transcription_model:
+            metered = MeteredTranscriptions(self._transcriptions, self.meter, self.client.facts)
+            ears = Ears(metered, settings.agent.transcription_model, store, scrubber, clock)
+        if settings.agent.vision_model:
+            eyes = Eyes(self.client, settings.agent.vision_model, store, scrubber, clock)
+        receiving = Receiving(
+            Inbox(self._bus.attachments, workspaces, settings.attachments, scrubber, clock),
+            Documents(hidden=[settings.data_dir, Path.home()]),
+            workspaces,
+            scrubber,
+            timeout_s=settings.attachments.timeout_s,
+            text_tokens_max=settings.attachments.text_tokens_max,
+            ears=ears,
+            eyes=eyes,
+        )
+        return Attending(receiving, self.models, store)
+
     def turns(self, tools: ToolRegistry, planning: Planning) -> TurnTaker:
         """What takes the turns of this process."""
         settings = self._settings
@@ -246,6 +288,7 @@ class _Parts:
             commands=CommandTable(self._commands(planning)),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
             people=self._people,
+            attending=self._attending(),
             memory=self._memory if settings.memory.enabled else None,
             meter=self.meter,
             store=self._store,
@@ -271,6 +314,10 @@ class _Parts:
             *remind_commands(self._desk, scrubber, self._clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),
             *answering_commands(),
+            *access_commands(
+                doorkeeper(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
+            ),
+            *house_commands(self._settings.limits, self._people, self.meter, self._bus.operator, self._clock),
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:

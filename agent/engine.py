@@ -25,8 +25,9 @@ class StepsTaken:
     """What a turn leaves behind; filled as it goes, so that a failure keeps what was done.
 
     `said` is what the user said in this turn, once the transcript holds it; of a command nothing is held.
-    `is_plain`: one message that is text and nothing else. `asked` is what the answer may be kept under;
-    `finish_reason` is the model's, of its last words. A turn that yields leaves a barrier in its `suspension`.
+    `is_plain`: one message that is text and nothing else. `notes` are for the person, under the answer. `asked` is
+    what the answer may be kept under; `finish_reason` is the model's, of its last words. A turn that yields leaves a
+    barrier in its `suspension`.
     """
 
     said: CleanText | None = None
@@ -40,6 +41,7 @@ class StepsTaken:
     is_plain: bool = False
     asked: Question | None = None
     finish_reason: str = ""
+    notes: list[CleanText] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

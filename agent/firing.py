@@ -94,7 +94,7 @@ class Firing:
 
     async def _may_fire(self, schedule: Schedule, message: InboundMessage) -> bool:
         is_wanted = schedule.kind is not ScheduleKind.HEARTBEAT or self._has_heartbeat
-        if is_wanted and await self._people.is_admitted(message.author):
+        if is_wanted and await self._people.is_admitted(message.author, message.spoken_in):
             return True
         _log.info("schedule.passed_over", schedule=schedule.id)
         return False

@@ -162,6 +162,37 @@ FILE_CAPTION_CHARS_MAX: Final = 480  # Telegram takes 1,024 UTF-16 units, a mark
 
 # --- files that people send
 ATTACHMENT_ASKED_MAX: Final = 5  # twenty seconds of nobody there: a restart of the channels takes five
+RECEIVED_MAX: Final = 30  # files of one turn: three albums that came while the one before was answered
+RECEIVED_AT_ONCE: Final = 4  # files of one turn that are fetched and looked at: an album takes three rounds
+DOCUMENTS_AT_ONCE: Final = 2  # read in one agent process: they have the processors that turns need
+DOCUMENT_TIMEOUT_S: Final = 30.0  # a book of 500 pages takes twenty
+DOCUMENT_CHARS_MAX: Final = 400_000  # of one document that is kept as text: 50 pages of a tool, scrubbed in 40 ms
+DOCUMENT_BYTES_MAX: Final = 4 * DOCUMENT_CHARS_MAX  # the same before it is decoded
+SHOWN_SHARE_MAX: Final = 0.25  # of what a prompt may hold: all texts of one turn's files; the rest is for the talk
+SHOWN_TOKENS_MIN: Final = 500  # of them, however small the model: less says nothing
+READER_CPU_S: Final = 60  # should the wall clock be slow
+READER_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of address space: a picture of 50 megapixels, unpacked, and copied
+UNPACKED_BYTES_MAX: Final = 200 * 1024 * 1024  # of a packed document, as it says of itself: ten times what is fetched
+READER_ERRORS_BYTES_MAX: Final = 4_096  # of what it complains of, for the log
+
+# --- images
+IMAGES_SHOWN_MAX: Final = 10  # in one prompt: an album; each is some 1,500 tokens in every round
+IMAGES_KEPT: Final = (
+    4  # of earlier turns, when a newer one would be too many: then the prompt changes, and not again soon
+)
+IMAGE_TOKENS: Final = 1_600  # what the dearest providers count for one that fills their eye
+IMAGE_BYTES_MAX: Final = 3_750_000  # base64 makes five megabytes of it, which is what Anthropic takes
+IMAGE_SIDE_MAX: Final = 8_000  # pixels, likewise
+IMAGE_SIDE_SHOWN: Final = 2_048  # of one that is made smaller: providers see no more of it
+IMAGE_PIXELS_MAX: Final = 50_000_000  # of one that is unpacked here: 200 MB
+DESCRIPTION_TOKENS_MAX: Final = 600
+DESCRIPTION_TIMEOUT_S: Final = 60.0
+
+# --- what is spoken
+TRANSCRIPTION_TIMEOUT_S: Final = 120.0  # an hour of talk takes a minute
+TRANSCRIPTION_TRIES_MAX: Final = 2
+SPOKEN_BYTES_PER_S: Final = 4_000  # 32 kbit/s, to guess at how long a recording is before anybody has heard it
+SPOKEN_CHARS_MAX: Final = 60_000  # an hour of talk
 
 # --- the sandbox
 SANDBOX_TIMEOUT_S: Final = 60.0  # as any tool

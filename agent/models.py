@@ -78,6 +78,19 @@ class Models:
         """The model for small work about a session: cheap, and never of another provider than its own model."""
         return utility_model(self._settings, self.of_session(session))
 
+    def sees(self, model: str) -> bool:
+        """Whether images are shown to a model; the other engine is told its history in words."""
+        return self._client.facts(model).sees and self._settings.agent.engine == "litellm"
+
+    def learns_of_images(self, model: str) -> bool:
+        """Whether a model sees images, or another describes them to it."""
+        return self.sees(model) or bool(self._settings.agent.vision_model)
+
+    @property
+    def seeing(self) -> str | None:
+        """One that sees images, among those that everybody may choose."""
+        return next(filter(self.sees, self.choosable), None)
+
     def facts(self, model: str) -> ModelFacts:
         """What is known of a model."""
         return self._client.facts(model)
@@ -113,6 +126,8 @@ def check_models(client: ModelClient, settings: Settings) -> None:
         "agent.model": (agent.model,),
         "agent.utility_model": (agent.utility_model,),
         "agent.embedding_model": (agent.embedding_model,),
+        "agent.vision_model": (agent.vision_model,),
+        "agent.transcription_model": (agent.transcription_model,),
         "agent.fallback_models": agent.fallback_models,
         "agent.models": agent.models,
         "subagents.model": (settings.subagents.model,),

@@ -7,7 +7,10 @@ tool has them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Final
 
 from agent.prompts.library import profile_prompt
@@ -42,3 +45,8 @@ PROFILES: Final = {name: _profile(row) for name, row in PROFILE_ROWS.items()}
 def profile_named(name: str) -> Profile:
     """The profile of a session; the default for no name, and for one that this release does not know."""
     return PROFILES.get(name, DEFAULT)
+
+
+def ceiling_of(profile: Profile, lists: Iterable[Iterable[str]]) -> Permissions:
+    """What a profile may use where every one of these lists of tools has to allow it, too."""
+    return reduce(and_, map(Permissions.only, lists), profile.ceiling)

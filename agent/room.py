@@ -25,6 +25,7 @@ from agent.models import Models
 from agent.tokens import entries_tokens, estimate_tokens
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
+from agent.transcript import shown_images
 from gateway.contracts.entries import Entry, EntryKind, Role, Session
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined, own_words
@@ -102,7 +103,7 @@ class Room:
     @property
     def tokens(self) -> int:
         """The size of a prompt with all of it."""
-        return next_prompt_tokens(self._fixed_tokens, self._view, self._session)
+        return next_prompt_tokens(self._fixed_tokens, self._view, self._session, an_image=self._budget.an_image)
 
     @property
     def is_abridged(self) -> bool:
@@ -208,10 +209,13 @@ class Room:
         if not counted:
             return self._estimated(in_flight)
         spoken = max((index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT), default=0)
-        return counted + entries_tokens(in_flight[spoken:])
+        return counted + self._size(in_flight[spoken:])
 
     def _estimated(self, in_flight: Sequence[Entry]) -> int:
-        return self._fixed_tokens + entries_tokens(self._shown(in_flight))
+        return self._fixed_tokens + self._size(self._shown(in_flight))
+
+    def _size(self, entries: Sequence[Entry]) -> int:
+        return entries_tokens(entries) + self._budget.an_image * len(shown_images(entries))
 
     def _is_over(self, in_flight: Sequence[Entry]) -> bool:
         return self._estimated(in_flight) >= self._budget.usable

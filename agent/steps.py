@@ -26,6 +26,8 @@ from agent.prompts.library import PROMPTS
 from agent.tools.arguments import cleaned
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
+from agent.transcript import as_prompt
+from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined
@@ -216,17 +218,19 @@ def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
 def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
     """One user message for all of them; an entry for each."""
     if newcomers:
-        _tell(messages, joined(*(newcomer.entry.text for newcomer in newcomers), by="\n\n"))
+        (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
+        _tell(messages, told.text, told.images)
         taken.entries.extend(newcomer.entry for newcomer in newcomers)
         taken.joined.extend(newcomer.message for newcomer in newcomers)
 
 
-def _tell(messages: list[PromptMessage], text: CleanText) -> None:
+def _tell(messages: list[PromptMessage], text: CleanText, images: tuple[Image, ...] = ()) -> None:
     """Say `text` in the role of the user; neighbours are one message, as providers expect and as the transcript
     will be read."""
     if messages and messages[-1].role is Role.USER:
-        text = joined(messages.pop().text, text, by="\n\n")
-    messages.append(PromptMessage(Role.USER, text))
+        before = messages.pop()
+        text, images = joined(before.text, text, by="\n\n"), (*before.images, *images)
+    messages.append(PromptMessage(Role.USER, text, images=images))
 
 
 def _as_run(spoken: _Spoken) -> tuple[RequestedCall, ...]:

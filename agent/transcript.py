@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import groupby
 from typing import Final
 
+from agent.limits import IMAGES_KEPT, IMAGES_SHOWN_MAX
 from agent.model.client import PromptMessage
-from gateway.contracts.alongside import words_in
+from gateway.contracts.alongside import Image, images_in, words_in
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import CleanText, joined, own_words
 
@@ -32,6 +33,26 @@ def is_said(entry: Entry) -> bool:
 def last_said(view: Sequence[Entry]) -> CleanText:
     """What a person said last; empty where nobody has."""
     return next((words_in(entry.text) for entry in reversed(view) if is_said(entry)), own_words(""))
+
+
+def has_images(view: Sequence[Entry], turn_id: str) -> bool:
+    """Whether images came along with what was said in that turn."""
+    return any(images_in(entry.text) for entry in view if entry.turn_id == turn_id and is_said(entry))
+
+
+def shown_images(entries: Sequence[Entry]) -> frozenset[Image]:
+    """The images that a prompt of these entries shows; of the others only the places are told.
+
+    Those of a turn are shown with it. When there would be too many, all but a few of the earlier ones go at once, so
+    that the beginning of the prompt changes seldom: the same whoever counts, since each turn is counted in its order.
+    """
+    shown: list[Image] = []
+    for turn in turns_of(entries):
+        new = [image for entry in turn if is_said(entry) for image in images_in(entry.text)][-IMAGES_SHOWN_MAX:]
+        if len(shown) + len(new) > IMAGES_SHOWN_MAX:
+            shown = shown[max(len(shown) - min(IMAGES_KEPT, IMAGES_SHOWN_MAX - len(new)), 0) :]
+        shown += new
+    return frozenset(shown)
 
 
 def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
@@ -78,13 +99,21 @@ def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
     In such a message our notes stand in front of what people said, so that their words come last.
     """
     messages: list[PromptMessage] = []
-    for is_said_to_us, group in groupby(with_whole_groups(entries), lambda entry: entry.role is Role.USER):
+    whole = with_whole_groups(entries)
+    shown = shown_images(whole)
+    for is_said_to_us, group in groupby(whole, lambda entry: entry.role is Role.USER):
         if is_said_to_us:
             ordered = sorted(group, key=lambda entry: entry.kind is not EntryKind.NOTE)
-            messages.append(PromptMessage(Role.USER, joined(*(entry.text for entry in ordered), by="\n\n")))
+            text = joined(*(entry.text for entry in ordered), by="\n\n")
+            messages.append(PromptMessage(Role.USER, text, images=_images(ordered, shown)))
         else:
             messages.extend(PromptMessage(one.role, one.text, one.tool_calls, one.tool_call_id) for one in group)
     return tuple(messages)
+
+
+def _images(said: Iterable[Entry], shown: Set[Image]) -> tuple[Image, ...]:
+    every = (image for entry in said if is_said(entry) for image in images_in(entry.text))
+    return tuple(image for image in every if image in shown)
 
 
 def _lost(call_id: str, entry: Entry) -> Entry:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from agent.attachment_sentences import UNSEEN, could_be_seen_by
+from agent.attachments.attending import Attending
 from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable, Converse, Done
 from agent.context import preamble
@@ -22,7 +24,7 @@ from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Models
 from agent.people import People
-from agent.profiles import profile_named
+from agent.profiles import ceiling_of, profile_named
 from agent.prompting.system import SystemPrompts
 from agent.room import Rooms
 from agent.routing import Depth
@@ -30,9 +32,9 @@ from agent.sentences import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_senten
 from agent.subagents.results import attempt_text
 from agent.tone import tone_of
 from agent.tools.lineage import Lineage
-from agent.tools.permissions import Place
+from agent.tools.permissions import Permissions, Place
 from agent.tools.tool import ToolContext
-from agent.transcript import last_said
+from agent.transcript import has_images, last_said
 from agent.usage_sentences import spent_sentence
 from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import BudgetSpent, ModelError
@@ -93,6 +95,7 @@ class TurnTaker:
         commands: CommandTable,
         prompts: SystemPrompts,
         people: People,
+        attending: Attending,
         memory: Memory | None,
         meter: Meter,
         store: Store,
@@ -105,6 +108,7 @@ class TurnTaker:
         self._commands = commands
         self._prompts = prompts
         self._people = people
+        self._attending = attending
         self._memory = memory
         self._meter = meter
         self._store = store
@@ -116,10 +120,10 @@ class TurnTaker:
         a commit of state FAILED. Cancellable at every await; `taken` then tells what had been done."""
         try:
             async with Deadline(TURN_TIMEOUT_S):
-                done = await self._listen(batch, session, taken, hold)
-                if done is not None:
-                    return self._obeyed(batch, session, done)
-                await self._converse(batch, session, taken, hold)
+                heard = await self._listen(batch, session, taken, hold)
+                if isinstance(heard, Done):
+                    return self._obeyed(batch, session, heard)
+                await self._converse(batch, heard, session, taken, hold)
         except BudgetSpent as error:
             return self._refused(batch, session, taken, error)
         except (ModelError, TimeoutError) as error:
@@ -142,23 +146,27 @@ class TurnTaker:
         """
         return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, taken, STOPPED_NOTE), None)
 
-    async def _listen(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> Done | None:
-        """What a command says; None when the turn is a conversation, whose words the transcript holds by now."""
+    async def _listen(
+        self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold
+    ) -> Done | Sequence[InboundMessage]:
+        """What a command says; the messages, when the turn is a conversation, whose words the transcript holds."""
         if not batch.is_command:
             words = [message.text for message in batch.messages if not is_wake(message)]
             taken.said = joined(*words, by="\n\n") if words else None
-            taken.is_plain = bool(words) and len(batch.messages) == 1 and not batch.messages[0].attachments
-            return None
+            taken.is_plain = bool(words) and len(batch.messages) == 1 and batch.messages[0].is_text
+            return batch.messages
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)
         match await self._commands.run(
             command, session, role, fence=batch.fence, permit=hold.permit, turn_id=batch.turn_id
         ):
             case Converse(said, is_stored):
-                if not is_stored:
-                    await self._store_said(batch, replace(command, text=said))
                 taken.said = said
-                return None
+                if is_stored:
+                    return ()
+                command = replace(command, text=said)
+                await self._store_said(batch, command)
+                return (command,)
             case Done() as done:
                 return done
 
@@ -171,31 +179,50 @@ class TurnTaker:
             now_ms=self._clock.now_ms(),
         )
 
-    async def _converse(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> None:
-        context = await self._context(batch, session, taken, hold)
+    async def _converse(
+        self, batch: Batch, heard: Sequence[InboundMessage], session: Session, taken: StepsTaken, hold: Hold
+    ) -> None:
+        hold = await self._attending.attend(
+            heard, session, taken, hold, turn_id=batch.turn_id, key=batch.key, fence=batch.fence
+        )
+        place = await self._people.place_of(batch.newest)
+        profile = profile_named(session.profile or place.profile)
+        context = await self._context(batch, session, taken, hold, ceiling=ceiling_of(profile, place.ceilings))
         todos = await self._store.todos(context.key)
-        system = self._prompts.system_prompt(context, profile_named(session.profile), todos)
+        system = self._prompts.system_prompt(context, profile, todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
         said = taken.said if taken.said is not None else last_said(room.view)
         chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
         await room.fit(chosen.budget)
-        await self._begin_notes(batch, session, taken, room.view)
+        await self._begin_notes(batch, session, taken, room.view, self._unseen(batch, room.view, chosen.model))
         prompt = room.prompt(taken.entries)
         await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
         if room.is_abridged:
             taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
-    async def _begin_notes(self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry]) -> None:
+    async def _begin_notes(
+        self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry], unseen: CleanText | None
+    ) -> None:
         """What the model is told beside the request itself: the first thing that the turn leaves behind."""
         said = taken.said or own_words("")
         memory = await self._memory.block(session, said, view) if self._memory is not None and said else None
         lost = attempt_text(await self._store.tasks.tasks_of_turn(batch.turn_id))
         now_ms = self._clock.now_ms()
-        told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=self._clean(batch, lost) if lost else None)
+        lost_text = self._clean(batch, lost) if lost else None
+        told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=lost_text, unseen=unseen)
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
 
-    async def _context(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> ToolContext:
+    def _unseen(self, batch: Batch, view: Sequence[Entry], model: str) -> CleanText | None:
+        """What a model is told with an image that it cannot see, and which nobody describes to it."""
+        if self._models.learns_of_images(model) or not has_images(view, batch.turn_id):
+            return None
+        seeing = self._models.seeing
+        return self._clean(batch, could_be_seen_by(seeing)) if seeing else UNSEEN
+
+    async def _context(
+        self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold, *, ceiling: Permissions
+    ) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""
         newest = batch.newest
         return ToolContext(
@@ -207,7 +234,7 @@ class TurnTaker:
             asked_by=newest.author,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
-            ceiling=profile_named(session.profile).ceiling,
+            ceiling=ceiling,
             permit=hold.permit,
             enclosures=taken.enclosures,
             lineage=Lineage(session.id),
@@ -276,7 +303,7 @@ class TurnTaker:
         answered = (*batch.messages, *taken.joined)
         removed = [removed for message in answered for removed in message.removed]
         note = removed_note(removed)
-        notes = (*((self._clean(batch, note),) if note else ()), *unchecked_notes(text, removed))
+        notes = (*taken.notes, *((self._clean(batch, note),) if note else ()), *unchecked_notes(text, removed))
         return Reply(
             id=reply_id_of(batch.turn_id),
             turn_id=batch.turn_id,

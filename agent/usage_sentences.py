@@ -49,7 +49,7 @@ class Day:
 
 def usage_text(today: Day, month: Mapping[UsagePurpose, UsageSum], *, now_ms: int) -> str:
     """The answer to /usage."""
-    return "\n\n".join([_today_text("Today", today, now_ms=now_ms), _month_text(month)])
+    return "\n\n".join([day_text("Today", today, now_ms=now_ms), _month_text(month)])
 
 
 def everybodys_usage_text(
@@ -60,14 +60,15 @@ def everybodys_usage_text(
     now_ms: int,
 ) -> str:
     """The answer to /usage all."""
-    parts = [_today_text("Everybody today", today, now_ms=now_ms), _month_text(month)]
+    parts = [day_text("Everybody today", today, now_ms=now_ms), _month_text(month)]
     if top:
         lines = "\n".join(f"{place}. {owner}: {_sum_text(found)}" for place, (owner, found) in enumerate(top, 1))
         parts.append(f"**Most this month**\n\n{lines}")
     return "\n\n".join(parts)
 
 
-def _today_text(title: str, today: Day, *, now_ms: int) -> str:
+def day_text(title: str, today: Day, *, now_ms: int) -> str:
+    """What was spent on a day, of what it may take."""
     spent, caps = today.spent, today.caps
     lines = [
         f"- tokens: {_of(f'{spent.tokens:,}', f'{caps.tokens:,}', is_capped=caps.tokens > 0)}",

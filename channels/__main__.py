@@ -15,7 +15,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 
 from channels.adapter import AdapterParts
-from channels.admission import AccessPolicy, StrangerRule
 from channels.calls import SupportsCalls
 from channels.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
@@ -145,19 +144,19 @@ class Lines:
 
 def rules_of(settings: Settings, channel: str) -> Rules:
     """What the configuration says about access, lanes and sends of a channel."""
-    policy = AccessPolicy(StrangerRule(settings.access.default.value), frozenset(settings.access.admins))
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
     chosen = settings.channels.each()[channel]
     placeholder = chosen.placeholder if isinstance(chosen, TelegramAccount) else PlaceholderUse.NEVER
     sends = SendRules(chosen.unknown_sends, placeholder)
     return Rules(
-        policy,
+        settings.access.policy,
         settings.session.scope,
         settings.queue.settle_ms,
         interrupts,
         house_language(settings),
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
+        rate_of=settings.limits.rate_of,
     )
 
 

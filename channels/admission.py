@@ -1,53 +1,71 @@
-"""Who may talk to the agent: admins by configuration, others by their grant, strangers by `access.default`.
+"""Who is let in at the door of a channel, and how fast he may write.
 
-The decision is pure; the grants are read from their projection on the bus.
+The decision is pure (`gateway.contracts.access`); what operators decided is read from its projection on the bus.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar
 
+from channels.normalized import Incoming
+from gateway.contracts.access import AccessPolicy, AccessView, Admittance, Rate, admit, levels_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import AccessBus
+from gateway.limits import RATED_AUTHORS_MAX
+
+K = TypeVar("K")
+V = TypeVar("V")
+RateOf = Callable[[GrantRole], Rate]
 
 
-class StrangerRule(StrEnum):
-    """What a user without a grant may do (`access.default`)."""
-
-    OPEN = "open"
-    PAIRING = "pairing"
-    CLOSED = "closed"
+def unlimited(_role: GrantRole) -> Rate:
+    """As fast as anybody likes."""
+    return Rate()
 
 
-class Admittance(StrEnum):
-    """What happens to a message of this user."""
+class Reception:
+    """Looks at each message that comes to the door of one channel."""
 
-    ADMITTED = "admitted"
-    BLOCKED = "blocked"
-    MAY_PAIR = "may_pair"
-    CLOSED = "closed"
+    def __init__(self, access: AccessBus, policy: AccessPolicy, rate_of: RateOf = unlimited) -> None:
+        self._access = access
+        self._policy = policy
+        self._rate_of = rate_of
+        self._roles: OrderedDict[SessionKey, GrantRole] = OrderedDict()
+        self._albums: OrderedDict[str, None] = OrderedDict()
+
+    async def admit(self, incoming: Incoming) -> Admittance:
+        """What happens to the message. Raises `BusUnavailable` where nobody can say who is blocked; an admin by
+        configuration is let in even then."""
+        owner = SessionKey(incoming.channel, incoming.user_id)
+        levels = levels_of(incoming.channel, incoming.realm, incoming.place)
+        is_admin = owner in self._policy.admins
+        view = AccessView() if is_admin else await self._access.view(owner, levels)
+        admittance = admit(owner, view.granted, self._policy, self._policy.place(levels, view.places))
+        if admittance is Admittance.ADMITTED:
+            _remember(self._roles, owner, self._policy.role_of(owner, view.granted) or GrantRole.GUEST)
+        return admittance
+
+    def rate_of(self, incoming: Incoming) -> Rate:
+        """How fast the author of an admitted message may write. An album is one message, however many parts it has."""
+        if incoming.album_id and _album(incoming) in self._albums:
+            return Rate()
+        return self._rate_of(self._roles.get(SessionKey(incoming.channel, incoming.user_id), GrantRole.GUEST))
+
+    def taken(self, incoming: Incoming) -> None:
+        """The message is on the bus."""
+        if incoming.album_id:
+            _remember(self._albums, _album(incoming), None)
 
 
-@dataclass(frozen=True, slots=True)
-class AccessPolicy:
-    """The part of the configuration that decides about access."""
-
-    rule: StrangerRule
-    admins: frozenset[SessionKey] = frozenset()
+def _album(incoming: Incoming) -> str:
+    return f"{incoming.user_id}:{incoming.album_id}"
 
 
-def admit(owner: SessionKey, role: str | None, policy: AccessPolicy) -> Admittance:
-    """An admin by configuration can never be locked out; an unknown role is nobody's (fail closed)."""
-    if owner in policy.admins:
-        return Admittance.ADMITTED
-    if role is not None:
-        known = role in (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
-        return Admittance.ADMITTED if known else Admittance.BLOCKED
-    match policy.rule:
-        case StrangerRule.OPEN:
-            return Admittance.ADMITTED
-        case StrangerRule.PAIRING:
-            return Admittance.MAY_PAIR
-        case StrangerRule.CLOSED:
-            return Admittance.CLOSED
+def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > RATED_AUTHORS_MAX:
+        known.popitem(last=False)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
-from channels.bounding import fit
+from channels.bounding import fit, fitting
 from channels.halves import PARTS_MAX, Part, linked, part_of, torn
 from channels.normalized import FileReference, Incoming, RawQuote
 from gateway.contracts.ids import SessionScope
@@ -21,6 +22,9 @@ from gateway.scrub import removed_secrets
 from gateway.scrub.continued import continued, revealed
 
 FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
+FILES_MAX: Final = 12  # of one message: more than are ever fetched, so that its author is told of the others
+REFERENCE_CHARS_MAX: Final = 512  # Telegram's have about a hundred
+MEDIA_TYPE_CHARS_MAX: Final = 127  # two names of 63 at most (RFC 6838)
 
 QUOTES_MAX: Final = 40  # what was said in a thread before we were called: enough to know what it is about
 QUOTE_CHARS_MAX: Final = 4_000  # of each: context must not crowd out what is said
@@ -64,11 +68,13 @@ class Cleaner:
             is_private=incoming.is_private,
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one
-            attachments=tuple(_attachment(found, scrubber) for found in incoming.attachments),
+            attachments=_attachments(incoming.attachments, scrubber),
             removed=_removed(read.found, incoming.attachments, scrubber, is_joined=read.is_joined),
             mends=mends,
             language=self._language or _language(incoming.language),
-            quotes=tuple(_quote(found, scrubber) for found in incoming.quotes[-QUOTES_MAX:]),
+            quotes=fitting([_quote(found, scrubber) for found in incoming.quotes[-QUOTES_MAX:]]),
+            place=() if key.place else incoming.place,
+            realm=incoming.realm,
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)
@@ -108,12 +114,18 @@ def _removed(
     return (*in_text, *in_names)
 
 
+def _attachments(files: Sequence[FileReference], scrubber: Scrubber) -> tuple[Attachment, ...]:
+    """A reference that is longer than any platform's leads nowhere."""
+    fit_ones = (found for found in files if len(found.reference) <= REFERENCE_CHARS_MAX)
+    return tuple(_attachment(found, scrubber) for found in islice(fit_ones, FILES_MAX))
+
+
 def _attachment(found: FileReference, scrubber: Scrubber) -> Attachment:
     return Attachment(
         kind=found.kind,
         reference=found.reference,
         name=clipped(scrubber.scrub(found.name), FILE_NAME_CHARS_MAX),
-        media_type=scrubber.scrub(found.media_type),
+        media_type=clipped(scrubber.scrub(found.media_type), MEDIA_TYPE_CHARS_MAX),
         size_bytes=found.size_bytes,
     )
 
@@ -123,7 +135,7 @@ def _quote(found: RawQuote, scrubber: Scrubber) -> Quote:
         kind=found.kind,
         author_name=clipped(scrubber.scrub(found.author_name), AUTHOR_NAME_CHARS_MAX),
         text=clipped(scrubber.scrub(found.text), QUOTE_CHARS_MAX),
-        attachments=tuple(_attachment(file, scrubber) for file in found.attachments),
+        attachments=_attachments(found.attachments, scrubber),
     )
 
 

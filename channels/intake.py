@@ -15,13 +15,15 @@ from typing import Final
 
 from channels import notices
 from channels.adapter import Outcome, QueueFull
-from channels.admission import AccessPolicy, Admittance, admit
+from channels.admission import RateOf, Reception, unlimited
+from channels.albums import Albums
 from channels.cleaning import Cleaner
 from channels.halves import Halves, Part, author_of
 from channels.keeping import Keeping
 from channels.normalized import Addressing, Incoming, Retraction
 from channels.recollection import Recollection
 from channels.threshold import Threshold
+from gateway.contracts.access import AccessPolicy, Admittance, Pairing
 from gateway.contracts.commands import COMMANDS, Suggests
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
@@ -48,6 +50,7 @@ from gateway.contracts.ports import (
 )
 from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import (
+    AUTHOR_NAME_CHARS_MAX,
     PAIRING_CODE_CHARS,
     PAIRING_PENDING_MAX,
     PAIRING_TTL_S,
@@ -89,17 +92,18 @@ class Intake:
         interrupts: bool = False,
         language: str = "",
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
+        rate_of: RateOf = unlimited,
         delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
     ) -> None:
         """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
-        running turn of its lane. With a `language` everybody is spoken to in that one. What held a secret is given to
-        `delete` once it is on the bus without it."""
+        running turn of its lane. With a `language` everybody is spoken to in that one. People write no faster than
+        `rate_of` their role. What held a secret is given to `delete` once it is on the bus without it."""
         self._bus = bus
         self._access = access
         self._outbound = outbound
         self._scrubber = scrubber
         self._clock = clock
-        self._policy = policy
+        self._reception = Reception(access, policy, rate_of)
         self._presses = presses
         self._suggestions = suggestions
         self._scope = scope
@@ -111,6 +115,7 @@ class Intake:
         self._accepted = accepted
         self._delete = delete
         self._recollection = Recollection()
+        self._albums = Albums()
         self._halves = Halves()
         self._threshold = Threshold()
         self._taking = asyncio.Lock()
@@ -125,17 +130,17 @@ class Intake:
     async def accept(self, incoming: Incoming) -> Outcome:
         """Bring a message, or the edit of one, to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not
         acknowledge then."""
-        if not incoming.is_addressed and not self._is_on_a_lane(incoming):
+        if not incoming.is_addressed and not self._is_on_a_lane(incoming) and not self._albums.knows(incoming):
             return Outcome.IGNORED
         self._check_open()
-        owner = SessionKey(incoming.channel, incoming.user_id)
-        admittance = admit(owner, await self._access.role_of(owner), self._policy)
+        admittance = await self._reception.admit(incoming)
         if admittance is not Admittance.ADMITTED:
             if not incoming.is_edit:
-                await self._turn_away(incoming, owner, admittance)
+                await self._turn_away(incoming, admittance)
             return Outcome.REFUSED
         if incoming.is_edit:
             return await self._amend(incoming)
+        self._albums.note(incoming)
         kind = incoming.command.control if incoming.command else None
         if kind is not None:
             return await self._control(self._cleaner.clean(incoming).message, kind)
@@ -154,10 +159,9 @@ class Intake:
         """Bring the press of a button to the control lane. What the one who pressed is told at once, None if the
         agent decides that. Raises `BusUnavailable`."""
         self._check_open()
-        owner = SessionKey(press.channel, press.user_id)
-        admittance = admit(owner, await self._access.role_of(owner), self._policy)
+        admittance = await self._reception.admit(press)
         if admittance is not Admittance.ADMITTED:
-            is_told = admittance is not Admittance.BLOCKED
+            is_told = admittance not in (Admittance.BLOCKED, Admittance.SILENT_HERE)
             return self._words(press).say(notices.NOT_FOR_STRANGERS) if is_told else own_words("")
         kind = press.command.control if press.command else None
         if kind is None or kind not in BY_BUTTON:
@@ -185,7 +189,7 @@ class Intake:
         typed = clipped(self._scrubber.for_chat(str(key)).scrub(typing.command.arguments), SUGGESTION_TYPED_CHARS_MAX)
         try:
             async with self._suggesting:
-                if admit(owner, await self._access.role_of(owner), self._policy) is not Admittance.ADMITTED:
+                if await self._reception.admit(typing) is not Admittance.ADMITTED:
                     return ()
                 wanted = Wanted(key, owner, kind, typed, typing.language)
                 return await self._suggestions.ask(wanted, wait_s=SUGGESTIONS_WAIT_S)
@@ -280,9 +284,11 @@ class Intake:
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
         await self._keep(message, incoming)
         settle = max(self._settle_ms, settle_ms(incoming))
-        admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts)
+        rate = self._reception.rate_of(incoming)
+        admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts, rate=rate)
         match admission.verdict:
             case Verdict.ACCEPTED:
+                self._reception.taken(incoming)
                 self._recollection.keep(incoming, message.key)
                 self._accepted(message.address)
                 return Outcome.QUEUED
@@ -291,6 +297,10 @@ class Intake:
                 return Outcome.DUPLICATE
             case Verdict.LANE_FULL:
                 await self._tell(incoming, message.key, "lane-full", notices.lane_full(self._words(incoming)))
+                return Outcome.TURNED_AWAY
+            case Verdict.TOO_FAST:
+                wait = notices.too_fast(admission.wait_s, self._words(incoming))
+                await self._tell(incoming, message.author, "too-fast", wait)
                 return Outcome.TURNED_AWAY
             case Verdict.QUEUE_FULL:
                 await self._tell(incoming, message.key, "queue-full", self._words(incoming).say(notices.QUEUE_FULL))
@@ -306,45 +316,59 @@ class Intake:
         await self._delete_those((message,) if message.removed else ())
         return Outcome.CONTROL if is_new else Outcome.DUPLICATE
 
-    async def _turn_away(self, incoming: Incoming, owner: SessionKey, admittance: Admittance) -> None:
-        """Silence for the blocked; a sentence for a stranger, unless he only spoke in a thread we are in."""
-        if admittance is Admittance.BLOCKED:
-            log.info("%s: a message of a blocked user was ignored", incoming.channel)
+    async def _turn_away(self, incoming: Incoming, admittance: Admittance) -> None:
+        """Silence for the blocked and where nobody is heard; a sentence for others, unless one only spoke in a thread
+        we are in."""
+        owner = SessionKey(incoming.channel, incoming.user_id)
+        if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
+            log.info("%s: a message was ignored (%s)", incoming.channel, admittance.value)
         elif incoming.addressing is Addressing.THREAD:
             log.debug("%s: a stranger in a thread of ours was ignored", incoming.channel)
+        elif admittance is Admittance.NOT_HERE:
+            await self._tell(incoming, owner, "not-here", self._words(incoming).say(notices.NOT_HERE))
         elif admittance is Admittance.CLOSED:
             await self._tell(incoming, owner, "closed", self._words(incoming).say(notices.CLOSED))
         elif incoming.is_private:
-            await self._tell(incoming, owner, "pairing", await self._pairing_sentence(owner, self._words(incoming)))
+            await self._offer_code(incoming, owner)
         else:
             await self._tell(incoming, owner, "stranger", self._words(incoming).say(notices.STRANGER_IN_GROUP))
 
     def _words(self, incoming: Incoming) -> Words:
         return words_for(self._language or incoming.language, incoming.text)
 
-    async def _pairing_sentence(self, owner: SessionKey, words: Words) -> str:
-        code = await self._access.pairing_code(
-            owner,
-            new_code=self._clock.code(PAIRING_CODE_CHARS),
+    async def _offer_code(self, incoming: Incoming, owner: SessionKey) -> None:
+        """Tell a stranger his code, behind which lies what he is told here when he is let in."""
+        words, code = self._words(incoming), self._clock.code(PAIRING_CODE_CHARS)
+        name = clipped(self._scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX)
+        welcome = self._notice(incoming, owner, f"welcome:{code}", words.say(notices.WELCOME))
+        asked = await self._access.ask_pairing(
+            Pairing(code, owner, name, welcome, self._clock.now_ms()),
             ttl_s=PAIRING_TTL_S,
             pending_max=PAIRING_PENDING_MAX,
         )
-        return words.say(notices.TOO_MANY_STRANGERS) if code is None else notices.pairing(code, words)
+        if asked.code:
+            await self._tell(incoming, owner, "pairing", notices.pairing(asked.code, words))
+        elif asked.is_denied:
+            await self._tell(incoming, owner, "denied", words.say(notices.CLOSED))
+        else:
+            await self._tell(incoming, owner, "strangers", words.say(notices.TOO_MANY_STRANGERS))
 
     async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
         """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once."""
         minute = (incoming.sent_at_ms or self._clock.now_ms()) // NOTICE_EVERY_MS
-        await self._outbound.publish_notice(
-            Reply(
-                id=f"notice:{topic}:{key}:{incoming.address.lane}:{minute}",
-                turn_id="",
-                key=key,
-                address=incoming.address,
-                text=self._scrubber.for_chat(str(key)).scrub(sentence),
-                kind=ReplyKind.NOTICE,
-                created_at_ms=self._clock.now_ms(),
-                language=self._words(incoming).language.value,
-            )
+        mark = f"{topic}:{key}:{incoming.address.lane}:{minute}"
+        await self._outbound.publish_notice(self._notice(incoming, key, mark, sentence))
+
+    def _notice(self, incoming: Incoming, key: SessionKey, mark: str, sentence: str) -> Reply:
+        return Reply(
+            id=f"notice:{mark}",
+            turn_id="",
+            key=key,
+            address=incoming.address,
+            text=self._scrubber.for_chat(str(key)).scrub(sentence),
+            kind=ReplyKind.NOTICE,
+            created_at_ms=self._clock.now_ms(),
+            language=self._words(incoming).language.value,
         )
 
 

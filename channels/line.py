@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from channels.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
-from channels.admission import AccessPolicy
+from channels.admission import RateOf, unlimited
 from channels.backoff import Backoff
 from channels.courier import Courier
 from channels.deletions import Deletions
@@ -27,6 +27,7 @@ from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.publishing import menu_of
 from channels.sender import SendRules
 from channels.together import first_to_end
+from gateway.contracts.access import AccessPolicy
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.ports import (
@@ -79,6 +80,7 @@ class Rules:
     language: str = ""
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
+    rate_of: RateOf = unlimited
 
 
 class Line:
@@ -112,6 +114,7 @@ class Line:
             interrupts=rules.interrupts,
             language=rules.language,
             accepted=self._indicators.accepted,
+            rate_of=rules.rate_of,
             delete=self._deletions.add if self._deletions is not None else None,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)

@@ -14,6 +14,9 @@ from typing import Final
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
 
+OWN_QUOTE_CHARS_MAX: Final = 500
+"""Of a message of ours that somebody answers: the conversation holds all of it, this says which it was."""
+
 _COMMAND: Final = re.compile(r"/([a-z][a-z0-9_]{0,31})(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
 _AFTER_GREETING: Final = re.compile(r"\s*[,:;]?\s*")
 _CLOSING: Final = (",", ".", "!", "?", ";", ":", ")", "\n")

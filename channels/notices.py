@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from gateway.contracts.messages import CleanText
@@ -26,6 +27,10 @@ NOT_IN_USE: Final = sentence("This button is no longer in use.")
 NOT_FOR_STRANGERS: Final = sentence("I do not know you yet, so you cannot answer this.")
 NOT_NOW: Final = sentence("I cannot take this now. Please press again in a moment.")
 CLOSED: Final = sentence("I only talk to people whom an admin has let in.")
+NOT_HERE: Final = sentence("I may not answer you here. In a direct message you may ask me.")
+WELCOME: Final = sentence(
+    "You have been let in: write to me as you would to a person. /help says what else I understand."
+)
 
 
 def lane_full(words: Words) -> CleanText:
@@ -37,9 +42,22 @@ def lane_full(words: Words) -> CleanText:
     )
 
 
+def too_fast(wait_s: float, words: Words) -> CleanText:
+    """For whoever writes faster than he may."""
+    return words.say(
+        "You write faster than I may listen, so I did not take your last message. Please send it again in {time}.",
+        time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))),
+    )
+
+
 def file_not_sent(name: CleanText, words: Words) -> CleanText:
     """What stands in for a file that the platform does not take."""
     return words.say("This file belongs to my answer, but it could not be sent here: `{name}`", name=name)
+
+
+def whole_answer(words: Words) -> CleanText:
+    """Below the file that holds a long answer."""
+    return words.say("My answer is long. This file holds all of it.")
 
 
 def pairing(code: str, words: Words) -> str:

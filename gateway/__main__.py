@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gateway.cli import filtering, following, roles, sessions, settings, upkeep
+from gateway.cli import access, filtering, following, roles, sessions, settings, upkeep
 from gateway.exits import run_to_exit
 
 app = typer.Typer(
@@ -28,11 +28,12 @@ for command in (
     upkeep.demo,
     upkeep.doctor,
     upkeep.migrate,
-    upkeep.pair,
+    access.pair,
     upkeep.export,
     filtering.scrub,
 ):
     app.command()(command)
+app.add_typer(access.app, name="access")
 app.add_typer(settings.app, name="config")
 app.add_typer(following.dead, name="dead")
 app.add_typer(sessions.sessions, name="sessions")

@@ -16,7 +16,7 @@ TURN_MESSAGES_MAX: Final = 20  # a batch never exceeds a lane
 TURN_ATTEMPTS_MAX: Final = 4
 NEWER_DELAY_S: Final = 2.0  # a lane whose head only a newer worker can read; an upgrade is a matter of minutes
 RETRY_DELAYS_S: Final = (2.0, 8.0, 30.0, 120.0)
-ENVELOPE_BYTES_MAX: Final = 256 * 1024  # INBOUND_CHARS_MAX of the longest characters, and the frame
+ENVELOPE_BYTES_MAX: Final = 352 * 1024  # INBOUND_CHARS_MAX of the longest characters, what came along, the frame
 REPLY_ENVELOPE_BYTES_MAX: Final = 1024 * 1024  # REPLY_CHARS_MAX likewise
 DEDUPE_WINDOW_H: Final = 25  # Telegram keeps updates for 24 h
 DEAD_LETTERS_MAX: Final = 10_000
@@ -134,7 +134,14 @@ TOLD_TTL_S: Final = 60  # a channel that has not asked by then has died
 # --- access
 PAIRING_CODE_CHARS: Final = 8
 PAIRING_TTL_S: Final = 3600
-PAIRING_PENDING_MAX: Final = 3
+PAIRING_PENDING_MAX: Final = 3  # of one channel: an admin reads them in one glance, and nobody floods the list
+PAIRING_TRIES_MAX: Final = 5  # wrong codes of one person; there are 31^8 of them
+PAIRING_LOCKED_S: Final = 3600
+PAIRING_TAKEN_S: Final = 600  # who took a code and died over it asks again within minutes
+PROJECTION_STAGED_S: Final = 60  # a projection under way; whoever died over it leaves it behind
+PROJECTION_LOOK_S: Final = 2.0  # how long a bus that lost its memory lets nobody in
+REASON_CHARS_MAX: Final = 200  # why somebody was blocked, in an operator's words
+RATED_AUTHORS_MAX: Final = 4096  # people whose pace one channel remembers; who is forgotten has that of a guest
 
 # --- sub-agents, as people may configure them
 SUBAGENTS_PROCESS_MAX: Final = 256  # of one process and depth: 8 GB of memory; more is a slip of the pen

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from channels.adapter import AnyChunk, Budget, Door, OutgoingFile
-from gateway.contracts.entries import Grant
+from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Rate, Taken
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
@@ -78,6 +78,8 @@ class MemoryBus:
     interrupted: list[str] = field(default_factory=list)
     positions: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
+    rules: dict[SessionKey, PlaceRule] = field(default_factory=dict)
+    rates: list[Rate] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
     pending_max_reached: bool = False
     notices: dict[str, Reply] = field(default_factory=dict)
@@ -105,8 +107,16 @@ class MemoryBus:
             raise BusUnavailable("the bus is away")
         self.changed.set()
 
-    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
+    async def enqueue(
+        self,
+        message: InboundMessage,
+        *,
+        settle_ms: int = 0,
+        interrupts: bool = False,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
         self._check()
+        self.rates.append(rate)
         if self.verdict is Verdict.ACCEPTED:
             if any(known.id == message.id for known in self.queued):
                 return Admission(Verdict.DUPLICATE)
@@ -146,20 +156,32 @@ class MemoryBus:
         self._check()
         self.positions[name] = value
 
-    async def role_of(self, owner: SessionKey) -> str | None:
+    async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
         self._check()
-        return self.roles.get(str(owner))
+        return AccessView(
+            self.roles.get(str(owner)), {place: self.rules[place] for place in places if place in self.rules}
+        )
 
-    async def project_grants(self, grants: Sequence[Grant]) -> None:
-        self.roles = {str(grant.key): grant.role for grant in grants}
+    async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
+        self.roles = {str(grant.key): grant.role for grant in projection.grants}
+        self.rules = dict(projection.places)
+        return True
 
-    async def pairing_code(self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int) -> str | None:
+    async def projected(self) -> int | None:
+        return 0
+
+    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> Asked:
         self._check()
-        return None if self.pending_max_reached else self.codes.setdefault(str(owner), new_code)
+        return Asked("" if self.pending_max_reached else self.codes.setdefault(str(pairing.owner), pairing.code))
 
-    async def redeem_pairing(self, code: str) -> SessionKey | None:
-        owner = next((key for key, known in self.codes.items() if known == code), None)
-        return None if owner is None else SessionKey.parse(owner)
+    async def take_pairing(self, code: str, *, by: str, taker: str) -> Taken:
+        return Taken()
+
+    async def deny_pairing(self, code: str) -> SessionKey | None:
+        return None
+
+    async def pairings(self) -> Sequence[Pairing]:
+        return []
 
     async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
         self._check()

@@ -1,25 +1,27 @@
-"""A document as text, in a process of its own: `python -m agent.attachments.reader FORMAT BYTES_MAX < document`.
+"""A document as text, in a process of its own: `python -m agent.attachments.reader FORMAT BYTES_MAX [yourself]`.
 
-It gives up all rights it could have before it sees the first byte of the document, and takes no more of the machine
-than it is given. What comes out of it is cut at BYTES_MAX; `agent.attachments.documents` keeps the time.
+The document is its input. Where nobody holds it, it confines itself before it sees the first byte, and it takes no
+more of the machine than it is given. What comes out of it is cut at BYTES_MAX; `agent.attachments.documents` keeps
+the time.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from agent.attachments.formats.locked import Locked
 from agent.limits import READER_CPU_S, READER_MEMORY_BYTES
-from agent.subagents.cage.confinement import CONFINEMENT, confine_this_process
+from agent.subagents.cage.confinement import confine_this_process
 from agent.subagents.frames import Limits
 from agent.subagents.inside.restraint import die_with_parent, restrain, share_one_heap
 
 NOT_INSTALLED: Final = 3
 LOCKED: Final = 4
-FORMATS: Final = "agent.attachments.formats"
+CONFINES_ITSELF: Final = "yourself"
+_FORMATS: Final = "agent.attachments.formats"
 
 
 def main() -> int:
@@ -27,11 +29,12 @@ def main() -> int:
     die_with_parent()
     share_one_heap()
     try:
-        pieces = import_module(f"{FORMATS}.{sys.argv[1]}").pieces
+        pieces = import_module(f"{_FORMATS}.{sys.argv[1]}").pieces
     except ModuleNotFoundError:
         return NOT_INSTALLED
-    if CONFINEMENT not in os.environ:
-        confine_this_process(None, writes=False)
+    if CONFINES_ITSELF in sys.argv:
+        installed = {Path(place) for place in sys.path if place.endswith("-packages")}  # what libraries load later
+        confine_this_process(None, writes=False, libraries=[place for place in installed if place.is_dir()])
     restrain(Limits(cpu_s=READER_CPU_S, memory_bytes=READER_MEMORY_BYTES, file_bytes=0))
     left = int(sys.argv[2])
     try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
 from agent.tools.enclosures import Enclosed
+from gateway.contracts.access import RANKS
+from gateway.contracts.commands import COMMANDS
 from gateway.contracts.entries import Effect, GrantRole, Session
 from gateway.contracts.messages import CleanText, InboundMessage
 
@@ -47,6 +50,9 @@ class Converse:
 
 Outcome = Done | Converse
 
+_LEAST: Final = {spec.name: spec.role for spec in COMMANDS}
+"""Who a person has to be for a command."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
@@ -85,9 +91,16 @@ class CommandTable:
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]
             return Done(f"I do not know /{name}. /help lists what I understand.")
+        if not _is_for(role, command.name):
+            return Done(f"Only admins may use /{command.name}. /help lists what I understand.")
         asked = Asked(command.argument, message, session, role, fence, permit, turn_id)
         return await self._rows[command.name].run(asked)
 
-    async def _help(self, _asked: Asked) -> Done:
-        lines = (f"- /{row.name}: {row.about}" for row in self._rows.values() if row.about)
+    async def _help(self, asked: Asked) -> Done:
+        rows = (row for row in self._rows.values() if row.about and _is_for(asked.role, row.name))
+        lines = (f"- /{row.name}: {row.about}" for row in rows)
         return Done("Write to me as you would to a person. I also understand:\n\n" + "\n".join(lines))
+
+
+def _is_for(role: GrantRole, name: str) -> bool:
+    return RANKS.index(role) >= RANKS.index(_LEAST.get(name, GrantRole.GUEST))

@@ -61,10 +61,12 @@ class ModelCatalog:
             context_window=_whole(row.get("max_input_tokens") or row.get("max_tokens")),
             output_max=_whole(row.get("max_output_tokens")),
             is_reasoning=bool(row.get("supports_reasoning")),
+            sees=bool(row.get("supports_vision")),
             is_told_to_cache=bool(row.get("supports_prompt_caching")) and _CACHES_WHEN_TOLD in model,
             prices_usd={
                 "prompt": _money(row.get("input_cost_per_token")),
                 "completion": _money(row.get("output_cost_per_token")),
+                "second": _money(row.get("input_cost_per_second")),
                 "written": _money(row.get("cache_creation_input_token_cost", row.get("input_cost_per_token"))),
                 "cached": _money(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
             },

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agent.limits import MODEL_BACKOFF_S
+from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -22,12 +23,14 @@ async def always() -> None:
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One message of a prompt after the system prompt. `tool_call_id` only with `Role.TOOL`."""
+    """One message of a prompt after the system prompt. `tool_call_id` only with `Role.TOOL`, `images` only with
+    `Role.USER`: by reference, their bytes are read when the request is made."""
 
     role: Role
     text: CleanText
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,11 @@ class ModelRequest:
     turn_id: str = ""
     backoff_s: tuple[float, ...] = MODEL_BACKOFF_S
     permit: Permit = field(default=always, compare=False, repr=False)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether there is something to be seen."""
+        return any(message.images for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +118,9 @@ ModelEvent = TextDelta | StreamRestarted | ModelAnswer
 class ModelFacts:
     """What is known of a model without asking it. Zero means unknown.
 
-    `provider` names whose servers read what the model is asked. Most of them cache what prompts have in common by
-    themselves; one that `is_told_to_cache` does it where the request says so.
+    `provider` names whose servers read what the model is asked; `sees` says that it understands images. Most
+    providers cache what prompts have in common by themselves; one that `is_told_to_cache` does it where the request
+    says so.
     """
 
     provider: str = ""
@@ -119,7 +128,16 @@ class ModelFacts:
     output_max: int = 0
     is_reasoning: bool = False
     is_told_to_cache: bool = False
+    sees: bool = False
     prices_usd: Mapping[str, float] = field(default_factory=dict)
+
+
+class Gallery(Protocol):
+    """Where the images of prompts lie."""
+
+    async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
+        """An image in the workspace of `key`; None if it is not there any more."""
+        ...
 
 
 class ModelClient(Protocol):

@@ -8,35 +8,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Any, Final
 
+from agent.limits import SPOKEN_BYTES_PER_S
 from agent.model.catalog import ModelCatalog
 from agent.model.client import (
+    Gallery,
     ModelAnswer,
     ModelEvent,
     ModelFacts,
     ModelRequest,
-    PromptMessage,
     RequestedCall,
     TextDelta,
     TokenCount,
-    ToolSpec,
     price_usd,
     request_chars,
 )
 from agent.model.embedding import EmbeddingAnswer, EmbeddingRequest
+from agent.model.transcription import TranscriptionAnswer, TranscriptionRequest
+from agent.model.wire import arguments
 from agent.tokens import estimate_tokens
-from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.alongside import Image
 from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelTooSlow, ModelUnavailable
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
-_CACHE_UP_TO: Final = ({"location": "message", "role": "system"}, {"location": "message", "index": -1})
-"""Where a provider that has to be told shall cache: up to the system prompt, which many prompts share, and up to the
-newest message, which the next prompt will hold, too. Only a turn has a next one."""
+_AS_THE_MAP_SAYS: Final[Mapping[str, bool]] = MappingProxyType({})
 _SPENT_WORDS: Final = ("insufficient_quota", "exceeded your current quota", "credit balance", "billing")
 _TOO_LONG_WORDS: Final = (
     "context length",
@@ -48,10 +49,22 @@ _TOO_LONG_WORDS: Final = (
 
 
 class LitellmClient:
-    """`ModelClient` and `EmbeddingModel` on litellm. `api_base` and `api_key`, where given, go to every call."""
+    """`ModelClient`, `EmbeddingModel` and `TranscriptionModel` on litellm. `api_base` and `api_key`, where given, go
+    to every call."""
 
-    def __init__(self, catalog: ModelCatalog, *, api_base: str = "", api_key: str = "") -> None:
+    def __init__(
+        self,
+        catalog: ModelCatalog,
+        *,
+        api_base: str = "",
+        api_key: str = "",
+        gallery: Gallery | None = None,
+        sees: Mapping[str, bool] = _AS_THE_MAP_SAYS,
+    ) -> None:
+        """`sees` knows better than the price map which models see; without a `gallery` none is shown anything."""
         self._catalog = catalog
+        self._gallery = gallery
+        self._sees = sees
         self._api_base = api_base
         self._endpoint = {name: value for name, value in (("api_base", api_base), ("api_key", api_key)) if value}
         self._loading = asyncio.Lock()
@@ -60,6 +73,7 @@ class LitellmClient:
     def facts(self, model: str) -> ModelFacts:
         """From litellm's price map, without importing litellm. With an address of its own, all go to one provider."""
         facts = self._catalog.facts(model)
+        facts = replace(facts, sees=self._gallery is not None and self._sees.get(model, facts.sees))
         return replace(facts, provider=self._api_base) if self._api_base else facts
 
     def check_name(self, model: str) -> None:
@@ -72,9 +86,9 @@ class LitellmClient:
         gathered = _Gathered()
         try:
             async with asyncio.timeout(request.timeout_s):
-                chunks = await litellm.acompletion(
-                    **_arguments(request, self._catalog.facts(request.model)), **self._endpoint
-                )
+                pictures = await self._pictures(request)
+                given = arguments(request, self._catalog.facts(request.model), pictures)
+                chunks = await litellm.acompletion(**given, **self._endpoint)
                 async for chunk in chunks:
                     if text := gathered.add(chunk):
                         yield TextDelta(text)
@@ -103,10 +117,38 @@ class LitellmClient:
             raise _translated(error, litellm) from None  # as with `stream`
         return self._embedded(request, answer)
 
+    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
+        """One attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
+        litellm = await self._load()
+        given = {"language": request.language.partition("-")[0].lower()} if request.language else {}
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                answer = await litellm.atranscription(
+                    model=request.model,
+                    file=(request.name, request.content, request.media_type),
+                    timeout=request.timeout_s,
+                    max_retries=0,
+                    **given,
+                    **self._endpoint,
+                )
+        except TimeoutError as error:
+            raise ModelTooSlow(request.timeout_s) from error
+        except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
+            raise _translated(error, litellm) from None  # as with `stream`
+        return _transcribed(request, answer, self._catalog.facts(request.model).prices_usd)
+
     async def close(self) -> None:
         """Close litellm's cached HTTP clients, if litellm was ever loaded."""
         if self._litellm is not None:
             await self._litellm.close_litellm_async_clients()
+
+    async def _pictures(self, request: ModelRequest) -> Mapping[Image, bytes]:
+        """The images of a prompt that are still there; for a model that sees."""
+        if self._gallery is None or not self.facts(request.model).sees:
+            return {}
+        wanted = {image for message in request.messages for image in message.images}
+        found = {image: await self._gallery.bytes_of(request.key, image.path) for image in wanted}
+        return {image: content for image, content in found.items() if content is not None}
 
     async def _load(self) -> Any:
         async with self._loading:
@@ -160,49 +202,6 @@ def _import_litellm() -> Any:
     return litellm
 
 
-def _arguments(request: ModelRequest, facts: ModelFacts) -> dict[str, Any]:
-    arguments: dict[str, Any] = {
-        "model": request.model,
-        "messages": [
-            {"role": "system", "content": request.system},
-            *map(_wire_message, request.messages),
-        ],
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "timeout": request.timeout_s,
-        "num_retries": 0,
-        "max_retries": 0,
-    }
-    if request.tools:
-        arguments["tools"] = [_wire_tool(tool) for tool in request.tools]
-    if request.completion_tokens_max is not None:
-        arguments["max_tokens"] = request.completion_tokens_max
-    if request.temperature is not None:
-        arguments["temperature"] = request.temperature
-    if request.purpose is UsagePurpose.TURN and facts.is_told_to_cache:
-        arguments["cache_control_injection_points"] = _CACHE_UP_TO
-    return arguments
-
-
-def _wire_message(message: PromptMessage) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": message.role.value, "content": message.text}
-    if message.tool_calls:
-        wire["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-    if message.role is Role.TOOL:
-        wire["tool_call_id"] = message.tool_call_id
-    return wire
-
-
-def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
-    }
-
-
 @dataclass(slots=True)
 class _PartialCall:
     id: str = ""
@@ -250,6 +249,26 @@ class _Gathered:
             for index, call in sorted(self.calls.items())
             if call.name
         )
+
+
+def _transcribed(request: TranscriptionRequest, answer: Any, prices_usd: Mapping[str, float]) -> TranscriptionAnswer:
+    """Some providers count tokens, some the seconds that they heard, some nothing: then the size tells."""
+    usage = getattr(answer, "usage", None)
+    tokens = TokenCount(
+        prompt=_whole(getattr(usage, "input_tokens", 0)), completion=_whole(getattr(usage, "output_tokens", 0))
+    )
+    seconds = _number(getattr(usage, "seconds", None)) or _number(getattr(answer, "duration", None))
+    seconds = seconds or len(request.content) / SPOKEN_BYTES_PER_S
+    cost_usd = price_usd(tokens, prices_usd) or seconds * prices_usd.get("second", 0.0)
+    return TranscriptionAnswer(str(answer.text or ""), tokens, cost_usd)
+
+
+def _whole(value: Any) -> int:
+    return int(_number(value))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _token_count(usage: Any) -> TokenCount:

@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from agent.limits import EMBEDDING_TRIES_MAX, RESERVATION_GRACE_S, RESERVED_COMPLETION_TOKENS_MAX
+from agent.limits import (
+    EMBEDDING_TRIES_MAX,
+    IMAGE_TOKENS,
+    RESERVATION_GRACE_S,
+    RESERVED_COMPLETION_TOKENS_MAX,
+    SPOKEN_BYTES_PER_S,
+    TRANSCRIPTION_TRIES_MAX,
+)
 from agent.model.client import (
     ModelAnswer,
     ModelClient,
@@ -25,6 +32,7 @@ from agent.model.client import (
     ToolSpec,
 )
 from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
+from agent.model.transcription import TranscriptionAnswer, TranscriptionModel, TranscriptionRequest
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import Usage, UsagePurpose
 from gateway.contracts.errors import ModelError
@@ -139,6 +147,36 @@ class MeteredEmbeddings:
             ticket.settle_soon(cost)
 
 
+class MeteredTranscriptions:
+    """The same for a `TranscriptionModel`: what it costs is guessed from the size of a recording."""
+
+    def __init__(self, inner: TranscriptionModel, gate: Gate, facts: Callable[[str], ModelFacts]) -> None:
+        self._inner = inner
+        self._gate = gate
+        self._facts = facts
+
+    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
+        """The inner answer, reserved before and settled after. Also raises `BudgetSpent`."""
+        prices_usd = self._facts(request.model).prices_usd
+        most = _of_recording(len(request.content), prices_usd)
+        for_s = request.timeout_s * TRANSCRIPTION_TRIES_MAX + RESERVATION_GRACE_S
+        planned = Planned(request.model, most, any(prices_usd.values()), for_s, turn_id=request.turn_id)
+        ticket = await self._gate.admit(request.key.owner, lambda: planned)
+        if ticket is None:
+            return await self._inner.transcribe(request)
+        cost = most
+        try:
+            answer = await self._inner.transcribe(request)
+            cost = Amounts(answer.tokens.prompt + answer.tokens.completion, nano_of(answer.cost_usd))
+            await ticket.settle(cost)
+            return answer
+        except ModelError:
+            cost = Amounts()
+            raise
+        finally:
+            ticket.settle_soon(cost)
+
+
 class _Call:
     """What is known of a call while it runs: its attempts, what was heard, what that costs."""
 
@@ -217,8 +255,15 @@ def _amounts(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str
     return Amounts(prompt_tokens + completion_tokens, nano_of(usd))
 
 
+def _of_recording(size_bytes: int, prices_usd: Mapping[str, float]) -> Amounts:
+    """Ten tokens for each second of it, and four that are said, as the providers that count tokens have it."""
+    seconds = size_bytes // SPOKEN_BYTES_PER_S + 1
+    by_tokens = _amounts(10 * seconds, 4 * seconds, prices_usd)
+    return Amounts(by_tokens.tokens, by_tokens.nano_usd + nano_of(seconds * prices_usd.get("second", 0.0)))
+
+
 def _prompt_tokens(request: ModelRequest) -> int:
-    said = (estimate_tokens(message.text) for message in request.messages)
+    said = (estimate_tokens(message.text) + IMAGE_TOKENS * len(message.images) for message in request.messages)
     called = (
         estimate_tokens(call.name) + estimate_tokens(call.arguments)
         for message in request.messages

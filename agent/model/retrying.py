@@ -7,15 +7,24 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import structlog
 
-from agent.limits import EMBEDDING_PAUSE_S, EMBEDDING_TIMEOUT_S, EMBEDDING_TRIES_MAX, MODEL_RETRY_AFTER_MAX_S
+from agent.limits import (
+    EMBEDDING_PAUSE_S,
+    EMBEDDING_TIMEOUT_S,
+    EMBEDDING_TRIES_MAX,
+    MODEL_RETRY_AFTER_MAX_S,
+    TRANSCRIPTION_TRIES_MAX,
+)
 from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest, StreamRestarted
 from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
+from agent.model.transcription import TranscriptionAnswer, TranscriptionModel, TranscriptionRequest
 from gateway.contracts.errors import ModelUnavailable
 
 _log = structlog.get_logger(__name__)
+_Answer = TypeVar("_Answer")
 
 
 class RetryingClient:
@@ -83,17 +92,40 @@ class RetryingEmbeddings:
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
         """The inner answer, asked for `EMBEDDING_TRIES_MAX` times at most."""
-        attempt = 1
-        while True:
-            try:
-                return await self._inner.embed(request)
-            except ModelUnavailable as error:
-                wait_s = _wait_s(EMBEDDING_PAUSE_S, error.retry_after_s)
-                if attempt == EMBEDDING_TRIES_MAX or wait_s > EMBEDDING_TIMEOUT_S:
-                    raise
-                _log.warning("embedding.retry", attempt=attempt, reason=str(error))
-                await self._sleep(wait_s)
-                attempt += 1
+        return await _twice(lambda: self._inner.embed(request), self._sleep, tries_max=EMBEDDING_TRIES_MAX)
+
+
+class RetryingTranscriptions:
+    """The same for a `TranscriptionModel`. No attempt begins without the permit of its request."""
+
+    def __init__(self, inner: TranscriptionModel, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._inner = inner
+        self._sleep = sleep
+
+    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
+        """The inner answer, asked for `TRANSCRIPTION_TRIES_MAX` times at most."""
+
+        async def ask() -> TranscriptionAnswer:
+            await request.permit()
+            return await self._inner.transcribe(request)
+
+        return await _twice(ask, self._sleep, tries_max=TRANSCRIPTION_TRIES_MAX)
+
+
+async def _twice(
+    ask: Callable[[], Awaitable[_Answer]], sleep: Callable[[float], Awaitable[None]], *, tries_max: int
+) -> _Answer:
+    attempt = 1
+    while True:
+        try:
+            return await ask()
+        except ModelUnavailable as error:
+            wait_s = _wait_s(EMBEDDING_PAUSE_S, error.retry_after_s)
+            if attempt == tries_max or wait_s > EMBEDDING_TIMEOUT_S:
+                raise
+            _log.warning("model.retry", attempt=attempt, reason=str(error))
+            await sleep(wait_s)
+            attempt += 1
 
 
 def _wait_s(pause_s: float, retry_after_s: float | None) -> float:

@@ -5,6 +5,7 @@ to, so that everything around a model can be tried without one. The first word o
 
     say TEXT · long N · markdown · history · slow SECONDS [WHAT] · fail [kind] · tool NAME {json}
     remember FACT · recall WORDS · todo TASK
+    an image, a document, a recording: it says what it got, which is a place and a size, and for a text its first line
     split TASK | TASK … (sub-agents in parallel) · spawn TASK | TASK … (in the background, then it waits for them)
 
 A sub-agent does the same with its task; `explore:` or another type in front of a task chooses who does it. Anything
@@ -42,6 +43,12 @@ _PREAMBLE: Final = re.compile(r"\A(?:<([\w-]+)>.*?</\1>\s*)+", re.DOTALL)
 _NOTE: Final = re.compile(r"<tool-failures>.*</tool-failures>\Z", re.DOTALL)
 _FRAME: Final = re.compile(r"<foreign mark=(\w+)>\n[^\n]*\n(.*?)\n</foreign mark=\1>", re.DOTALL)
 _WOKEN: Final = re.compile(rf"\(Nobody wrote this: sub-agents[^\n]*\s*{_FRAME.pattern}", re.DOTALL)
+_CAME_WITH: Final = re.compile(r"<context>\n.*?\n</context>", re.DOTALL)
+_ELEMENT: Final = re.compile(
+    r"^<(?P<name>quoted|image|file|voice)(?P<head>[^<>\n]*?)(?:/>|>\n(?P<inside>.*?)\n</(?P=name)>)",
+    re.DOTALL | re.MULTILINE,
+)
+_ATTRIBUTE: Final = re.compile(r'(\w+)="([^"]*)"')
 _TASK: Final = re.compile(r"(?:(?P<type>[a-z]+):\s*)?(?P<task>.+)", re.DOTALL)
 _NAME: Final = re.compile(r"demo/scripted(?:@(?P<latency_ms>\d{1,6})ms)?")
 _WINDOW: Final = 32_768
@@ -140,14 +147,22 @@ class ScriptedClient:
 
 def _newest_request(request: ModelRequest) -> tuple[str, tuple[PromptMessage, ...]]:
     """The newest user message without its preamble, and what has happened since: a note on failures asks nothing."""
-    asked = (at for at, each in enumerate(request.messages) if each.role is Role.USER and not _NOTE.match(each.text))
-    at = max(asked)
+    at = _newest_at(request)
     return _without_preamble(request.messages[at].text), request.messages[at + 1 :]
 
 
+def _newest_message(request: ModelRequest) -> PromptMessage:
+    return request.messages[_newest_at(request)]
+
+
+def _newest_at(request: ModelRequest) -> int:
+    asked = (at for at, each in enumerate(request.messages) if each.role is Role.USER and not _NOTE.match(each.text))
+    return max(asked)
+
+
 def _without_preamble(text: str) -> str:
-    """The user's own words: blocks in angle brackets in front of them are the gateway's."""
-    return _PREAMBLE.sub("", text).strip()
+    """The user's own words: blocks in angle brackets in front of them are the gateway's, and all that came along."""
+    return _PREAMBLE.sub("", _CAME_WITH.sub("", text)).strip()
 
 
 def _slowness_s(request: ModelRequest) -> float:
@@ -191,7 +206,33 @@ def _turn(request: ModelRequest) -> _Script:
         return _signed(f"The sub-agents in the background have ended:\n\n{_quoted(woken[2])}")
     word, _, rest = said.partition(" ")
     behave = _BEHAVIOURS.get(word.lower().rstrip(":"))
-    return behave(rest.strip(), request) if behave else _signed(f"You said: {said}")
+    if behave:
+        return behave(rest.strip(), request)
+    got = _what_came(_newest_message(request).text)
+    return _signed("\n\n".join((*got, *((f"You said: {said}",) if said or not got else ()))))
+
+
+def _what_came(text: str) -> list[str]:
+    """What came along with the newest messages, as far as somebody without eyes and ears can tell."""
+    elements = (match for context in _CAME_WITH.findall(text) for match in _ELEMENT.finditer(context))
+    return [_got(*match.group("name", "head", "inside")) for match in elements]
+
+
+def _got(name: str, head: str, inside: str | None) -> str:
+    told = dict(_ATTRIBUTE.findall(head))
+    first_line = next((line for line in (inside or "").splitlines() if line.strip()), "")
+    if name == "quoted":
+        return f"You quoted {told.get('by') or 'somebody'}: {first_line}"
+    if "path" not in told:
+        return f"I got no file: {first_line}"
+    kind = f"{told['type'].rpartition('/')[2].upper()}, {told['size']}"
+    match name:
+        case "image":
+            return f"I got an image ({kind})."
+        case "voice":
+            return f"I got a recording ({kind})."
+        case _:
+            return f"I got a file ({kind})." + (f" It begins: {first_line}" if first_line else "")
 
 
 def _signed(text: str) -> _Script:
@@ -294,6 +335,10 @@ def _plan(request: ModelRequest) -> _Script:
     return _Script(json.dumps({"goal": task[:200], "steps": steps}, ensure_ascii=False))
 
 
+def _unseen(_request: ModelRequest) -> _Script:
+    return _signed("An image that nobody has looked at.")
+
+
 def _call(name: str, arguments: str) -> _Script:
     return _Script(calls=(RequestedCall(id=f"call_{name}", name=name, arguments=arguments),))
 
@@ -319,4 +364,5 @@ _SCRIPTS: Final[Mapping[UsagePurpose, Callable[[ModelRequest], _Script]]] = {
     UsagePurpose.MEMORY: _facts,
     UsagePurpose.PLAN: _plan,
     UsagePurpose.SUBAGENT: _turn,
+    UsagePurpose.VISION: _unseen,
 }

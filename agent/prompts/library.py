@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 from typing import Final
 
@@ -23,12 +23,12 @@ class PromptLibrary:
     plan: CleanText
     delegated: CleanText
     woken: CleanText
+    look: CleanText
 
 
 def load_prompts() -> PromptLibrary:
     """Read every prompt file. A missing or empty one stops the start (`FileNotFoundError`, `ValueError`)."""
-    names = ("system", "vault", "title", "summary", "wrap_up", "gather", "heartbeat", "plan", "delegated", "woken")
-    return PromptLibrary(*map(_read, names))
+    return PromptLibrary(*(_read(field.name) for field in fields(PromptLibrary)))
 
 
 def profile_prompt(name: str) -> CleanText:

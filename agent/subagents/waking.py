@@ -106,7 +106,7 @@ class Waking:
         if current is None or current.id != wake.session_id:
             _log.info("session.not_woken", wake=wake.id, reason="left")
             return False
-        if await self._people.is_admitted(_author(wake)):
+        if await self._people.is_admitted(_author(wake), wake.address.key.place):
             return True
         _log.info("session.not_woken", wake=wake.id, reason="not admitted")
         return False

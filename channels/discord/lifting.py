@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final, Protocol
+
 import discord
 
-from channels.discord.normalize import DiscordFile, DiscordMessage
+from channels.discord.normalize import DiscordFile, DiscordMessage, DiscordQuoted
 
-FORWARDED = discord.MessageReferenceType.forward
+FORWARDED: Final = discord.MessageReferenceType.forward
+_MEDIA_TYPES: Final = {
+    discord.StickerFormatType.png: "image/png",
+    discord.StickerFormatType.apng: "image/png",
+    discord.StickerFormatType.gif: "image/gif",
+}
+"""Of stickers that are images; the others are drawn by Discord's clients."""
+
+
+class Filed(Protocol):
+    """What has files: a message, and the snapshot of one that is passed on."""
+
+    attachments: list[discord.Attachment]
+    stickers: list[discord.StickerItem]
 
 
 def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
@@ -17,7 +33,7 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
         channel_id=str(message.channel.id),
         author_id=str(message.author.id),
         author_name=message.author.display_name,
-        content=message.content,
+        content=message.content or _sticker_names(message),
         created_at_ms=int(message.created_at.timestamp() * 1000),
         type=message.type.value,
         guild_id=_guild_id(message),
@@ -28,9 +44,9 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
         mentions=tuple(str(user.id) for user in message.mentions),
         mentioned_roles=tuple(str(role_id) for role_id in message.raw_role_mentions),
         own_role_id=own_role_id,
-        referenced_author_id=_answered_author(message),
-        files=tuple(_file(attachment) for attachment in message.attachments),
-        forwarded=tuple(snapshot.content for snapshot in message.message_snapshots),
+        answered=_answered(message),
+        files=tuple(_files(message)),
+        forwarded=tuple(_passed_on(message)),
         guild_locale=message.guild.preferred_locale.value if message.guild else "",
         user_names={str(user.id): user.display_name for user in message.mentions},
         role_names={str(role.id): role.name for role in message.role_mentions},
@@ -46,12 +62,40 @@ def _guild_id(message: discord.Message) -> str | None:
     return str(known) if known else None
 
 
-def _answered_author(message: discord.Message) -> str | None:
-    """The author of the message replied to, unless it is gone; a forwarded message answers nobody."""
+def _answered(message: discord.Message) -> DiscordQuoted | None:
+    """The message replied to, unless it is gone; a forwarded message answers nobody."""
     reference = message.reference
     if reference is None or reference.type is FORWARDED or not isinstance(reference.resolved, discord.Message):
         return None
-    return str(reference.resolved.author.id)
+    answered = reference.resolved
+    return DiscordQuoted(
+        channel_id=str(answered.channel.id),
+        message_id=str(answered.id),
+        content=answered.content or _sticker_names(answered),
+        author_id=str(answered.author.id),
+        author_name=answered.author.display_name,
+        files=tuple(_files(answered)),
+        user_names={str(user.id): user.display_name for user in answered.mentions},
+    )
+
+
+def _passed_on(message: discord.Message) -> Iterator[DiscordQuoted]:
+    for snapshot in message.message_snapshots:
+        said = snapshot.content or _sticker_names(snapshot)
+        yield DiscordQuoted(str(message.channel.id), str(message.id), said, files=tuple(_files(snapshot)))
+
+
+def _sticker_names(holder: Filed) -> str:
+    """What stands for the words of a message that is only a sticker."""
+    return " ".join(f":{sticker.name}:" for sticker in holder.stickers)
+
+
+def _files(holder: Filed) -> Iterator[DiscordFile]:
+    for attachment in holder.attachments:
+        yield _file(attachment)
+    for sticker in holder.stickers:
+        if sticker.format in _MEDIA_TYPES:
+            yield DiscordFile(str(sticker.id), sticker.name, _MEDIA_TYPES[sticker.format])
 
 
 def _file(attachment: discord.Attachment) -> DiscordFile:

@@ -32,6 +32,8 @@ RETRY_FIRST_S: Final = 2.0
 RETRY_CAP_S: Final = 300.0  # an IDENTIFY each: 1,000 a day are allowed
 HEALTHY_AFTER_S: Final = 60.0
 
+READ_AGAIN_AFTER_S: Final = 60.0  # a message whose files are fetched one after the other: addresses live for a day
+READ_LATELY_MAX: Final = 16  # such messages at a time
 HISTORY_PAGE: Final = 100  # the most that one request gives
 HISTORY_MESSAGES_MAX: Final = 1_000  # of one place: ten requests; of busier places the newest count
 HISTORY_PLACES_MAX: Final = 2_000  # a request each: a minute or two, while rooms that are not behind go on

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from channels.discord.address import DiscordTarget, make_target
 from channels.normalized import (
+    OWN_QUOTE_CHARS_MAX,
     Addressing,
     FileReference,
     Ignored,
     IgnoreReason,
     Incoming,
+    RawQuote,
     Retraction,
     find_command,
     without,
 )
 from channels.raw import canonical
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import AttachmentKind
+from gateway.contracts.messages import AttachmentKind, QuoteKind
 
 DEFAULT: Final = 0
 REPLY: Final = 19
@@ -56,15 +58,29 @@ class DiscordFile:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscordQuoted:
+    """A message that another one answers or passes on. Its files are found where `channel_id` and `message_id` say,
+    which for what is passed on is the message that does it. Of that nobody tells the author."""
+
+    channel_id: str
+    message_id: str
+    content: str
+    author_id: str = ""
+    author_name: str = ""
+    files: tuple[DiscordFile, ...] = ()
+    user_names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class DiscordMessage:
     """What MESSAGE_CREATE says, as far as we read it.
 
     `guild_id` is None in a direct message. In a thread, `channel_id` is the thread's, `parent_id` its
-    parent's and `thread_owner_id` its creator's. `referenced_author_id` is the author of the message
-    replied to. `own_role_id` is the role that Discord manages for us in this guild (`guild.self_role`).
+    parent's and `thread_owner_id` its creator's. `answered` is the message replied to, unless it is gone.
+    `own_role_id` is the role that Discord manages for us in this guild (`guild.self_role`).
     The names are those of the users, roles and channels that `content` mentions, by id; `mentions` are the
-    users the message pings. `forwarded` holds the texts of a forwarded message's snapshots. `guild_locale` is what the
-    guild's owner chose; nobody did where it is the one that every guild begins with.
+    users the message pings. `forwarded` holds what the message passes on, which has no words of its own then.
+    `guild_locale` is what the guild's owner chose; nobody did where it is the one that every guild begins with.
     """
 
     id: str
@@ -82,10 +98,10 @@ class DiscordMessage:
     mentions: tuple[str, ...] = ()
     mentioned_roles: tuple[str, ...] = ()
     own_role_id: str | None = None
-    referenced_author_id: str | None = None
+    answered: DiscordQuoted | None = None
     edited_at_ms: int | None = None
     files: tuple[DiscordFile, ...] = ()
-    forwarded: tuple[str, ...] = ()
+    forwarded: tuple[DiscordQuoted, ...] = ()
     guild_locale: str = ""
     user_names: Mapping[str, str] = field(default_factory=dict)
     role_names: Mapping[str, str] = field(default_factory=dict)
@@ -110,10 +126,11 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
     reason = _reason_to_ignore(message, me)
     if reason:
         return Ignored(reason)
-    content = message.content if message.content.strip() else "\n\n".join(message.forwarded)
+    content = message.content
     words = _readable(without(content, _own_mentions(content, message, me)) or content, message)
-    attachments = tuple(_attachment(file, message) for file in message.files)
-    if not words.strip() and not attachments:
+    attachments = tuple(_attachment(file, message.channel_id, message.id) for file in message.files)
+    quotes = tuple(_quotes(message, me))
+    if not (words.strip() or attachments or (message.forwarded and quotes)):
         return Ignored(IgnoreReason.EMPTY)
     is_private = message.guild_id is None
     target = DiscordTarget(message.channel_id, None if is_private else message.id)
@@ -132,6 +149,8 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         edited_at_ms=message.edited_at_ms,
         attachments=attachments,
         command=find_command(words),
+        realm=message.guild_id or "",
+        quotes=quotes,
         language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,
     )
 
@@ -160,7 +179,7 @@ def _addressing(message: DiscordMessage, me: DiscordIdentity) -> Addressing:
         return Addressing.PRIVATE
     if any(_own_mentions(message.content, message, me)):
         return Addressing.MENTION
-    if message.referenced_author_id == me.user_id:
+    if message.answered is not None and message.answered.author_id == me.user_id:
         return Addressing.REPLY
     if me.user_id in message.mentions or (message.own_role_id and message.own_role_id in message.mentioned_roles):
         return Addressing.MENTION
@@ -175,19 +194,37 @@ def _own_mentions(content: str, message: DiscordMessage, me: DiscordIdentity) ->
             yield match.span()
 
 
-def _readable(content: str, message: DiscordMessage) -> str:
+def _quotes(message: DiscordMessage, me: DiscordIdentity) -> Iterator[RawQuote]:
+    """Of what is passed on, or else of what is answered, all that says something."""
+    for quoted in message.forwarded:
+        yield from _quote(QuoteKind.FORWARD, quoted, message)
+    if message.answered is not None and not message.forwarded:
+        is_ours = message.answered.author_id == me.user_id
+        own_words = message.answered.content[:OWN_QUOTE_CHARS_MAX]
+        answered = replace(message.answered, content=own_words) if is_ours else message.answered
+        yield from _quote(QuoteKind.REPLY, answered, message)
+
+
+def _quote(kind: QuoteKind, quoted: DiscordQuoted, message: DiscordMessage) -> Iterator[RawQuote]:
+    words = _readable(quoted.content, message, {**message.user_names, **quoted.user_names})
+    files = tuple(_attachment(file, quoted.channel_id, quoted.message_id) for file in quoted.files)
+    if words.strip() or files:
+        yield RawQuote(kind, quoted.author_name, words, files)
+
+
+def _readable(content: str, message: DiscordMessage, users: Mapping[str, str] | None = None) -> str:
     def name(match: re.Match[str]) -> str:
         sign, identifier, emoji = match.groups()
         if emoji:
             return f":{emoji}:"
-        names = {"@&": message.role_names, "#": message.channel_names}.get(sign, message.user_names)
+        names = {"@&": message.role_names, "#": message.channel_names}.get(sign, users or message.user_names)
         return f"{sign[0]}{names.get(identifier, identifier)}"
 
     return _TOKEN.sub(name, content)
 
 
-def _attachment(file: DiscordFile, message: DiscordMessage) -> FileReference:
-    ids = {"channel_id": message.channel_id, "message_id": message.id, "id": file.id}
+def _attachment(file: DiscordFile, channel_id: str, message_id: str) -> FileReference:
+    ids = {"channel_id": channel_id, "message_id": message_id, "id": file.id}
     media_type = file.content_type.partition(";")[0].strip() or "application/octet-stream"
     return FileReference(_kind(file, media_type), canonical(ids), file.filename or file.id, media_type, file.size_bytes)
 

@@ -13,11 +13,12 @@ from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
 from channels.calls import Call, CallAnswer
 from channels.raw import Raw
 from channels.slack import limits
-from channels.slack.address import parse_target
+from channels.slack.address import SlackTarget, parse_target
 from channels.slack.connection import Connection, Endpoint
 from channels.slack.downloads import fetch
 from channels.slack.errors import delivery_error, fetch_error, file_error, lookup_error
 from channels.slack.files import put_up, share
+from channels.slack.links import Links, answer, direct_channel
 from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
 from channels.slack.posting import change, post
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
@@ -27,7 +28,7 @@ from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 
 class SlackAdapter:
@@ -43,6 +44,7 @@ class SlackAdapter:
         *,
         positions: IntakeBus,
         leases: DeliveryBus,
+        places: PlaceBus,
         clock: Clock,
         holder: str,
         name: str = "slack",
@@ -53,7 +55,10 @@ class SlackAdapter:
         self.name = name
         self._api_base = endpoint.api_base
         self._proxy = endpoint.proxy
-        self._connection = Connection(endpoint, positions, leases, clock, name=name, holder=holder, patience=patience)
+        self._links = Links(places, lambda: self.account, proxy=endpoint.proxy)
+        self._connection = Connection(
+            endpoint, positions, leases, clock, self._links, name=name, holder=holder, patience=patience
+        )
         self._streams = Streams(self._connected, clock, life_s=stream_life_s)
 
     @property
@@ -109,9 +114,11 @@ class SlackAdapter:
         client, target = self._connected(), parse_target(address.target)
         if isinstance(chunk, SlackFile):
             try:
-                return await share(client, target, chunk)
+                return await share(client, await self._place_of(target), chunk)
             except Exception as error:
                 raise file_error(error) from error
+        if target.link:
+            return await answer(client, self._links, target, chunk, send_id=send_id, plain=plain)
         return (await post(client, target, chunk, send_id=send_id, plain=plain),)
 
     async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
@@ -137,10 +144,11 @@ class SlackAdapter:
         self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         """What arrived before it was whole, because it grew, is made whole."""
-        client, target = self._connected(), parse_target(address.target)
-        is_it = shows_file(chunk.upload_id) if isinstance(chunk, SlackFile) else self._is_begun(chunk, send_id)
+        client = self._connected()
         for pause_s in (limits.LOOKUP_SETTLES_S, 0):
             try:
+                target = await self._place_of(parse_target(address.target))
+                is_it = self._is_it(target, chunk, send_id)
                 found = await find_post(client, target.channel, target.thread_ts, is_it=is_it, since_ms=since_ms)
             except Exception as error:
                 raise lookup_error(error) from error
@@ -154,10 +162,18 @@ class SlackAdapter:
             await change(client, target, chunk, ts=ts, plain=False)
         return (ts,)
 
-    def _is_begun(self, chunk: SlackChunk, send_id: str) -> Callable[[Raw], bool]:
-        me = self._connection.me
-        is_sent, is_streamed = carries(send_id), began(chunk, me) if me else None
-        return lambda message: is_sent(message) or (is_streamed is not None and is_streamed(message))
+    async def _place_of(self, target: SlackTarget) -> SlackTarget:
+        """Where something goes that takes a message: what is for one person, into his direct messages."""
+        return SlackTarget(await direct_channel(self._connected(), target)) if target.is_aside else target
+
+    def _is_it(self, target: SlackTarget, chunk: SlackPart, send_id: str) -> Callable[[Raw], bool]:
+        if isinstance(chunk, SlackFile):
+            return shows_file(chunk.upload_id)
+        is_sent, me = carries(send_id), self._connection.me
+        if target.thread_ts is None or me is None:  # nothing is streamed there
+            return is_sent
+        is_streamed = began(chunk, me)
+        return lambda message: is_sent(message) or is_streamed(message)
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
         client = self._connected()
@@ -198,7 +214,13 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAda
         proxy=chosen.proxy,
     )
     return SlackAdapter(
-        endpoint, positions=parts.positions, leases=parts.leases, clock=parts.clock, holder=parts.holder, name=name
+        endpoint,
+        name=name,
+        positions=parts.positions,
+        leases=parts.leases,
+        places=parts.places,
+        clock=parts.clock,
+        holder=parts.holder,
     )
 
 

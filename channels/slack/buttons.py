@@ -1,45 +1,20 @@
-"""Buttons under messages, and the presses that come back: acknowledged when the bus has them, answered in private."""
+"""Presses of buttons: acknowledged when the bus has them, answered in private."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
-
-from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from channels.adapter import Door
 from channels.errands import Errands
 from channels.normalized import Ignored
-from channels.proxies import goes_direct
-from channels.slack import limits
 from channels.slack.bolt import Hear
-from channels.slack.logs import sdk_log
+from channels.slack.links import respond
 from channels.slack.normalize import SlackIdentity
-from channels.slack.presses import is_press, normalize_press, response_url_of
-from channels.slack.render import SlackChunk, render
+from channels.slack.presses import is_press, normalize_press
+from channels.slack.render import render
+from channels.slack.slash import response_url_of
 from gateway.contracts.messages import CleanText
-
-Block = dict[str, Any]
-
-
-def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
-    """The chunk's text with a row of buttons below it; nothing for a chunk without any."""
-    if not chunk.choices:
-        return []
-    words, kind = (chunk.plain, "plain_text") if plain else (chunk.text, "mrkdwn")
-    parts = [words[at : at + limits.SECTION_CHARS_MAX] for at in range(0, len(words), limits.SECTION_CHARS_MAX)]
-    buttons = [
-        {
-            "type": "button",
-            "action_id": f"choice-{number}",
-            "text": {"type": "plain_text", "text": choice.label},
-            "value": choice.command,
-        }
-        for number, choice in zip(count(1), chunk.choices, strict=False)
-    ]
-    sections: list[Block] = [{"type": "section", "text": {"type": kind, "text": part}} for part in parts]
-    return [*sections, {"type": "actions", "elements": buttons}]
 
 
 class Presses:
@@ -75,9 +50,5 @@ class Presses:
 async def _whisper(url: str, word: CleanText, proxy: str) -> None:
     """Shown to the one who pressed, and to nobody else."""
     chunks = render(word)
-    if not chunks or not url:
-        return
-    webhook = AsyncWebhookClient(url, timeout=int(limits.CALL_TIMEOUT_S), logger=sdk_log, retry_handlers=[])
-    if proxy or goes_direct(url):
-        webhook.proxy = proxy or None  # the SDK takes HTTP_PROXY for every address and knows no NO_PROXY
-    await webhook.send(text=chunks[0].text, response_type="ephemeral", replace_original=False)
+    if chunks and url:
+        await respond(url, chunks[0], plain=False, proxy=proxy)

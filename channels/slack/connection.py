@@ -29,11 +29,14 @@ from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.bolt import bolt_app
 from channels.slack.buttons import Presses
+from channels.slack.context import ThreadContext
 from channels.slack.errors import or_rejected
 from channels.slack.events import Events
 from channels.slack.history import ORDER, History
+from channels.slack.links import Links
 from channels.slack.logs import sdk_log
 from channels.slack.normalize import SlackIdentity
+from channels.slack.people import People
 from channels.slack.socket import Patience, Sockets
 from channels.slack.source import SlackSource
 from channels.threads import Threads
@@ -71,6 +74,7 @@ class Connection:
         positions: IntakeBus,
         leases: DeliveryBus,
         clock: Clock,
+        links: Links,
         *,
         name: str,
         holder: str,
@@ -81,6 +85,7 @@ class Connection:
         self._positions = positions
         self._leases = leases
         self._clock = clock
+        self._links = links
         self._holder = holder
         self._patience = patience
         self._errands = Errands(name)
@@ -150,8 +155,11 @@ class Connection:
         marks = Marks(self._positions, f"{self._name}:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
-        threads = Threads(self._positions, f"{self._name}:{me.account}")
-        source = SlackSource(me, History(client, marks, self._clock), threads)
+        account = f"{self._name}:{me.account}"
+        people = People(client, self._clock)
+        context = ThreadContext(client, people, Threads(self._positions, f"{account}:read"))
+        threads = Threads(self._positions, account)
+        source = SlackSource(me, History(client, marks, self._clock), threads, self._links, people, context)
         listener: Listener[Raw] = Listener(self._name, door, marks, source)
         hear = Presses(me, door, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
         app = bolt_app(client, me, hear)
@@ -162,6 +170,7 @@ class Connection:
             await first_to_end(listener.run(), self._be_brought(client, app, listener.lost_touch))
         finally:
             await self._errands.end()
+            await people.close()
 
     async def _be_brought(self, client: AsyncWebClient, app: AsyncApp, lost_touch: Callable[[], None]) -> None:
         """Let Slack bring events, over sockets or by HTTP. Raises `CredentialsRejected`."""

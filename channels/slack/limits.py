@@ -47,3 +47,16 @@ APPEND_SHARE_S: Final = 0.65  # for each live answer: chat.appendStream is Tier 
 CHANGE_SHARE_S: Final = 1.5  # likewise for chat.update, Tier 3: 50 a minute
 CHANGE_EVERY_MAX_S: Final = 12.0  # slower than this nobody sees an answer grow
 LIVE_MAX: Final = 500
+
+LINK_TTL_S: Final = 29 * 60.0  # a response_url is good for half an hour, by Slack's clock
+
+PEOPLE_WAIT_S: Final = 0.8  # for names, before a message is on the bus; Slack waits three seconds for that
+PEOPLE_AT_ONCE: Final = 12  # users.info: Tier 4, 100 a minute
+PEOPLE_KNOWN_MAX: Final = 5_000
+PERSON_TTL_S: Final = 3600.0  # whoever changes his name or his language is known anew within the hour
+STRANGER_TTL_S: Final = 60.0
+
+THREAD_WAIT_S: Final = 1.2  # for what was said in a thread, likewise
+THREAD_PAGE: Final = 200
+THREAD_PAGES_MAX: Final = 3
+THREAD_QUOTES_MAX: Final = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.slack.address import SlackTarget
-from channels.slack.buttons import blocks_of
+from channels.slack.blocks import blocks_of
 from channels.slack.errors import CANNOT_BE_CHANGED, STILL_STREAMING, api_word, delivery_error, is_about_streams
 from channels.slack.lookup import client_msg_id, metadata_of
 from channels.slack.render import SlackChunk

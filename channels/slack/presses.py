@@ -24,11 +24,6 @@ def is_press(body: Raw) -> bool:
     return body.get("type") == "block_actions"
 
 
-def response_url_of(body: Raw) -> str:
-    """Where a word for the one who pressed may be sent: five times, for half an hour."""
-    return text(body.get("response_url"))
-
-
 def normalize_press(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
     """Read one press."""
     container, person = mapping(body.get("container")), mapping(body.get("user"))

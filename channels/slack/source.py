@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from channels.listening import Heard, Listener
@@ -11,8 +13,14 @@ from channels.normalized import Ignored, Incoming, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
 from channels.slack.bolt import Hear
+from channels.slack.context import ThreadContext
 from channels.slack.history import History, place_of
-from channels.slack.normalize import SlackIdentity, normalize, normalize_slash
+from channels.slack.links import Links
+from channels.slack.normalize import SlackIdentity, normalize
+from channels.slack.people import People
+from channels.slack.quotes import people_in
+from channels.slack.slash import is_slash, normalize_slash, response_url_of
+from channels.slack.wording import mentioned
 from channels.threads import Threads
 
 log = logging.getLogger(__name__)
@@ -24,10 +32,21 @@ _CHANGES: Final = frozenset({"message_changed", "message_deleted"})
 class SlackSource:
     """`channels.listening.Source` for one workspace. What it hears are payloads as Slack sends them."""
 
-    def __init__(self, me: SlackIdentity, history: History, threads: Threads) -> None:
+    def __init__(
+        self,
+        me: SlackIdentity,
+        history: History,
+        threads: Threads,
+        links: Links,
+        people: People,
+        context: ThreadContext,
+    ) -> None:
         self._me = me
         self._history = history
         self._threads = threads
+        self._links = links
+        self._people = people
+        self._context = context
 
     def hearing(self, listener: Listener[Raw]) -> Hear:
         """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
@@ -35,9 +54,20 @@ class SlackSource:
         async def hear(body: Mapping[str, Any]) -> None:
             heard = _heard(body)
             if heard is not None:
+                self._people.ask(self._concerned(body))
                 await listener.hear(heard)
 
         return hear
+
+    def _concerned(self, body: Raw) -> Iterator[str]:
+        """Those whose names will be wanted: found out while what was said before is taken."""
+        message = spoken(mapping(body.get("event")))
+        is_direct = text(mapping(body.get("event")).get("channel")).startswith("D")
+        if is_direct or message.get("thread_ts") or self._me.user_id in mentioned(text(message.get("text"))):
+            yield from self._others_in(message)
+
+    def _others_in(self, message: Raw) -> Iterator[str]:
+        return (user_id for user_id in people_in(message) if user_id != self._me.user_id)
 
     async def rooms(self) -> Sequence[str]:
         return await self._history.rooms()
@@ -47,7 +77,7 @@ class SlackSource:
             yield heard
 
     async def understand(self, heard: Heard[Raw]) -> Incoming | Retraction | None:
-        understood = await self._normalized(heard.raw)
+        understood = await (self._slash(heard.raw) if is_slash(heard.raw) else self._spoken(heard.raw))
         if isinstance(understood, Ignored):
             log.debug("slack: message %s ignored: %s", heard.message_id, understood.reason)
             return None
@@ -55,31 +85,56 @@ class SlackSource:
 
     async def taken(self, incoming: Incoming) -> None:
         """From here on the thread in which we answer is one we take part in."""
+        await self._context.taken(incoming)
         target = parse_target(incoming.address.target)
         if target.thread_ts and not incoming.is_private:
             await self._threads.join(target.channel, target.thread_ts)
 
-    async def _normalized(self, payload: Raw) -> Incoming | Retraction | Ignored:
-        if "command" in payload:
-            return normalize_slash(payload, self._me)
+    async def _slash(self, payload: Raw) -> Incoming | Ignored:
+        """Its link is on the bus before the message is."""
+        understood = normalize_slash(payload, self._me)
+        if isinstance(understood, Ignored):
+            return understood
+        name = parse_target(understood.address.target).link or ""
+        await self._links.keep(name, response_url_of(payload))
+        author = (await self._people.known((understood.user_id,))).get(understood.user_id)
+        return replace(understood, author_name=author.name, language=author.language) if author else understood
+
+    async def _spoken(self, payload: Raw) -> Incoming | Retraction | Ignored:
+        """A message with the names of people and with what was said before, if it is for us."""
         event = mapping(payload.get("event"))
-        thread_ts = text(_spoken(event).get("thread_ts"))
+        message = spoken(event)
+        thread_ts = text(message.get("thread_ts"))
         takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
-        return normalize(payload, self._me, takes_part=lambda channel, thread: takes_part)
+
+        def read(names: Mapping[str, str]) -> Incoming | Retraction | Ignored:
+            return normalize(payload, self._me, takes_part=lambda channel, thread: takes_part, names=names)
+
+        understood = read({})
+        if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
+            return understood
+        people, before = await asyncio.gather(
+            self._people.known(self._others_in(message)), self._context.of(understood)
+        )
+        named = read({user_id: person.name for user_id, person in people.items()})
+        if not isinstance(named, Incoming):
+            return named
+        author = people.get(text(message.get("user")))
+        return replace(named, language=author.language if author else "", quotes=(*before, *named.quotes))
 
 
 def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:
-    if "command" in body:
+    if is_slash(body):
         return Heard(text(body.get("channel_id")), "", body)
     event = mapping(body.get("event"))
     ts, channel_id = text(event.get("ts")), text(event.get("channel"))
     if event.get("type") not in _MESSAGES or not ts or not channel_id:
         return None
     if event.get("subtype") in _CHANGES:  # they have a time of their own and stand in no history
-        return Heard(place_of(channel_id, _spoken(event)), "", body)
+        return Heard(place_of(channel_id, spoken(event)), "", body)
     return Heard(place_of(channel_id, event), ts, body)
 
 
-def _spoken(event: Raw) -> Raw:
+def spoken(event: Raw) -> Raw:
     """The message that an event is about."""
     return mapping(event.get("message")) or mapping(event.get("previous_message")) or event

@@ -9,7 +9,6 @@ from typing import Final
 from channels.graphemes import utf16_units
 from channels.normalized import (
     Addressing,
-    FileReference,
     Ignored,
     IgnoreReason,
     Incoming,
@@ -19,8 +18,9 @@ from channels.normalized import (
 )
 from channels.raw import Raw, integer, mapping, mappings, text
 from channels.telegram.address import TelegramTarget, make_target
+from channels.telegram.attached import attachments
+from channels.telegram.quotes import forwarded, quotes, user_name, words
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import AttachmentKind
 
 TEXT_UNITS_SPLIT: Final = 4096  # where a sender's client cuts a long text in two
 GENERAL_TOPIC: Final = 1  # has an id that sendMessage refuses: it is the chat itself
@@ -29,14 +29,6 @@ STAND_INS: Final = frozenset({777000, 1087968824, 136817688})
 
 _MESSAGE_KINDS: Final = ("message", "channel_post", "business_message")
 _EDIT_KINDS: Final = ("edited_message", "edited_channel_post", "edited_business_message")
-_FILES: Final = {
-    "voice": (AttachmentKind.VOICE, "audio/ogg", "voice.ogg"),
-    "audio": (AttachmentKind.AUDIO, "audio/mpeg", "audio"),
-    "video": (AttachmentKind.VIDEO, "video/mp4", "video.mp4"),
-    "video_note": (AttachmentKind.VIDEO, "video/mp4", "video-note.mp4"),
-    "animation": (AttachmentKind.VIDEO, "video/mp4", "animation.mp4"),
-    "document": (AttachmentKind.DOCUMENT, "application/octet-stream", "document"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +80,15 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
     is_private = chat.get("type") == "private"
     if message.get("business_connection_id") and author.id != chat_id:
         return Ignored(IgnoreReason.OWN)  # the owner of the business account writes to the customer
-    content, entities = _content(message)
-    attachments = tuple(_attachments(message))
-    if not content.strip() and not attachments:
+    content, files = words(message), tuple(attachments(message))
+    if not content.strip() and not files:
         return Ignored(IgnoreReason.UNSUPPORTED)
+    passed_on = forwarded(message, author_id=author.id)
+    entities = () if passed_on else tuple(_entities(content, message))
     if not is_private and _is_for_other_bot(entities, me):
         return Ignored(IgnoreReason.OTHER_BOT)
     target = _target(message, chat_id, message_id, is_private=is_private)
-    words = without(content, _own_mentions(entities, me)) or content
+    said = "" if passed_on else without(content, _own_mentions(entities, me)) or content
     edited_s = integer(message.get("edit_date")) if is_edit else None
     sent_s = integer(message.get("date")) or 0
     return Incoming(
@@ -107,15 +100,16 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
         place=_place(target, is_private=is_private),
         is_private=is_private,
         addressing=Addressing.PRIVATE if is_private else _addressing(message, entities, me),
-        text=words,
+        text=said,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
         sent_at_ms=sent_s * 1000,
         edited_at_ms=(edited_s or sent_s) * 1000 if is_edit else None,
-        attachments=attachments,
-        command=find_command(words),
+        attachments=() if passed_on else files,
+        command=find_command(said),
         album_id=text(message.get("media_group_id")),
         may_continue=utf16_units(text(message.get("text"))) >= TEXT_UNITS_SPLIT,
         language=author.language,
+        quotes=(passed_on,) if passed_on else tuple(quotes(message, own_id=me.bot_id)),
     )
 
 
@@ -143,23 +137,12 @@ def _author(message: Raw, chat: Raw, me: TelegramIdentity) -> _Author | Ignored:
         return Ignored(IgnoreReason.OWN)
     if sender.get("is_bot") is True:
         return Ignored(IgnoreReason.BOT)
-    names = (text(sender.get("first_name")), text(sender.get("last_name")))
-    name = " ".join(filter(None, names)) or text(sender.get("username")) or str(sender_id)
-    return _Author(sender_id, name, text(sender.get("language_code")))
+    return _Author(sender_id, user_name(sender) or str(sender_id), text(sender.get("language_code")))
 
 
-def _content(message: Raw) -> tuple[str, tuple[_Entity, ...]]:
-    """Text or caption with its entities; a sticker says its emoji."""
-    if isinstance(message.get("text"), str):
-        return message["text"], tuple(_entities(message["text"], message.get("entities")))
-    caption = text(message.get("caption"))
-    if caption:
-        return caption, tuple(_entities(caption, message.get("caption_entities")))
-    return text(mapping(message.get("sticker")).get("emoji")), ()
-
-
-def _entities(content: str, raw: object) -> Iterator[_Entity]:
-    """Offsets count UTF-16 units; ranges outside the text are left out."""
+def _entities(content: str, message: Raw) -> Iterator[_Entity]:
+    """Of text or caption. Offsets count UTF-16 units; ranges outside the text are left out."""
+    raw = message.get("entities" if text(message.get("text")) else "caption_entities")
     data = content.encode("utf-16-le", "surrogatepass")
     for entity in mappings(raw):
         offset, length = integer(entity.get("offset")), integer(entity.get("length"))
@@ -240,31 +223,3 @@ def _place(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
     parts = (target.business_connection_id, None if topic is None else str(topic))
     inner = tuple(filter(None, parts))
     return () if is_private and not inner else (str(target.chat_id), *inner)
-
-
-def _attachments(message: Raw) -> Iterator[FileReference]:
-    photos = mappings(message.get("photo"))
-    if photos:  # the same picture in several sizes, the largest last
-        yield from _file(photos[-1], AttachmentKind.IMAGE, "image/jpeg", "photo.jpg")
-    sticker = mapping(message.get("sticker"))
-    if sticker and not sticker.get("is_animated") and not sticker.get("is_video"):
-        yield from _file(sticker, AttachmentKind.IMAGE, "image/webp", "sticker.webp")
-    for field, (kind, media_type, name) in _FILES.items():
-        if field == "document" and "animation" in message:
-            continue  # an animation fills both
-        yield from _file(mapping(message.get(field)), kind, media_type, name)
-
-
-def _file(raw: Raw, kind: AttachmentKind, media_type: str, name: str) -> Iterator[FileReference]:
-    file_id = text(raw.get("file_id"))
-    if not file_id:
-        return
-    said = text(raw.get("mime_type")) or media_type
-    is_picture = kind is AttachmentKind.DOCUMENT and said.startswith("image/")
-    yield FileReference(
-        kind=AttachmentKind.IMAGE if is_picture else kind,
-        reference=file_id,
-        name=text(raw.get("file_name")) or name,
-        media_type=said,
-        size_bytes=integer(raw.get("file_size")),
-    )

@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 
-from channels.admission import AccessPolicy, StrangerRule
 from channels.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
 from channels.terminal.adapter import KEY, TerminalAdapter
@@ -15,6 +14,7 @@ from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, house_language, load
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ports import OperatorBus
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber

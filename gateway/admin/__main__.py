@@ -18,6 +18,8 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
+from gateway.contracts.workspaces import WORKSPACES
+from gateway.doorkeeper import Doorkeeper
 from gateway.exits import run_to_exit
 from gateway.preflight import cannot_listen
 from gateway.secrecy import scrubber_of
@@ -42,17 +44,19 @@ async def _serve(loaded: Loaded) -> None:
     clock, stopping = SystemClock(), asyncio.Event()
     with _listener(settings) as listener:
         async with _bus(settings) as bus, _store(settings, clock) as store:
+            keeper = Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
             parts = Parts(
                 store=store,
                 figures=bus.operator,
                 intake=bus.intake,
-                access=bus.access,
+                keeper=keeper,
                 vault=bus.vault,
                 scrubber=scrubber,
                 clock=clock,
                 channels=settings.channels.enabled_names,
                 version=version("trivet"),
                 sub_types=settings.subagents.rows(scrubber.scrub),
+                workspaces=settings.data_dir / WORKSPACES,
                 stopping=stopping,
             )
             taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)

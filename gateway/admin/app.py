@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
 from fastapi.responses import Response
 from starlette import status
 
+from gateway.admin.access import access_routes
 from gateway.admin.agents import agents
 from gateway.admin.answers import clean_json, refuse_in
 from gateway.admin.audit import audit_routes
@@ -37,7 +39,6 @@ from gateway.contracts.entries import Session
 from gateway.contracts.errors import BadSessionKey, BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import (
-    AccessBus,
     Clock,
     IntakeBus,
     OperatorBus,
@@ -50,6 +51,7 @@ from gateway.contracts.ports import (
 )
 from gateway.contracts.spending import day_begins_ms, day_of
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
+from gateway.doorkeeper import Doorkeeper
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 from gateway.telemetry.usage import Sums, usage_families
 
@@ -62,18 +64,20 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
-    they are configured. Streams end when `stopping` is set."""
+    they are configured. `workspaces` is where conversations have their files, None where none are. Streams end when
+    `stopping` is set."""
 
     store: Store
     figures: OperatorBus
     intake: IntakeBus
-    access: AccessBus
+    keeper: Doorkeeper
     vault: VaultBus
     scrubber: Scrubber
     clock: Clock
     channels: Sequence[str]
     version: str
     sub_types: SubTypeRows = field(default_factory=lambda: SUB_TYPE_ROWS)
+    workspaces: Path | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -96,8 +100,10 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
     app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(
-        people(parts.store, parts.access, parts.vault, parts.scrubber), dependencies=[Depends(admin.require)]
+        people(parts.store, parts.keeper, parts.vault, parts.scrubber, parts.workspaces),
+        dependencies=[Depends(admin.require)],
     )
+    app.include_router(access_routes(parts.keeper, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(

@@ -1,58 +1,102 @@
-"""The projection of the grants that intake reads, and pairing codes."""
+"""The projection of what operators decided, which intake reads. The truth is in SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import json
+from collections.abc import Mapping, Sequence
+from secrets import token_hex
+from typing import Any, Final
 
 from gateway.bus.keys import ShardKeys
 from gateway.bus.line import Command, Line
+from gateway.bus.pairing import Pairings
 from gateway.bus.pool import Pool
 from gateway.bus.scripts import script
-from gateway.contracts.entries import Grant
+from gateway.contracts.access import AccessView, Asked, Audience, Pairing, PlaceRule, Projection, Taken
+from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
+from gateway.limits import PROJECTION_STAGED_S
 
 _CHUNK: Final = 1000  # fields per command of a projection
 
 
 class Access:
-    """`gateway.contracts.ports.AccessBus`. The truth is in SQL; this is what intake sees of it."""
+    """`gateway.contracts.ports.AccessBus`."""
 
     def __init__(self, line: Line, pool: Pool, keys: ShardKeys) -> None:
         self._line = line
         self._pool = pool
         self._keys = keys
+        self._pairings = Pairings(line, keys)
 
-    async def role_of(self, owner: SessionKey) -> str | None:
-        """The `GrantRole` value of a user, or None for a stranger."""
-        answer = await self._line.call("HGET", self._keys.grants, str(owner))
-        return None if answer is None else answer.decode()
-
-    async def project_grants(self, grants: Sequence[Grant]) -> None:
-        """Replace the whole projection, so that no reader ever sees half of it."""
-        commands: list[Command] = [("DEL", self._keys.grants)]
-        for start in range(0, len(grants), _CHUNK):
-            words = [word for grant in grants[start : start + _CHUNK] for word in (str(grant.key), grant.role.value)]
-            commands.append(("HSET", self._keys.grants, *words))
-        await self._pool.transaction(commands)
-
-    async def pairing_code(self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int) -> str | None:
-        """The pending code of this stranger, made from `new_code` if there is none; None when too many
-        strangers of the channel are pending."""
+    async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
+        """What was decided about a user and about these places, all of one moment. Raises `BusUnavailable` where
+        nobody has shown it yet."""
         keys = self._keys
-        answer = await self._line.run(
-            script("pairing_code"),
-            (keys.pairing_of(str(owner)), keys.pairing_code(new_code), keys.pairing_pending(owner.channel)),
-            (str(owner), new_code, ttl_s * 1000, pending_max),
+        found = await self._line.run(
+            script("view_access"),
+            (keys.access, keys.grants, keys.place_rules),
+            (str(owner), *map(str, places)),
         )
-        return None if answer is None else answer.decode()
+        if found is None:
+            raise BusUnavailable("the bus does not know who is let in: an agent process tells it within seconds")
+        role, *rules = found
+        pairs = zip(places, rules, strict=True)
+        return AccessView(role.decode() or None, {place: _rule(text) for place, text in pairs if text})
 
-    async def redeem_pairing(self, code: str) -> SessionKey | None:
-        """Take a code: the stranger it was given to, once."""
-        keys = self._keys
+    async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
+        """Replace the whole projection: it is staged under names of its own, then renamed."""
+        keys, mark = self._keys, token_hex(8)
+        staged = (keys.staged_grants(mark), keys.staged_places(mark))
+        grants = {str(grant.key): grant.role.value for grant in projection.grants}
+        places = {str(place): _text(rule) for place, rule in projection.places.items()}
+        commands = [*_filling(staged[0], grants), *_filling(staged[1], places)]
+        if commands:
+            await self._pool.transaction(commands)
         answer = await self._line.run(
-            script("redeem_pairing"),
-            (keys.pairing_code(code),),
-            (keys.pairing_of(""), keys.pairing_pending("")),
+            script("swap_access"),
+            (keys.access, keys.grants, keys.place_rules, *staged),
+            (projection.revision, int(is_forced)),
         )
-        return None if answer is None else SessionKey.parse(answer.decode())
+        return bool(answer)
+
+    async def projected(self) -> int | None:
+        """The revision that is shown, None where none is."""
+        answer = await self._line.call("GET", self._keys.access)
+        return None if answer is None else int(answer)
+
+    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> Asked:
+        """The pending code of a stranger, which is that of `pairing` if he has none yet."""
+        return await self._pairings.ask(pairing, ttl_s=ttl_s, pending_max=pending_max)
+
+    async def take_pairing(self, code: str, *, by: str, taker: str) -> Taken:
+        """Take a code, once."""
+        return await self._pairings.take(code, by=by, taker=taker)
+
+    async def deny_pairing(self, code: str) -> SessionKey | None:
+        """Turn a stranger down."""
+        return await self._pairings.deny(code)
+
+    async def pairings(self) -> Sequence[Pairing]:
+        """Who waits, oldest first."""
+        return await self._pairings.waiting()
+
+
+def _filling(key: str, texts: Mapping[str, str]) -> list[Command]:
+    words = [word for pair in texts.items() for word in pair]
+    chunks = (words[start : start + 2 * _CHUNK] for start in range(0, len(words), 2 * _CHUNK))
+    return [("HSET", key, *chunk) for chunk in chunks] + ([("EXPIRE", key, PROJECTION_STAGED_S)] if words else [])
+
+
+def _text(rule: PlaceRule) -> str:
+    """As much of a rule as intake has to know."""
+    said = {"audience": rule.audience, "lets_guests": rule.lets_guests}
+    return json.dumps({name: word for name, word in said.items() if word is not None}, separators=(",", ":"))
+
+
+def _rule(text: bytes) -> PlaceRule:
+    """A word that this release does not know closes the place."""
+    said: Mapping[str, Any] = json.loads(text)
+    audience = said.get("audience")
+    known = Audience(audience) if audience in set(Audience) else Audience.NOBODY
+    return PlaceRule(None if audience is None else known, said.get("lets_guests"))

@@ -43,11 +43,11 @@ class Operator:
         )
         figures, ambiguous = await self._line.call_all(
             [
-                self._line.command(script("figures"), counted, (keys.outbound(""),)),
+                self._line.command(script("figures"), counted, (keys.outbound(""), keys.mailbox(""))),
                 ("HGETALL", keys.ambiguous),
             ]
         )
-        queued, ready, running, delayed, dead, workers, pending, states = figures
+        queued, ready, running, delayed, dead, workers, pending, states, oldest_ms = figures
         return QueueFigures(
             queued=queued,
             ready=ready,
@@ -58,6 +58,7 @@ class Operator:
             outbound_pending={name.decode(): count for name, count in _pairs(pending)},
             channels_connected={name.decode(): state.decode() for name, state in _pairs(states)},
             ambiguous_sends={name.decode(): int(count) for name, count in ambiguous.items()},
+            oldest_wait_ms=oldest_ms,
         )
 
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:

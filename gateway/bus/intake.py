@@ -9,6 +9,7 @@ from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Line
 from gateway.bus.scripts import digest
 from gateway.bus.wire import bounded
+from gateway.contracts.access import Rate
 from gateway.contracts.envelope import inbound_prefix
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage
@@ -19,6 +20,7 @@ _VERDICTS: Final = {
     0: Verdict.DUPLICATE,
     -1: Verdict.LANE_FULL,
     -2: Verdict.QUEUE_FULL,
+    -3: Verdict.TOO_FAST,
 }
 _AMENDMENTS: Final = {1: Amendment.CHANGED, 2: Amendment.RESTARTED, 0: Amendment.TOO_LATE}
 _RESTARTED: Final = "restarted:"
@@ -43,21 +45,30 @@ class Intake:
         self._lane_messages_max = lane_messages_max
         self._queue_messages_max = queue_messages_max
 
-    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
+    async def enqueue(
+        self,
+        message: InboundMessage,
+        *,
+        settle_ms: int = 0,
+        interrupts: bool = False,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
         """Deduplicate by `message.id` and append to its lane: both or neither.
 
         With `settle_ms` an idle lane waits that long for more; each further fragment renews the wait,
         up to SETTLE_MAX_S. A message whose answer was lost with a connection is sent again by itself and
-        may then be reported as a duplicate of itself: it is on the bus either way.
+        may then be reported as a duplicate of itself: it is on the bus either way. What an author may still send
+        lies with the lane: one who writes into places of their own lanes on a Cluster has some for each shard.
         """
-        verdict, queued, running = await self._scripts.run(
+        verdict, queued, running, wait_ms = await self._scripts.run(
             "enqueue",
             arguments=(
                 *(lane_handle(message.key), bounded(message), self._keys.seen(""), digest(message.id)),
                 *(settle_ms, int(interrupts), self._lane_messages_max, self._queue_messages_max),
+                *(self._keys.rate(str(message.author)), rate.per_minute, rate.burst),
             ),
         )
-        return Admission(_VERDICTS[verdict], queued=queued, is_running=running == 1)
+        return Admission(_VERDICTS[verdict], queued=queued, is_running=running == 1, wait_s=wait_ms / 1000)
 
     async def amend(self, message: InboundMessage) -> Amendment:
         """Put an edited message in the place of the one with its id.

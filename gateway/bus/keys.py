@@ -94,6 +94,9 @@ class ShardKeys:
     def seen(self, bucket: str) -> str:
         return self._named(f"dd:{bucket}")
 
+    def rate(self, author: str) -> str:
+        return self._named(f"rate:{author}")
+
     # --- workers
 
     @property
@@ -174,6 +177,9 @@ class ShardKeys:
     def first_ids(self, channel: str) -> str:
         return self._named(f"was:{channel}")
 
+    def link(self, name: str) -> str:
+        return self._named(f"link:{name}")
+
     @property
     def ambiguous(self) -> str:
         return self._named("ambiguous")
@@ -210,14 +216,32 @@ class ShardKeys:
     def grants(self) -> str:
         return self._named("grants")
 
+    @property
+    def place_rules(self) -> str:
+        return self._named("places")
+
+    @property
+    def access(self) -> str:
+        return self._named("access")
+
+    def staged_grants(self, mark: str) -> str:
+        return self._named(f"staged:grants:{mark}")
+
+    def staged_places(self, mark: str) -> str:
+        return self._named(f"staged:places:{mark}")
+
     def pairing_code(self, code: str) -> str:
         return self._named(f"pair:code:{code}")
 
     def pairing_of(self, owner: str) -> str:
         return self._named(f"pair:of:{owner}")
 
-    def pairing_pending(self, channel: str) -> str:
-        return self._named(f"pair:pending:{channel}")
+    @property
+    def pairings(self) -> str:
+        return self._named("pair:pending")
+
+    def pairing_tries(self, by: str) -> str:
+        return self._named(f"pair:tries:{by}")
 
     @property
     def channel_reports(self) -> str:
@@ -300,6 +324,7 @@ DECLARED: Final = (
     KeyKind("sent:.+", "zset", _EXPIRES, "places", "messages of ours in a place, newest SENT_IDS_MAX, by time in ms"),
     KeyKind("moved:.+", "hash", _PERMANENT, "places", "the id a chat had first -> the id it has now"),
     KeyKind("was:.+", "hash", _PERMANENT, "places", "chat id -> the id it had first"),
+    KeyKind("link:.+", "string", _EXPIRES, "places", "an address that a platform gave for a few answers to one person"),
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
     KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
     KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),
@@ -308,9 +333,14 @@ DECLARED: Final = (
     KeyKind("vault:.+", "hash", _EXPIRES, "vault", "sealed secrets of an owner, by lane, sender and placeholder"),
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
-    KeyKind("pair:code:.+", "string", _EXPIRES, "access", "the stranger a code was given to"),
-    KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger"),
-    KeyKind("pair:pending:.+", "zset", _EXPIRES, "access", "strangers of a channel with a pending code, by end"),
+    KeyKind("places", "hash", _PERMANENT, "access", "place -> who may speak there, projected from SQL"),
+    KeyKind("access", "string", _PERMANENT, "access", "the revision of that projection; absent: nobody is let in"),
+    KeyKind("staged:(grants|places):.+", "hash", _EXPIRES, "access", "a projection under way, PROJECTION_STAGED_S"),
+    KeyKind("pair:code:.+", "hash", _EXPIRES, "access", "the stranger a code was given to, and who took it"),
+    KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger; empty: he was turned down"),
+    KeyKind("pair:pending", "zset", _EXPIRES, "access", "strangers with a pending code, by its end"),
+    KeyKind("pair:tries:.+", "string", _EXPIRES, "access", "wrong codes of somebody, PAIRING_LOCKED_S"),
+    KeyKind("rate:.+", "hash", _EXPIRES, "intake", "messages that a person may still send; absent when all"),
     KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
     KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout, a mark to copy"),
 )

@@ -63,6 +63,15 @@ class Places:
         """The id under which each of these chats was known at first: session keys keep it."""
         return await self._other_ids(self._keys.first_ids(channel), chats)
 
+    async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
+        """Keep an address that a platform gave us, for as long as it is good."""
+        await self._line.call("SET", self._keys.link(name), url, "PX", round(ttl_s * 1000))
+
+    async def link(self, name: str) -> str:
+        """The address, empty once it is good no more."""
+        url = await self._line.call("GET", self._keys.link(name))
+        return url.decode() if url else ""
+
     async def count_ambiguous(self, channel: str) -> None:
         """A chunk was sent again although an earlier attempt may have arrived."""
         await self._line.call("HINCRBY", self._keys.ambiguous, channel, 1)

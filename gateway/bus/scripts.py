@@ -21,6 +21,9 @@ from gateway.limits import (
     DEAD_TOLD_WITHIN_S,
     DEDUPE_BUCKET_H,
     LEDGER_TTL_S,
+    PAIRING_LOCKED_S,
+    PAIRING_TAKEN_S,
+    PAIRING_TRIES_MAX,
     RECEIPTS_MAX,
     REFUSALS_WINDOW_S,
     RESTARTS_IN_FRONT_MAX,
@@ -34,6 +37,7 @@ from gateway.limits import (
 _HOUR_MS: Final = 3_600_000
 _DUE_LANES_MAX: Final = 128  # that one claim makes ready: a script must stay short
 _REAP_LANES_MAX: Final = 500  # that one beat hands back; the next one goes on
+_OLDEST_AMONG: Final = 100  # lanes that are looked at for the message that has waited longest
 _PAUSE_MEMORY_S: Final = 60  # a bucket that was paused must not come back full at once
 
 _NUMBERS: Final = {
@@ -45,6 +49,10 @@ _NUMBERS: Final = {
     "DEDUPE_BUCKET_MS": DEDUPE_BUCKET_H * _HOUR_MS,
     "DUE_LANES_MAX": _DUE_LANES_MAX,
     "LEDGER_TTL_MS": LEDGER_TTL_S * 1000,
+    "OLDEST_AMONG": _OLDEST_AMONG,
+    "PAIRING_LOCKED_MS": PAIRING_LOCKED_S * 1000,
+    "PAIRING_TAKEN_MS": PAIRING_TAKEN_S * 1000,
+    "PAIRING_TRIES_MAX": PAIRING_TRIES_MAX,
     "PAUSE_MEMORY_MS": _PAUSE_MEMORY_S * 1000,
     "REAP_LANES_MAX": _REAP_LANES_MAX,
     "RECEIPTS_MAX": RECEIPTS_MAX,

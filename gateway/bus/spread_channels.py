@@ -14,6 +14,7 @@ from gateway.bus.placing import Placing
 from gateway.bus.pool import Pool
 from gateway.bus.rounds import read_rung
 from gateway.bus.shard import Shard
+from gateway.contracts.access import Rate
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
@@ -36,8 +37,16 @@ class SpreadIntake:
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._rooms = Placing([shard.intake for shard in shards])
 
-    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
-        return await self._rooms.of(message.key).enqueue(message, settle_ms=settle_ms, interrupts=interrupts)
+    async def enqueue(
+        self,
+        message: InboundMessage,
+        *,
+        settle_ms: int = 0,
+        interrupts: bool = False,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
+        room = self._rooms.of(message.key)
+        return await room.enqueue(message, settle_ms=settle_ms, interrupts=interrupts, rate=rate)
 
     async def amend(self, message: InboundMessage) -> Amendment:
         return await self._rooms.of(message.key).amend(message)
@@ -193,6 +202,12 @@ class SpreadPlaces:
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         return await self._of(channel).first_ids(channel, chats)
+
+    async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
+        await self._of(name).keep_link(name, url, ttl_s=ttl_s)
+
+    async def link(self, name: str) -> str:
+        return await self._of(name).link(name)
 
     async def count_ambiguous(self, channel: str) -> None:
         await self._of(channel).count_ambiguous(channel)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gateway.bus.placing import NotSigned, Placing
 from gateway.bus.shard import Shard
+from gateway.contracts.access import AccessView, Asked, Pairing, Projection, Taken
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord
@@ -16,28 +17,41 @@ from gateway.contracts.ports import DeadLetter, QueueFigures
 
 
 class SpreadAccess:
-    """`gateway.contracts.ports.AccessBus`: a grant is in the shard of its owner, all pairing codes are in the first."""
+    """`gateway.contracts.ports.AccessBus`: a grant is in the shard of its owner, the rules of places are in
+    every one, all pairing codes in the first."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shards = shards
         self._rooms = Placing([shard.access for shard in shards])
 
-    async def role_of(self, owner: SessionKey) -> str | None:
-        return await self._rooms.of(owner).role_of(owner)
+    async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
+        return await self._rooms.of(owner).view(owner, places)
 
-    async def project_grants(self, grants: Sequence[Grant]) -> None:
+    async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
         groups: list[list[Grant]] = [[] for _ in self._shards]
-        for grant in grants:
+        for grant in projection.grants:
             groups[self._rooms.number(grant.key)].append(grant)
         pairs = zip(self._shards, groups, strict=True)
-        await asyncio.gather(*[shard.access.project_grants(group) for shard, group in pairs])
+        shown = await asyncio.gather(
+            *[shard.access.project(replace(projection, grants=group), is_forced=is_forced) for shard, group in pairs]
+        )
+        return all(shown)
 
-    async def pairing_code(self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int) -> str | None:
-        first = self._shards[0].access
-        return await first.pairing_code(owner, new_code=new_code, ttl_s=ttl_s, pending_max=pending_max)
+    async def projected(self) -> int | None:
+        found = set(await asyncio.gather(*[shard.access.projected() for shard in self._shards]))
+        return found.pop() if len(found) == 1 else None
 
-    async def redeem_pairing(self, code: str) -> SessionKey | None:
-        return await self._shards[0].access.redeem_pairing(code)
+    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> Asked:
+        return await self._shards[0].access.ask_pairing(pairing, ttl_s=ttl_s, pending_max=pending_max)
+
+    async def take_pairing(self, code: str, *, by: str, taker: str) -> Taken:
+        return await self._shards[0].access.take_pairing(code, by=by, taker=taker)
+
+    async def deny_pairing(self, code: str) -> SessionKey | None:
+        return await self._shards[0].access.deny_pairing(code)
+
+    async def pairings(self) -> Sequence[Pairing]:
+        return await self._shards[0].access.pairings()
 
 
 class SpreadOperator:
@@ -62,6 +76,7 @@ class SpreadOperator:
             outbound_pending=dict(pending),
             channels_connected={name: state for figures in found for name, state in figures.channels_connected.items()},
             ambiguous_sends={name: count for figures in found for name, count in figures.ambiguous_sends.items()},
+            oldest_wait_ms=max(figures.oldest_wait_ms for figures in found),
         )
 
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:

@@ -6,8 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from gateway.clock import SystemClock
-from gateway.config import Settings, database_url
+from gateway.config import Loaded, Settings, database_url
+from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ports import OperatorBus, Store
+from gateway.doorkeeper import Doorkeeper
+from gateway.scrub import Scrubber
 
 
 @contextlib.asynccontextmanager
@@ -34,3 +37,22 @@ async def checked_store(settings: Settings) -> AsyncIterator[Store]:
         yield store
     finally:
         await store.close()
+
+
+@contextlib.asynccontextmanager
+async def doorkeeper(loaded: Loaded) -> AsyncIterator[Doorkeeper]:
+    """Who decides about people and places. Raises `BusUnavailable` while nothing runs."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
+
+    settings, clock = loaded.settings, SystemClock()
+    clean = Scrubber(loaded.secrets).scrub
+    async with checked_store(settings) as store:
+        try:
+            bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+        except BusUnavailable as error:
+            raise BusUnavailable(f"{error}; who is let in is told to the bus, so `trivet up` has to run") from error
+        try:
+            yield Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, clean, clock)
+        finally:
+            await bus.close()

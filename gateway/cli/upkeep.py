@@ -1,9 +1,8 @@
-"""`trivet migrate|doctor|pair|export|demo`: what an operator runs once in a while."""
+"""`trivet migrate|doctor|export|demo`: what an operator runs once in a while."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -13,16 +12,11 @@ import typer
 
 from gateway.cli.options import ConfigOption, become, loaded_and_warned, say
 from gateway.clock import SystemClock
-from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
-from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import BusUnavailable, ConfigError, TrivetError
+from gateway.config import Loaded, database_url, masked_url, process_environment
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_FAILED
 from gateway.scrub import Scrubber
-
-
-class NoSuchCode(TrivetError):
-    """The pairing code was never given out, is too old, or was used."""
 
 
 def migrate(
@@ -47,16 +41,6 @@ def doctor(config: ConfigOption = None) -> None:
     say(as_table(found))
     if not is_healthy(found):
         raise typer.Exit(EXIT_FAILED)
-
-
-def pair(
-    code: Annotated[str, typer.Argument(help="The code that the bot gave to the person.")],
-    role: Annotated[GrantRole, typer.Option(help="What the person may be.")] = GrantRole.MEMBER,
-    config: ConfigOption = None,
-) -> None:
-    """Let in the person who was given CODE."""
-    owner = asyncio.run(_paired(loaded_and_warned(config).settings, code.strip().upper(), role))
-    say(f"{owner} is {role.value} now.")
 
 
 def export(
@@ -99,27 +83,3 @@ def _write_privately(path: Path, document: bytes) -> None:
             file.write(document)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror}): name a new file with --output") from error
-
-
-async def _paired(settings: Settings, code: str, role: GrantRole) -> SessionKey:
-    """Redeem the code, write the grant, show it to intake."""
-    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
-    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
-    from gateway.store import open_store  # noqa: PLC0415 - start-up
-
-    clock = SystemClock()
-    async with contextlib.AsyncExitStack() as stack:
-        store = open_store(database_url(settings), clock)
-        stack.push_async_callback(store.close)
-        await store.check_schema()
-        try:
-            bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
-        except BusUnavailable as error:
-            raise BusUnavailable(f"{error}; codes live on the bus, so `trivet up` has to run") from error
-        stack.push_async_callback(bus.close)
-        owner = await bus.access.redeem_pairing(code)
-        if owner is None:
-            raise NoSuchCode(f"no person waits with the code {code}: codes hold for an hour and are used up once")
-        await store.put_grant(Grant(owner, role, "cli", clock.now_ms()))
-        await bus.access.project_grants(await store.grants())
-        return owner

@@ -7,7 +7,6 @@ from gateway.config.kept import admin_token, placeholder_key, vault_key
 from gateway.config.loading import Loaded, load, load_settings, process_environment
 from gateway.config.settings import (
     SCRIPTED_MODEL,
-    AccessDefault,
     LogLevel,
     QueueMode,
     Settings,
@@ -15,7 +14,6 @@ from gateway.config.settings import (
 
 __all__ = [
     "SCRIPTED_MODEL",
-    "AccessDefault",
     "DiscordAccount",
     "Loaded",
     "LogLevel",

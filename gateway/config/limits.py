@@ -1,4 +1,4 @@
-"""The settings of daily limits: for each user, for users of one role, for all together."""
+"""The settings of limits: for each user, for users of one role, for all together."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from gateway.config.section import Section, expecting
+from gateway.contracts.access import Rate
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.spending import Caps, nano_of
 
 _USD_MAX: Final = 1_000_000.0  # its nanodollars, summed over all users, still fit into a database's integer
 _COUNT_MAX: Final = 10**15
 
+_PER_MINUTE_MAX: Final = 10_000  # as fast as no platform lets a person write
+
+_PerMinute = Annotated[int, Field(ge=0, le=_PER_MINUTE_MAX)]
 _Count = Annotated[int, Field(ge=0, le=_COUNT_MAX)]
 _Usd = Annotated[float, Field(ge=0, le=_USD_MAX, allow_inf_nan=False)]
 
@@ -60,15 +64,32 @@ class RoleAllowance(Section):
         description="Turns per UTC day for each user of this role. 0: no limit. Empty: as limits.user.turns.",
         json_schema_extra=expecting("empty or a whole number, 0 or more"),
     )
+    messages_per_minute: _PerMinute | None = Field(
+        default=None,
+        description="Messages a minute from each user of this role. 0: no limit. Empty: as limits.messages_per_minute; "
+        "of admins, no limit.",
+        json_schema_extra=expecting(f"empty or a whole number from 0 to {_PER_MINUTE_MAX}"),
+    )
 
     def over(self, general: Allowance) -> Allowance:
-        """What is said here, else what is said in general."""
-        return general.model_copy(update=self.model_dump(exclude_none=True))
+        """What is said here of a day, else what is said in general."""
+        return general.model_copy(update=self.model_dump(exclude_none=True, exclude={"messages_per_minute"}))
 
 
 class Limits(Section):
-    """What a day may cost. Nothing is limited unless it is said here."""
+    """What a day may cost, and how fast people may write. No day is limited unless it is said here."""
 
+    messages_per_minute: _PerMinute = Field(
+        default=20,
+        description="Messages a minute from each user, who is told when he may go on. Commands such as /stop, edits "
+        "and redelivered messages do not count, an album counts once. Admins are not limited. 0: nobody is.",
+        json_schema_extra=expecting(f"a whole number from 0 to {_PER_MINUTE_MAX}"),
+    )
+    messages_burst: _PerMinute = Field(
+        default=5,
+        description="How many more than that may come at once after a quiet minute.",
+        json_schema_extra=expecting(f"a whole number from 0 to {_PER_MINUTE_MAX}"),
+    )
     user: Allowance = Allowance()
     guest: RoleAllowance = RoleAllowance()
     member: RoleAllowance = RoleAllowance()
@@ -80,7 +101,13 @@ class Limits(Section):
         own = {GrantRole.MEMBER: self.member, GrantRole.ADMIN: self.admin}.get(role, self.guest)
         return own.over(self.user).caps
 
+    def rate_of(self, role: GrantRole) -> Rate:
+        """How fast each user of `role` may write; whoever is blocked is no faster than a guest."""
+        general = 0 if role is GrantRole.ADMIN else self.messages_per_minute
+        own = {GrantRole.MEMBER: self.member, GrantRole.ADMIN: self.admin}.get(role, self.guest).messages_per_minute
+        return Rate(general if own is None else own, self.messages_burst)
+
     @property
     def are_open(self) -> bool:
-        """True when nobody is limited."""
+        """True when no day is limited."""
         return self.pot.caps.are_open and all(self.caps_of(role).are_open for role in GrantRole)

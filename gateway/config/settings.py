@@ -10,14 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, Field
 
+from gateway.config.access import Access
 from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
 from gateway.config.channels import Channels
@@ -29,8 +24,7 @@ from gateway.config.scrub import Scrub
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, url_with
 from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
-from gateway.contracts.errors import BadSessionKey
-from gateway.contracts.ids import SessionKey, SessionScope
+from gateway.contracts.ids import SessionScope
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
 REDIS_SCHEMES: Final = (
@@ -58,14 +52,6 @@ class QueueMode(StrEnum):
     INTERRUPT = "interrupt"
 
 
-class AccessDefault(StrEnum):
-    """What a stranger may do."""
-
-    OPEN = "open"
-    PAIRING = "pairing"
-    CLOSED = "closed"
-
-
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -77,18 +63,6 @@ def _resolved(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
-def _to_key(value: object) -> SessionKey:
-    if isinstance(value, SessionKey):
-        return value
-    try:
-        return SessionKey.parse(str(value))
-    except BadSessionKey as error:
-        raise ValueError(str(error)) from error
-
-
-Key = Annotated[
-    SessionKey, PlainValidator(_to_key), PlainSerializer(str), WithJsonSchema({"type": "string"}, mode="validation")
-]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 
 
@@ -156,6 +130,20 @@ class Agent(Section):
         description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
         "Empty: off.",
     )
+    vision_model: str = Field(
+        default="",
+        description="A model that describes images in words to a model that cannot see. Empty: such a model is told "
+        "only that an image came.",
+    )
+    transcription_model: str = Field(
+        default="",
+        description="Any litellm transcription model, such as openai/whisper-1: it writes down what is said in voice "
+        "messages. Empty: people are asked to write.",
+    )
+    sees_images: bool | None = Field(
+        default=None,
+        description="Whether the configured model understands images. Empty: what litellm knows of it.",
+    )
     fallback_models: tuple[str, ...] = Field(
         default=(),
         description="Models that are asked, in this order, when the one that was chosen fails for good.",
@@ -194,20 +182,6 @@ class Agent(Section):
     )
     concurrency: int = Field(
         default=64, ge=1, le=CONCURRENCY_MAX, description="Turns at once in each agent process, one per session key."
-    )
-
-
-class Access(Section):
-    """Who may talk to the agent."""
-
-    admins: tuple[Key, ...] = Field(
-        default=(),
-        description='Session keys of admins, such as ["telegram:123456789"].',
-        json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
-    )
-    default: AccessDefault = Field(
-        default=AccessDefault.PAIRING,
-        description="What a stranger may do: talk (open), ask for a code that an admin approves (pairing), nothing.",
     )
 
 

@@ -135,7 +135,7 @@ def voice(path: CleanText, media_type: CleanText, size_bytes: int, about: CleanT
     return _closed(head, _defused(about), own_words("</voice>"))
 
 
-def missing(name: CleanText, reason: CleanText) -> CleanText:
+def missing(name: CleanText, reason: CleanText | None) -> CleanText:
     """The element of a file that could not be had."""
     return _closed(
         joined(own_words("<file"), _attribute(own_words(" name="), name)), _defused(reason), own_words("</file>")

@@ -62,6 +62,19 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("export", "everything I keep of you, as a file", only_private=True),
     CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False),
+    CommandSpec("pair", "let a stranger in, or list who waits", "code", role=GrantRole.ADMIN, only_private=True),
+    CommandSpec(
+        "role", "what a person may be", "person and role", role=GrantRole.ADMIN, only_private=True, needs_argument=True
+    ),
+    CommandSpec(
+        "block", "do not listen to a person, or list who is blocked", "person", role=GrantRole.ADMIN, only_private=True
+    ),
+    CommandSpec(
+        "unblock", "listen to a person again", "person", role=GrantRole.ADMIN, only_private=True, needs_argument=True
+    ),
+    CommandSpec("place", "who may speak here, with which tools", "rules", role=GrantRole.ADMIN),
+    CommandSpec("limits", "how much a person may ask", "person", role=GrantRole.ADMIN, only_private=True),
+    CommandSpec("queue", "how much there is to do", role=GrantRole.ADMIN),
     CommandSpec("start", "what I understand", is_in_menu=False),
 )
 """In the order in which they are offered."""

@@ -68,6 +68,8 @@ class UsagePurpose(StrEnum):
     PLAN = "plan"
     EMBEDDING = "embedding"
     SUBAGENT = "subagent"
+    TRANSCRIPTION = "transcription"
+    VISION = "vision"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,12 +249,13 @@ class GrantRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an operator decided about one user (`key` is an owner key)."""
+    """What an operator decided about one user (`key` is an owner key), and why, if he said so."""
 
     key: SessionKey
     role: GrantRole
     granted_by: str
     created_at_ms: int
+    reason: CleanText = CleanText("")  # noqa: RUF009 - a NewType
 
 
 class TodoState(StrEnum):

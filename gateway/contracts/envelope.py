@@ -182,6 +182,8 @@ def _said_of_some(message: InboundMessage) -> dict[str, Any]:
         ({"mends": [_mend(mend) for mend in message.mends]} if message.mends else {})
         | ({"language": message.language} if message.language else {})
         | ({"quotes": [_quote(quote) for quote in message.quotes]} if message.quotes else {})
+        | ({"place": list(message.place)} if message.place else {})
+        | ({"realm": message.realm} if message.realm else {})
     )
 
 
@@ -253,6 +255,8 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
         ),
         language=str(fields.get("language", "")),
         quotes=tuple(map(_to_quote, fields.get("quotes", ()))),
+        place=tuple(map(str, fields.get("place", ()))),
+        realm=str(fields.get("realm", "")),
     )
 
 

@@ -145,6 +145,8 @@ class InboundMessage:
     `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds. `mends` are earlier messages of
     the same author whose ends belong to a secret that ends in this one. `language` is what the platform says of its
     author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along as context.
+    `place` is where it was said, where the key does not hold that: the ids of the chat and of the thread in it; `realm`
+    is the server or workspace that the place belongs to, empty where there is none.
     """
 
     id: str
@@ -161,6 +163,8 @@ class InboundMessage:
     mends: tuple[Mend, ...] = ()
     language: str = ""
     quotes: tuple[Quote, ...] = ()
+    place: tuple[str, ...] = ()
+    realm: str = ""
 
     @property
     def author(self) -> SessionKey:
@@ -168,9 +172,19 @@ class InboundMessage:
         return SessionKey(self.key.channel, self.key.user or self.author_id)
 
     @property
+    def spoken_in(self) -> tuple[str, ...]:
+        """The ids of the chat and of the thread in it, none in a direct message."""
+        return self.key.place or self.place
+
+    @property
     def author_shown(self) -> CleanText:
         """What its author is called: a name, or what the platform knows the person by."""
         return self.author_name or CleanText(self.author_id)
+
+    @property
+    def is_text(self) -> bool:
+        """It is words and nothing else."""
+        return not self.attachments and not self.quotes
 
     @property
     def only_mends(self) -> bool:

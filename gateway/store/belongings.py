@@ -8,7 +8,7 @@ shared place used) loses the name only.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     false,
+    literal,
     or_,
     select,
     update,
@@ -31,6 +32,8 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
+from gateway.store.access import USER, has_changed
+from gateway.store.access_tables import access_revision, place_realms, place_rules
 from gateway.store.board import changed
 from gateway.store.engine import Database
 from gateway.store.search_sqlite import TIDY
@@ -48,7 +51,9 @@ _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
 _DERIVED: Final = frozenset({"passages", "boundaries"})
 """What follows from the rest: erased with it, but nothing to hand out."""
 
-_OPERATORS: Final = frozenset({audit, board, sub_type_changes, task_workers})
+_OPERATORS: Final = frozenset(
+    {access_revision, audit, board, place_realms, place_rules, sub_type_changes, task_workers}
+)
 """What belongs to the house, and to no person in it."""
 
 _INTERNAL: Final = frozenset({"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told"})
@@ -97,6 +102,7 @@ _UNNAME: Final = (
     update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
     update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
     update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),
+    update(audit).where(audit.c.subject == literal(USER) + _OWNER).values(subject=ERASED, before="null", after="null"),
 )
 
 
@@ -106,6 +112,11 @@ def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict
         name: [dict(row._mapping) for row in connection.execute(statement, {"whose": str(owner)})]
         for name, statement in sorted(_HANDED_OUT.items())
     }
+
+
+def keys_of(connection: Connection, owner: SessionKey) -> list[SessionKey]:
+    """The lanes of an owner."""
+    return [SessionKey.parse(key) for key in connection.execute(_KEYS, {"whose": str(owner)}).scalars()]
 
 
 def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
@@ -118,6 +129,8 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
         connection.execute(statement, {"whose": str(owner)})
     if erased["sub_tasks"]:
         changed(connection)
+    if erased["grants"]:
+        has_changed(connection)
     if is_sqlite:
         for tidy in TIDY:
             connection.exec_driver_sql(tidy)
@@ -140,6 +153,10 @@ class SqlPeople:
     async def export(self, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
         """All that is kept of an owner, as one JSON document of clean texts."""
         return await self._database.read(partial(written, owner=owner, now_ms=self._clock.now_ms(), clean=clean))
+
+    async def keys(self, owner: SessionKey) -> Sequence[SessionKey]:
+        """Under which an owner has spoken."""
+        return await self._database.read(partial(keys_of, owner=owner))
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:
         """Delete every trace of an owner; how many rows there were, by the name of their table."""

@@ -208,12 +208,15 @@ def from_grant(grant: Grant) -> Values:
         "role": grant.role.value,
         "granted_by": grant.granted_by,
         "created_at_ms": grant.created_at_ms,
+        "reason": grant.reason,
     }
 
 
 def to_grant(row: Row[Any]) -> Grant:
     """The inverse of `from_grant`."""
-    return Grant(SessionKey.parse(row.owner), GrantRole(row.role), row.granted_by, row.created_at_ms)
+    return Grant(
+        SessionKey.parse(row.owner), GrantRole(row.role), row.granted_by, row.created_at_ms, CleanText(row.reason)
+    )
 
 
 def to_todo(row: Row[Any]) -> Todo:

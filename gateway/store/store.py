@@ -9,7 +9,6 @@ from gateway.clock import SystemClock
 from gateway.contracts.entries import (
     Effect,
     Entry,
-    Grant,
     NewestView,
     Session,
     Todo,
@@ -25,7 +24,6 @@ from gateway.limits import SQLITE_BUSY_TIMEOUT_S
 from gateway.store import (
     endings,
     files,
-    grants,
     outbox,
     retaking,
     schema,
@@ -36,6 +34,7 @@ from gateway.store import (
     turns,
     undoing,
 )
+from gateway.store.access import SqlAccess
 from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
 from gateway.store.engine import Database, open_database
@@ -63,6 +62,7 @@ class SqlStore:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self.access = SqlAccess(database)
         self.spending = SqlSpending(database)
         self.usage = SqlUsage(database)
         self.answers = SqlAnswers(database)
@@ -276,14 +276,6 @@ class SqlStore:
         return await self._database.read(partial(files.content, key=key, reply_id=reply_id, position=position))
 
     # --- users
-
-    async def grants(self) -> Sequence[Grant]:
-        """Every decision about a user."""
-        return await self._database.read(grants.everything)
-
-    async def put_grant(self, grant: Grant) -> None:
-        """The newest decision about a user replaces the one before."""
-        await self._database.write(partial(grants.put, grant=grant))
 
     async def todos(self, key: SessionKey) -> Sequence[Todo]:
         """The task list of an key."""

@@ -261,6 +261,7 @@ grants: Final = Table(
     column("role", Text, doc="a GrantRole"),
     column("granted_by", Text, doc="the admin's key, or how it was decided"),
     column("created_at_ms", BigInteger, doc="when it was decided"),
+    column("reason", AnyText, doc="why, in the operator's words; empty for none", server_default=""),
 )
 """What operators decided about users. The bus holds a projection of it."""
 

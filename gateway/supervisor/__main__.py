@@ -14,7 +14,7 @@ import structlog
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
-from gateway.config import AccessDefault, Loaded, Settings, admin_token, load, process_environment, table_of
+from gateway.config import Loaded, Settings, admin_token, load, process_environment, table_of
 from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
 from gateway.preflight import check_port_free, check_redis_answers, http_get
@@ -70,8 +70,8 @@ def _check(settings: Settings) -> None:
             raise ConfigError(f"{table_of(name)} is enabled, but {keys} is empty: set it or disable the channel")
     check_port_free(settings.http.host, settings.http.port, "http.port")
     admin_token(settings)
-    if settings.access.default is AccessDefault.OPEN:
-        log.warning("access.default is open: everybody who finds the bot may talk to the agent")
+    for key in settings.access.open_keys:
+        log.warning("%s is open: everybody who finds the bot may talk to the agent", key)
 
 
 @contextlib.asynccontextmanager

@@ -16,6 +16,7 @@ RESTORERS = (
     "gateway/contracts/entries.py",
     "gateway/contracts/suggestions.py",
     "gateway/bus/ledger.py",
+    "gateway/bus/pairing.py",
     "gateway/store/",
 )
 """Of text that was clean when it was written; the sentinel title."""

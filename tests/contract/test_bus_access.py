@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from typing import Any
 
 import pytest
 
 from gateway.bus.bus import RedisBus
+from gateway.contracts.access import Asked, Audience, PlaceRule, Projection, Rate
 from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import QueueFigures
+from gateway.contracts.ports import QueueFigures, Verdict
+from gateway.limits import PAIRING_LOCKED_S
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
+from tests.parts.keepers import pairing
+from tests.parts.valkey import BusServers
 
 CARLA = SessionKey.parse("telegram:3")
 
@@ -19,43 +26,186 @@ def grant(owner: SessionKey, role: GrantRole) -> Grant:
     return Grant(owner, role, "operator", 0)
 
 
+# --- the projection
+
+
+async def granted(bus: RedisBus, owner: SessionKey) -> str | None:
+    return (await bus.access.view(owner)).granted
+
+
 async def test_a_projection_replaces_the_one_before(bus: RedisBus) -> None:
-    await bus.access.project_grants([grant(ANNA, GrantRole.MEMBER), grant(BORIS, GrantRole.BLOCKED)])
-    await bus.access.project_grants([grant(ANNA, GrantRole.ADMIN)])
-    assert await bus.access.role_of(ANNA) == "admin"
-    assert await bus.access.role_of(BORIS) is None
-    await bus.access.project_grants([])
-    assert await bus.access.role_of(ANNA) is None
+    await bus.access.project(Projection(1, [grant(ANNA, GrantRole.MEMBER), grant(BORIS, GrantRole.BLOCKED)]))
+    await bus.access.project(Projection(2, [grant(ANNA, GrantRole.ADMIN)]))
+    assert await granted(bus, ANNA) == "admin"
+    assert await granted(bus, BORIS) is None
+    assert await bus.access.project(Projection(3))
+    assert await granted(bus, ANNA) is None
+    assert await bus.access.projected() == 3
 
 
 async def test_a_large_projection_arrives_whole(bus: RedisBus) -> None:
     owners = [SessionKey("telegram", str(number)) for number in range(2500)]
-    await bus.access.project_grants([grant(owner, GrantRole.GUEST) for owner in owners])
-    assert await asyncio.gather(*(bus.access.role_of(owner) for owner in owners)) == ["guest"] * 2500
+    await bus.access.project(Projection(1, [grant(owner, GrantRole.GUEST) for owner in owners]))
+    assert await asyncio.gather(*(granted(bus, owner) for owner in owners)) == ["guest"] * 2500
+
+
+async def test_what_was_read_earlier_does_not_replace_what_is_newer(bus: RedisBus) -> None:
+    """Two processes show what they read; the slower one read first."""
+    await bus.access.project(Projection(7, [grant(ANNA, GrantRole.BLOCKED)]))
+    assert not await bus.access.project(Projection(6, [grant(ANNA, GrantRole.MEMBER)]))
+    assert await granted(bus, ANNA) == "blocked"
+    assert await bus.access.project(Projection(6, [grant(ANNA, GrantRole.MEMBER)]), is_forced=True)
+    assert await granted(bus, ANNA) == "member"
+
+
+async def test_a_reader_never_sees_half_a_projection(bus: RedisBus) -> None:
+    """Role and rule are of one moment, however often they change together."""
+    place = SessionKey("telegram", "", ("-100",))
+    states = [
+        ("member", PlaceRule(Audience.MEMBERS)),
+        ("guest", PlaceRule(Audience.ADMINS)),
+    ]
+
+    async def change() -> None:
+        for revision in range(1, 41):
+            role, rule = states[revision % 2]
+            await bus.access.project(Projection(revision, [grant(ANNA, GrantRole(role))], {place: rule}))
+
+    changing = asyncio.create_task(change())
+    seen = set()
+    while not changing.done():
+        view = await bus.access.view(ANNA, (place,))
+        if view.granted is not None:
+            seen.add((view.granted, view.places[place]))
+    await changing
+    assert seen <= set(states)
+
+
+async def test_rules_of_places_are_shown_for_people_of_every_shard(bus: RedisBus) -> None:
+    guild, channel = SessionKey("discord", "", ("1",)), SessionKey("discord", "", ("2",))
+    rules = {
+        guild: PlaceRule(Audience.NOBODY),
+        channel: PlaceRule(lets_guests=True, tools=("recall",), profile="writer"),
+    }
+    await bus.access.project(Projection(1, places=rules))
+    for number in range(40):
+        view = await bus.access.view(
+            SessionKey("discord", str(number)), (guild, SessionKey("discord", "", ("3",)), channel)
+        )
+        assert view.places == {guild: PlaceRule(Audience.NOBODY), channel: PlaceRule(lets_guests=True)}
+
+
+async def test_without_a_projection_nobody_is_looked_up(bus: RedisBus, bus_servers: BusServers) -> None:
+    """A bus that lost its memory does not know whom it must not let in."""
+    await bus.access.project(Projection(4, [grant(ANNA, GrantRole.BLOCKED)]))
+    for client in bus_servers.clients:
+        client.flushall()
+    with pytest.raises(BusUnavailable, match="agent process"):
+        await bus.access.view(ANNA)
+    assert await bus.access.projected() is None
+    await bus.access.project(Projection(4, [grant(ANNA, GrantRole.BLOCKED)]))
+    assert await granted(bus, ANNA) == "blocked"
+
+
+async def test_a_word_of_a_later_release_closes_its_place(bus: RedisBus, raw_redis: Any) -> None:
+    place = SessionKey("telegram", "", ("-100",))
+    await bus.access.project(Projection(1, places={place: PlaceRule(Audience.MEMBERS)}))
+    raw_redis.hset("{q0}:places", str(place), '{"audience":"friends"}')
+    assert (await bus.access.view(ANNA, (place,))).places == {place: PlaceRule(Audience.NOBODY)}
+
+
+# --- strangers
 
 
 async def test_a_stranger_keeps_one_code_and_it_opens_once(bus: RedisBus) -> None:
-    ask = bus.access.pairing_code
-    assert await ask(ANNA, new_code="AAAA", ttl_s=60, pending_max=3) == "AAAA"
-    assert await ask(ANNA, new_code="BBBB", ttl_s=60, pending_max=3) == "AAAA"
-    assert await bus.access.redeem_pairing("BBBB") is None
-    assert await bus.access.redeem_pairing("AAAA") == ANNA
-    assert await bus.access.redeem_pairing("AAAA") is None
+    ask, take = partial(bus.access.ask_pairing, ttl_s=60, pending_max=3), partial(bus.access.take_pairing, by="cli")
+    assert await ask(pairing(ANNA, "AAAA")) == Asked("AAAA")
+    assert await ask(pairing(ANNA, "BBBB")) == Asked("AAAA")
+    assert (await take("BBBB", taker="1")).pairing is None
+    assert (await take("AAAA", taker="1")).pairing == pairing(ANNA, "AAAA")
+    assert (await take("AAAA", taker="2")).pairing is None
+    assert await ask(pairing(ANNA, "BBBB")) == Asked("BBBB"), "one who was not let in after all asks again"
+
+
+async def test_who_took_a_code_may_repeat_himself(bus: RedisBus) -> None:
+    """A turn that died between the code and its commit is run once more."""
+    await bus.access.ask_pairing(pairing(ANNA, "AAAA"), ttl_s=60, pending_max=3)
+    for _ in range(2):
+        taken = await bus.access.take_pairing("AAAA", by="telegram:9", taker="turn 1")
+        assert taken.pairing == pairing(ANNA, "AAAA")
 
 
 async def test_only_so_many_strangers_of_a_channel_are_pending(bus: RedisBus) -> None:
-    ask = bus.access.pairing_code
-    assert await ask(ANNA, new_code="AAAA", ttl_s=60, pending_max=2) == "AAAA"
-    assert await ask(BORIS, new_code="BBBB", ttl_s=60, pending_max=2) == "BBBB"
-    assert await ask(CARLA, new_code="CCCC", ttl_s=60, pending_max=2) is None
-    assert await ask(SessionKey("discord", "9"), new_code="DDDD", ttl_s=60, pending_max=2) == "DDDD"
-    await bus.access.redeem_pairing("AAAA")
-    assert await ask(CARLA, new_code="CCCC", ttl_s=60, pending_max=2) == "CCCC"
+    ask = partial(bus.access.ask_pairing, ttl_s=60, pending_max=2)
+    assert await ask(pairing(ANNA, "AAAA")) == Asked("AAAA")
+    assert await ask(pairing(BORIS, "BBBB")) == Asked("BBBB")
+    assert await ask(pairing(CARLA, "CCCC")) == Asked()
+    assert await ask(pairing(SessionKey("discord", "9"), "DDDD")) == Asked("DDDD")
+    assert [each.owner for each in await bus.access.pairings()] == [ANNA, BORIS, SessionKey("discord", "9")]
+    await bus.access.take_pairing("AAAA", by="cli", taker="1")
+    assert await ask(pairing(CARLA, "CCCC")) == Asked("CCCC")
 
 
 async def test_two_strangers_never_share_a_code(bus: RedisBus) -> None:
-    await bus.access.pairing_code(ANNA, new_code="AAAA", ttl_s=60, pending_max=3)
-    assert await bus.access.pairing_code(BORIS, new_code="AAAA", ttl_s=60, pending_max=3) is None
+    await bus.access.ask_pairing(pairing(ANNA, "AAAA"), ttl_s=60, pending_max=3)
+    assert await bus.access.ask_pairing(pairing(BORIS, "AAAA"), ttl_s=60, pending_max=3) == Asked()
+
+
+async def test_who_errs_five_times_is_not_listened_to(bus: RedisBus) -> None:
+    """Not even with the right code; another one is."""
+    await bus.access.ask_pairing(pairing(ANNA, "AAAA"), ttl_s=60, pending_max=3)
+    tries = [await bus.access.take_pairing("WRONG", by="telegram:9", taker=str(number)) for number in range(5)]
+    assert [taken.tries_left for taken in tries] == [4, 3, 2, 1, 0]
+    locked = await bus.access.take_pairing("AAAA", by="telegram:9", taker="6")
+    assert locked.is_locked
+    assert locked.pairing is None
+    assert PAIRING_LOCKED_S - 60 < locked.wait_s <= PAIRING_LOCKED_S
+    assert (await bus.access.take_pairing("AAAA", by="cli", taker="7")).pairing == pairing(ANNA, "AAAA")
+
+
+async def test_a_right_code_makes_up_for_the_wrong_ones(bus: RedisBus) -> None:
+    await bus.access.ask_pairing(pairing(ANNA, "AAAA"), ttl_s=60, pending_max=3)
+    for number in range(4):
+        await bus.access.take_pairing("WRONG", by="cli", taker=str(number))
+    await bus.access.take_pairing("AAAA", by="cli", taker="5")
+    assert (await bus.access.take_pairing("WRONG", by="cli", taker="6")).tries_left == 4
+
+
+async def test_who_was_turned_down_gets_no_other_code(bus: RedisBus) -> None:
+    await bus.access.ask_pairing(pairing(ANNA, "AAAA"), ttl_s=60, pending_max=3)
+    assert await bus.access.deny_pairing("AAAA") == ANNA
+    assert await bus.access.deny_pairing("AAAA") is None
+    assert await bus.access.ask_pairing(pairing(ANNA, "BBBB"), ttl_s=60, pending_max=3) == Asked(is_denied=True)
+    assert await bus.access.pairings() == []
+    assert (await bus.access.take_pairing("AAAA", by="cli", taker="1")).pairing is None
+
+
+# --- how fast people may write
+
+
+async def test_a_flood_is_cut_off_and_nobody_else_notices(bus: RedisBus) -> None:
+    rate = Rate(per_minute=3, burst=2)
+    verdicts = [(await bus.intake.enqueue(message(n, ANNA), rate=rate)).verdict for n in range(8)]
+    assert verdicts == [Verdict.ACCEPTED] * 5 + [Verdict.TOO_FAST] * 3
+    refused = await bus.intake.enqueue(message(9, ANNA), rate=rate)
+    assert 0 < refused.wait_s <= 20
+    assert (await bus.intake.enqueue(message(1, BORIS), rate=rate)).verdict is Verdict.ACCEPTED
+
+
+async def test_what_comes_again_counts_once(bus: RedisBus) -> None:
+    rate = Rate(per_minute=1, burst=1)
+    for _ in range(5):
+        await bus.intake.enqueue(message(1, ANNA), rate=rate)
+    assert (await bus.intake.enqueue(message(2, ANNA), rate=rate)).verdict is Verdict.ACCEPTED
+    assert (await bus.intake.enqueue(message(1, ANNA), rate=rate)).verdict is Verdict.DUPLICATE
+    assert (await bus.intake.enqueue(message(3, ANNA), rate=rate)).verdict is Verdict.TOO_FAST
+
+
+async def test_who_is_not_limited_writes_as_fast_as_he_likes(bus: RedisBus) -> None:
+    assert {(await bus.intake.enqueue(message(n, ANNA))).verdict for n in range(15)} == {Verdict.ACCEPTED}
+
+
+# --- positions and figures
 
 
 async def test_positions_are_kept(bus: RedisBus) -> None:

@@ -67,3 +67,10 @@ async def test_ambiguous_sends_are_counted_by_channel(bus: RedisBus) -> None:
     for channel in ("telegram", "slack", "telegram"):
         await bus.places.count_ambiguous(channel)
     assert (await bus.operator.figures()).ambiguous_sends == {"telegram": 2, "slack": 1}
+
+
+async def test_a_link_is_kept_for_as_long_as_it_is_good(bus: RedisBus, raw_redis: Any) -> None:
+    await bus.places.keep_link("slack:T1:1.2", "https://hooks.example/1", ttl_s=30)
+    assert await bus.places.link("slack:T1:1.2") == "https://hooks.example/1"
+    assert await bus.places.link("slack:T2:1.2") == ""
+    assert 0 < raw_redis.ttl("{q0}:link:slack:T1:1.2") <= 30

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from channels.adapter import MARK, AnyChunk, ChannelAdapter
-from channels.admission import AccessPolicy, StrangerRule
 from channels.line import Rules
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ids import ReplyAddress, SessionScope
 from tests.parts.answering import EchoAgent, until_delivered, until_queued
 from tests.parts.towns import Town, town, typing_in

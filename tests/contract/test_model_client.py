@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -19,12 +20,15 @@ from agent.model.client import (
 )
 from agent.model.embedding import EmbeddingRequest
 from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient, RetryingEmbeddings
+from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
+from agent.model.seeing import SeeingClient
+from agent.model.transcription import TranscriptionRequest
+from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelRejected, ModelTooSlow, ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
-from tests.parts.model_server import Failure, ModelServer, call, serve_model, vector_of
+from tests.parts.model_server import Failure, ModelServer, Recording, call, images_of, serve_model, vector_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
 
@@ -255,3 +259,104 @@ async def test_litellm_logs_only_through_us(client: LitellmClient, capfd: pytest
     logger.error("a word from the prompt")
     assert (logger.handlers, logger.propagate) == ([], True)
     assert "a word from the prompt" not in capfd.readouterr().err
+
+
+# --- images and recordings
+
+CAT = Image("inbox/1-cat.png", "image/png")
+
+
+class Shelf:
+    """A gallery with one picture for one person."""
+
+    async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
+        return b"a picture" if (key, path) == (KEY, CAT.path) else None
+
+
+@pytest.fixture
+async def eyes(provider: ModelServer) -> AsyncIterator[LitellmClient]:
+    client = LitellmClient(ModelCatalog(), api_base=provider.url, api_key="key-of-the-test", gallery=Shelf())
+    yield client
+    await client.close()
+
+
+def looking(model: str = "openai/gpt-4o-mini", image: Image = CAT) -> ModelRequest:
+    said = PromptMessage(Role.USER, own_words("what is it?"), images=(image,))
+    return replace(asking(""), model=model, messages=(said,))
+
+
+async def test_an_image_leaves_as_its_bytes_beside_the_words(eyes: LitellmClient, provider: ModelServer) -> None:
+    await events_of(SeeingClient(eyes).stream(looking()))
+    assert provider.requests[-1]["messages"][-1] == {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "what is it?"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,YSBwaWN0dXJl"}},
+        ],
+    }
+
+
+async def test_a_model_that_sees_nothing_gets_the_words_alone(eyes: LitellmClient, provider: ModelServer) -> None:
+    """So does every other one, of an image that is gone, or that is not its user's."""
+    gone = replace(looking(image=Image("inbox/gone.png", "image/png")))
+    for request in (looking("openai/gpt-3.5-turbo"), gone, replace(looking(), key=SessionKey("telegram", "2"))):
+        await events_of(SeeingClient(eyes).stream(request))
+        assert provider.requests[-1]["messages"][-1] == {"role": "user", "content": "what is it?"}
+
+
+async def test_what_the_operator_says_of_a_model_counts(provider: ModelServer) -> None:
+    """Nobody else knows what a model of his own can do."""
+    client = LitellmClient(
+        ModelCatalog(), api_base=provider.url, api_key="key", gallery=Shelf(), sees={"openai/my-own": True}
+    )
+    assert client.facts("openai/my-own").sees
+    assert not client.facts("openai/another").sees
+    await events_of(SeeingClient(client).stream(looking("openai/my-own")))
+    assert len(images_of(provider.requests[-1])) == 1
+    await client.close()
+
+
+async def test_a_prompt_refused_for_its_image_is_sent_once_more_without(
+    eyes: LitellmClient, provider: ModelServer
+) -> None:
+    """Or the conversation would be lost: the image stands in every prompt that follows. Each call has its permit."""
+    permits: list[int] = []
+
+    async def permit() -> None:
+        permits.append(len(provider.requests))
+
+    provider.failures.append(Failure(400, "image was not valid"))
+    client = RetryingClient(SeeingClient(eyes))
+    *_, answer = await events_of(client.stream(replace(looking(), permit=permit)))
+    assert isinstance(answer, ModelAnswer)
+    assert answer.text == "echo: what is it?"
+    assert [len(images_of(body)) for body in provider.requests] == [1, 0]
+    assert permits == [0, 1]
+
+
+async def test_a_recording_is_written_down(client: LitellmClient, provider: ModelServer) -> None:
+    """The provider gets the bytes under a name that tells their format; its seconds are what it costs."""
+    request = TranscriptionRequest("openai/whisper-1", KEY, "recording.ogg", "audio/ogg", b"OggS", language="pt-BR")
+    answer = await client.transcribe(request)
+    assert answer.text == "what was said"
+    assert answer.cost_usd == pytest.approx(3 * 0.0001)
+    assert provider.heard == [Recording("whisper-1", "recording.ogg", b"OggS", "pt")]
+
+
+async def test_a_busy_provider_is_asked_twice_to_write_down_and_no_more(
+    client: LitellmClient, provider: ModelServer
+) -> None:
+    async def at_once(_seconds: float) -> None:
+        """Nobody waits in a test."""
+
+    retrying = RetryingTranscriptions(client, sleep=at_once)
+    request = TranscriptionRequest("openai/whisper-1", KEY, "recording.ogg", "audio/ogg", b"OggS")
+    provider.failures.append(Failure(503))
+    assert (await retrying.transcribe(request)).text == "what was said"
+    provider.failures.extend([Failure(503)] * 2)
+    with pytest.raises(ModelUnavailable):
+        await retrying.transcribe(request)
+    provider.failures.append(Failure(401))
+    with pytest.raises(ModelRejected):
+        await retrying.transcribe(request)
+    assert len(provider.heard) == 5

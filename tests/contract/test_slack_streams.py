@@ -294,6 +294,7 @@ async def connected(scene: Scene, bus: RedisBus) -> AsyncIterator[SlackAdapter]:
         Endpoint(BOT_TOKEN, APP_TOKEN, f"http://{scene.world.address}/api/"),
         positions=bus.intake,
         leases=bus.deliveries,
+        places=bus.places,
         clock=SystemClock(),
         holder="test",
     )

@@ -123,15 +123,15 @@ async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: s
     before = len((await everything(store)).splitlines())
     await live(store, ANN, CANARY)
     await live(store, ANN_IN_GROUP, CANARY)
-    await store.put_grant(Grant(ANN, GrantRole.ADMIN, "cli", 1))
-    await store.put_grant(Grant(BEN, GrantRole.MEMBER, str(ANN), 2))
+    await store.access.put_grant(Grant(ANN, GrantRole.ADMIN, "cli", 1))
+    await store.access.put_grant(Grant(BEN, GrantRole.MEMBER, str(ANN), 2))
     assert CANARY in await everything(store)
     erased = await store.people.erase(ANN)
     assert erased["sessions"] == 8
     assert (erased["sub_tasks"], erased["barriers"], erased["waits"]) == (4, 2, 2)
     assert erased["facts"] == 2
     assert CANARY not in await everything(store)
-    assert [grant.granted_by for grant in await store.grants()] == [ERASED]
+    assert [grant.granted_by for grant in await store.access.grants()] == [ERASED]
     assert len(json.loads(await store.people.export(BEN, clean=scrub))["entries"]) == 11
     assert await store.people.erase(ANN) == {}
     if database_url.startswith("sqlite"):

@@ -15,17 +15,17 @@ from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB
 async def test_the_newest_decision_about_a_user_counts(store: SqlStore) -> None:
     ann = Grant(ANN, GrantRole.MEMBER, "telegram:9", 1)
     bob = Grant(BOB, GrantRole.GUEST, "pairing", 2)
-    await store.put_grant(ann)
-    await store.put_grant(bob)
-    assert await store.grants() == [ann, bob]
+    await store.access.put_grant(ann)
+    await store.access.put_grant(bob)
+    assert await store.access.grants() == [ann, bob]
     blocked = replace(ann, role=GrantRole.BLOCKED, created_at_ms=3)
-    await store.put_grant(blocked)
-    assert await store.grants() == [bob, blocked]
+    await store.access.put_grant(blocked)
+    assert await store.access.grants() == [bob, blocked]
 
 
 async def test_a_decision_made_in_a_group_is_about_the_user(store: SqlStore) -> None:
-    await store.put_grant(Grant(ANN_IN_GROUP, GrantRole.BLOCKED, "telegram:9", 1))
-    assert [grant.key for grant in await store.grants()] == [ANN]
+    await store.access.put_grant(Grant(ANN_IN_GROUP, GrantRole.BLOCKED, "telegram:9", 1))
+    assert [grant.key for grant in await store.access.grants()] == [ANN]
 
 
 # --- todos

@@ -17,6 +17,7 @@ from channels.emulators.serving import serve
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
+from gateway.contracts.access import Projection
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_CONFIG, EXIT_OK
@@ -186,6 +187,6 @@ async def test_a_grant_on_the_bus_lets_a_stranger_in(telegram: Telegram, agent: 
         await until(lambda: len(telegram.answers()) == 1)
         assert "code" in telegram.answers()[0]
         ann = SessionKey("telegram", telegram.ann.id)
-        await bus.access.project_grants([Grant(ann, GrantRole.MEMBER, "the test", 1)])
+        await bus.access.project(Projection(grants=[Grant(ann, GrantRole.MEMBER, "the test", 1)]))
         await telegram.say("and now?")
         await until(lambda: telegram.answers()[1:] == ["echo: and now?"])

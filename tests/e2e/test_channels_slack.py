@@ -105,6 +105,7 @@ async def test_a_wrong_app_token_ends_the_line_with_a_sentence(town: Town, bus: 
         Endpoint(BOT_TOKEN, "xapp-wrong", f"{town.api_base}/api/"),
         positions=bus.intake,
         leases=bus.deliveries,
+        places=bus.places,
         clock=SystemClock(),
         holder="test",
     )

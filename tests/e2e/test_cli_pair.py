@@ -9,10 +9,12 @@ from pathlib import Path
 
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
+from gateway.contracts.access import Projection
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.store import open_store
 from gateway.store.migrations import migrate
+from tests.parts.keepers import pairing
 
 STRANGER = SessionKey("telegram", "42")
 
@@ -38,11 +40,12 @@ async def test_a_code_lets_its_stranger_in_once(tmp_path: Path) -> None:
     bus = await open_bus(await server.start())
     store = open_store(url)
     try:
-        code = await bus.access.pairing_code(STRANGER, new_code="ABCDEFGH", ttl_s=60, pending_max=3)
-        assert code == "ABCDEFGH"
+        await bus.access.project(Projection())
+        asked = await bus.access.ask_pairing(pairing(STRANGER, "ABCDEFGH"), ttl_s=60, pending_max=3)
+        assert asked.code == "ABCDEFGH"
         assert await pair(tmp_path, "abcdefgh", "--role", "admin") == (0, "telegram:42 is admin now.\n")
-        assert await bus.access.role_of(STRANGER) == "admin"
-        grants = await store.grants()
+        assert (await bus.access.view(STRANGER)).granted == "admin"
+        grants = await store.access.grants()
         assert [(grant.key, grant.role, grant.granted_by) for grant in grants] == [(STRANGER, GrantRole.ADMIN, "cli")]
         exit_code, said = await pair(tmp_path, "ABCDEFGH")
         assert exit_code == 1

@@ -28,6 +28,7 @@ from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from tests.contract.subtask_samples import WORKER, asked, conversation, model_call
 from tests.e2e.test_playground import CONTRAST, DESK, PHONE, browser
+from tests.parts.keepers import keeper_of
 
 __all__ = ["browser"]
 
@@ -120,7 +121,7 @@ async def ground(
         store=store,
         figures=bus.operator,
         intake=bus.intake,
-        access=bus.access,
+        keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(),
         clock=clock,

@@ -58,6 +58,7 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
         slack_connection.Endpoint(BOT_TOKEN, APP_TOKEN, f"{address}/api/"),
         positions=bus.intake,
         leases=bus.deliveries,
+        places=bus.places,
         clock=clock,
         holder=holder,
         patience=slack_socket.Patience(ping_every_s=0.5, dead_s=3.0),

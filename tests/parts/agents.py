@@ -13,21 +13,25 @@ from typing import Literal
 from agent.assembly import assembled, control_lane, suggesting
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.model.transcription import TranscriptionModel
 from agent.porter import Porter
 from agent.relay import Relay
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config import AccessDefault, QueueMode, Settings
+from gateway.config import QueueMode, Settings
+from gateway.config.access import Access
+from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
-from gateway.config.settings import Access, Agent, Queue
+from gateway.config.settings import Agent, Queue
 from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
+from gateway.contracts.access import StrangerRule
 from gateway.contracts.entries import EntryKind
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
@@ -174,6 +178,7 @@ async def running_agent(
     grace_s: float = SHUTDOWN_GRACE_S,
     scrubber: Scrubber | None = None,
     admins: tuple[SessionKey, ...] = (),
+    access: Access | None = None,
     tools: Tools | None = None,
     limits: Limits | None = None,
     cache: Cache | None = None,
@@ -186,6 +191,9 @@ async def running_agent(
     scrub: Scrub | None = None,
     subagents: Subagents | None = None,
     engine: Literal["litellm", "claude_sdk"] = "litellm",
+    attachments: Attachments | None = None,
+    transcriptions: TranscriptionModel | None = None,
+    vision_model: str = "",
     api_base: str = "",
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
@@ -199,6 +207,8 @@ async def running_agent(
             utility_model=model,
             models=models,
             embedding_model=MODEL if embeddings else "",
+            transcription_model="openai/whisper-1" if transcriptions else "",
+            vision_model=vision_model,
             tool_rounds_max=tool_rounds_max,
             engine=engine,
             api_base=api_base,
@@ -207,7 +217,7 @@ async def running_agent(
         ),
         routing=routing or Routing(),
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
-        access=Access(admins=admins, default=AccessDefault.OPEN),
+        access=access or Access(admins=admins, default=StrangerRule.OPEN),
         tools=tools or Tools(),
         limits=limits or Limits(),
         cache=cache or Cache(),
@@ -215,6 +225,7 @@ async def running_agent(
         schedules=schedules or Schedules(),
         scrub=scrub or Scrub(),
         subagents=subagents or Subagents(),
+        attachments=attachments or Attachments(),
     )
     worker_id = f"test:{clock.code(8)}"
     async with assembled(
@@ -224,6 +235,7 @@ async def running_agent(
         store=store,
         client=client,
         embeddings=embeddings,
+        transcriptions=transcriptions,
         scrubber=scrubber,
         clock=clock,
         grace_s=grace_s,

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.contracts.access import Projection
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import Activity, CleanText, InboundMessage, Reply, ReplyFile, ReplyKind
 from gateway.contracts.ports import Claim, QueueFigures
@@ -36,6 +37,7 @@ class EchoAgent:
     @contextlib.asynccontextmanager
     async def at_work(self) -> AsyncIterator[EchoAgent]:
         """Claims and answers inside the context."""
+        await self._bus.access.project(Projection())
         await self._bus.lanes.register(self.worker, lease_ttl_s=LEASE_S)
         tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._lend())]
         try:

@@ -98,6 +98,7 @@ async def called_slack_town() -> AsyncIterator[CalledTown]:
                 ),
                 positions=bus.intake,
                 leases=bus.deliveries,
+                places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
             )

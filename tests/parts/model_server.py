@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -34,10 +35,35 @@ class Failure:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was sent to be written down."""
+
+    model: str
+    name: str
+    content: bytes
+    language: object
+
+
 def last_user_text(body: Body) -> str:
     """The text of the newest user message of a request."""
-    texts = [message["content"] for message in body["messages"] if message["role"] == "user"]
-    return str(texts[-1]) if texts else ""
+    texts = [text_of(message) for message in body["messages"] if message["role"] == "user"]
+    return texts[-1] if texts else ""
+
+
+def text_of(message: Body) -> str:
+    """The words of a message, which may have images beside them."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content if part["type"] == "text")
+
+
+def images_of(body: Body) -> list[str]:
+    """The addresses of all images of a request, in order."""
+    contents = [message.get("content") for message in body["messages"]]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
 def echo(body: Body) -> Body:
@@ -69,11 +95,14 @@ class ModelServer:
         self.latency_s = 0.0
         self.gate: Callable[[Body], Awaitable[None]] = opened
         self.cached_tokens = 0
+        self.heard: list[Recording] = []
+        self.speech = "what was said"
         self.url = ""
         self.app = Starlette(
             routes=[
                 Route("/v1/chat/completions", self._complete, methods=["POST"]),
                 Route("/v1/embeddings", self._embed, methods=["POST"]),
+                Route("/v1/audio/transcriptions", self._transcribe, methods=["POST"]),
             ]
         )
 
@@ -106,6 +135,17 @@ class ModelServer:
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return JSONResponse({"object": "list", "model": body["model"], "data": rows[::-1], "usage": usage})
 
+    async def _transcribe(self, request: Request) -> Response:
+        form = await request.form()
+        file = form["file"]
+        assert isinstance(file, UploadFile)
+        self.heard.append(Recording(str(form["model"]), file.filename or "", await file.read(), form.get("language")))
+        failure = self.failures.popleft() if self.failures else None
+        if failure is not None:
+            error = {"message": failure.message, "type": "error", "code": failure.code}
+            return JSONResponse({"error": error}, status_code=failure.status, headers=dict(failure.headers))
+        return JSONResponse({"text": self.speech, "usage": {"type": "duration", "seconds": 3}})
+
     async def _chunks(self, body: Body, *, is_cut: bool) -> AsyncIterator[bytes]:
         message = self.answer(body)
         text = message.get("content") or ""
@@ -120,7 +160,7 @@ class ModelServer:
                 return
         finish = "tool_calls" if message.get("tool_calls") else "stop"
         yield _event(body, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-        prompt = sum(len(str(item.get("content") or "")) for item in body["messages"]) // 4
+        prompt = sum(len(text_of(item)) for item in body["messages"]) // 4
         usage = {
             "prompt_tokens": prompt,
             "completion_tokens": len(text) // 4 + 1,

@@ -14,7 +14,6 @@ from typing import Protocol, TypeAlias
 import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
-from channels.admission import AccessPolicy, StrangerRule
 from channels.discord import connection as discord_connection
 from channels.discord import gateway as discord_gateway
 from channels.discord.adapter import DiscordAdapter
@@ -32,6 +31,7 @@ from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ids import SessionScope
 from gateway.limits import POLLER_LEASE_TTL_S
 from gateway.scrub import Scrubber
@@ -39,6 +39,7 @@ from tests.parts.emulated_discord import TOKEN as DISCORD_TOKEN
 from tests.parts.emulated_slack import APP_TOKEN as SLACK_APP_TOKEN
 from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
 from tests.parts.platforms import TELEGRAM_TOKEN
+from tests.parts.slack_manifest import as_installed
 from tests.parts.waiting import until
 
 OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
@@ -198,7 +199,7 @@ async def discord_town() -> AsyncIterator[Town]:
 
 @contextlib.asynccontextmanager
 async def slack_town() -> AsyncIterator[Town]:
-    stage = SlackEmulator(bot_token=SLACK_BOT_TOKEN, app_token=SLACK_APP_TOKEN)
+    stage = SlackEmulator(bot_token=SLACK_BOT_TOKEN, app_token=SLACK_APP_TOKEN, switches=as_installed())
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
@@ -207,6 +208,7 @@ async def slack_town() -> AsyncIterator[Town]:
                 slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2),
                 positions=bus.intake,
                 leases=bus.deliveries,
+                places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
                 patience=slack_socket.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),

@@ -12,6 +12,7 @@ from redis import Redis
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
+from gateway.contracts.access import Projection
 from tests.parts.lane_audit import contradictions, unaccounted_keys
 from tests.parts.redis_sets import ClusterSet, SentinelSet
 
@@ -96,5 +97,6 @@ def valkey_url(bus_servers: BusServers) -> Iterator[str]:
 async def bus(valkey_url: str) -> AsyncIterator[RedisBus]:
     """The bus of one role on empty servers."""
     opened = await open_bus(valkey_url)
+    await opened.access.project(Projection())  # as an agent process does at its start
     yield opened
     await opened.close()

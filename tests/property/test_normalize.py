@@ -7,15 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.discord.normalize import DiscordIdentity, DiscordMessage
+from channels.discord.normalize import DiscordFile, DiscordIdentity, DiscordMessage, DiscordQuoted
 from channels.discord.normalize import normalize as normalize_discord
 from channels.discord.presses import DiscordPress
 from channels.discord.presses import normalize_press as normalize_discord_press
 from channels.normalized import Ignored, Incoming, Migrated, Retraction, find_command, without
-from channels.slack.normalize import SlackIdentity, normalize_slash
+from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
 from channels.slack.presses import normalize_press as normalize_slack_press
-from channels.slack.presses import response_url_of
+from channels.slack.slash import normalize_slash, response_url_of
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
 from channels.telegram.presses import normalize_press as normalize_telegram_press
@@ -46,7 +46,17 @@ _TELEGRAM: dict[str, Any] = {
         "caption_entities": [],
         "message_thread_id": 3,
         "is_topic_message": True,
-        "reply_to_message": {"from": {"id": 42}},
+        "reply_to_message": {
+            "message_id": 3,
+            "from": {"id": 42, "first_name": "T"},
+            "text": "a",
+            "photo": [{"file_id": "r"}],
+        },
+        "quote": {"text": "a", "position": 0, "is_manual": True},
+        "external_reply": {"origin": {"type": "chat", "sender_chat": {"title": "x"}}, "voice": {"file_id": "e"}},
+        "forward_origin": {"type": "user", "sender_user": {"id": 8, "first_name": "B"}, "date": 1},
+        "voice": {"file_id": "v", "mime_type": "audio/ogg", "file_size": 3},
+        "animation": {"file_id": "g"},
         "photo": [{"file_id": "f"}],
         "sticker": {"file_id": "s"},
         "document": {"file_id": "d", "mime_type": "image/png"},
@@ -101,7 +111,7 @@ def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:
             key = outcome.key(scope)
             assert key is None or SessionKey.parse(str(key)) == key
     if isinstance(outcome, Incoming):
-        assert outcome.text.strip() or outcome.attachments
+        assert outcome.text.strip() or outcome.attachments or outcome.quotes
 
 
 @patient
@@ -122,6 +132,16 @@ def test_slack_events_never_raise(payload: Any, subtype: str) -> None:
     _check(normalize_slash(payload, me))
 
 
+_QUOTED = st.builds(
+    DiscordQuoted,
+    channel_id=st.just("2"),
+    message_id=st.just("1"),
+    content=st.text(alphabet=st.sampled_from("<@!&#:>42 a\n"), max_size=30),
+    author_id=st.sampled_from(("", "3", "42")),
+    files=st.just(()) | st.just((DiscordFile("5", ""),)),
+)
+
+
 @patient
 @given(
     st.builds(
@@ -135,6 +155,8 @@ def test_slack_events_never_raise(payload: Any, subtype: str) -> None:
         guild_id=st.none() | st.just("9"),
         parent_id=st.none() | st.just("8"),
         mentions=st.just(("42",)),
+        answered=st.none() | _QUOTED,
+        forwarded=st.just(()) | st.tuples(_QUOTED),
     )
 )
 def test_discord_messages_never_raise(message: DiscordMessage) -> None:

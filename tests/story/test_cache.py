@@ -20,13 +20,15 @@ from gateway.contracts.answers import Question
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Attachment, AttachmentKind, CleanText, ReplyKind, own_words
+from gateway.contracts.messages import AttachmentKind, CleanText, ReplyKind, own_words
 from gateway.contracts.vectors import Vector
 from gateway.store.store import SqlStore
 from gateway.store.tables import answers
 from tests.contract.store_samples import rows
-from tests.parts.agents import AgentProcess, message, running_agent
+from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
+from tests.parts.pictures import png
+from tests.parts.postmen import delivering, with_files
 
 ADA = SessionKey("telegram", "1")
 _COUNT = select(func.count(answers.c.id))
@@ -203,10 +205,10 @@ async def test_a_message_with_an_attachment_is_not_a_mere_question(desk: Desk) -
     await desk.asked_for(SAID)
     await desk.kept(1)
     await desk.agent.ask("/new")
-    picture = Attachment(AttachmentKind.IMAGE, "ref", own_words("cat.png"))
     before = len(desk.agent.replies)
-    await desk.agent.bus.intake.enqueue(replace(message(SAID), attachments=(picture,)))
-    await desk.agent.heard(before + 1)
+    async with delivering(desk.agent.bus) as postman:
+        await desk.agent.bus.intake.enqueue(with_files(SAID, postman.post("cat.png", png(), AttachmentKind.IMAGE)))
+        await desk.agent.heard(before + 1)
     assert len(desk.mind.asked) == 2
 
 

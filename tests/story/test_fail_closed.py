@@ -17,12 +17,12 @@ import pytest
 from agent.sentences import UNCHECKED_NOTE, UNREAD_NOTE
 from agent.tools.envelope import Envelopes
 from agent.tools.shelf import Shelf
-from channels.admission import AccessPolicy, StrangerRule
 from channels.intake import Intake
 from channels.normalized import FileReference
 from gateway.admin.answers import clean_json
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import AttachmentKind
 from gateway.scrub import Scrubber

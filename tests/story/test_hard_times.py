@@ -140,7 +140,7 @@ async def test_a_process_cut_off_from_the_database_leaves_the_lanes_to_the_other
         raise StoreUnavailable("the test cut this process off")
 
     monkeypatch.setattr(cut_off, "begin_turn", away)
-    monkeypatch.setattr(cut_off, "grants", away)
+    monkeypatch.setattr(cut_off.access, "revision", away)
     elsewhere = await open_bus(valkey_url)
     async with (
         running_agent(elsewhere, cut_off, ScriptedClient(), tmp_path),

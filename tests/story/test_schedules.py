@@ -20,6 +20,7 @@ from gateway.bus.bus import RedisBus
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
 from gateway.config.schedules import Schedules
+from gateway.contracts.access import Projection
 from gateway.contracts.entries import EntryKind, Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, ReplyKind
@@ -29,6 +30,7 @@ from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, message, running_agent
+from tests.parts.keepers import policy_of
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
 
@@ -72,7 +74,11 @@ class Firer:
 
     async def fire(self) -> int:
         """Fire what is due by its clock."""
-        people = People(self.bus.access, self.admins, is_open=self.is_open)
+        people = People(
+            self.bus.access,
+            self.store.access,
+            policy_of(self.admins, is_open=self.is_open),
+        )
         firing = Firing(
             Mortal(self.store.schedules, self.dies_behind),
             self.intake or Mortal(self.bus.intake, self.dies_behind),
@@ -318,11 +324,11 @@ async def test_a_blocked_owner_is_passed_over(firer: Firer) -> None:
     ann = SessionKey.parse(ANN)
     await firer.order("once")
     await firer.order("again", recurrence="every 3600")
-    await firer.bus.access.project_grants([Grant(ann, GrantRole.BLOCKED, "admin", 1)])
+    await firer.bus.access.project(Projection(grants=[Grant(ann, GrantRole.BLOCKED, "admin", 1)]))
     await firer.fire()
     assert await firer.waiting() == 0
     assert [schedule.text for schedule in await firer.store.schedules.active(ann)] == ["again"]
-    await firer.bus.access.project_grants([])
+    await firer.bus.access.project(Projection(grants=[]))
     firer.clock.at_ms += HOUR_MS
     await firer.fire()
     assert await firer.waiting() == 1
@@ -335,7 +341,9 @@ async def test_who_would_not_be_let_in_is_not_fired_for(firer: Firer) -> None:
     await firer.order("of a stranger")
     await firer.order("of an admin", key=BOB)
     await firer.order("of a member", key="telegram:3")
-    await firer.bus.access.project_grants([Grant(SessionKey.parse("telegram:3"), GrantRole.MEMBER, "admin", 1)])
+    await firer.bus.access.project(
+        Projection(grants=[Grant(SessionKey.parse("telegram:3"), GrantRole.MEMBER, "admin", 1)])
+    )
     await firer.fire()
     assert [await firer.waiting(key) for key in (ANN, BOB, "telegram:3")] == [0, 1, 1]
 

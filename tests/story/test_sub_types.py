@@ -22,6 +22,7 @@ from gateway.contracts.toolsets import CONVERSING, DELEGATING
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.parts.agents import running_agent
+from tests.parts.keepers import keeper_of
 
 TOKEN = "the-operator's-token"
 
@@ -66,7 +67,7 @@ def operator(store: SqlStore, bus: RedisBus) -> httpx.AsyncClient:
         store=store,
         figures=bus.operator,
         intake=bus.intake,
-        access=bus.access,
+        keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(),
         clock=SystemClock(),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.bus.bus import RedisBus
+from gateway.contracts.access import Projection
 from gateway.contracts.commands import Suggests
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
@@ -55,5 +56,5 @@ async def test_models_and_profiles_are_those_of_their_commands(agent: AgentProce
 
 async def test_who_was_blocked_meanwhile_is_suggested_nothing(agent: AgentProcess, bus: RedisBus) -> None:
     await agent.ask("/title Roses")
-    await bus.access.project_grants([Grant(ANNA, GrantRole.BLOCKED, "", 0)])
+    await bus.access.project(Projection(1, [Grant(ANNA, GrantRole.BLOCKED, "", 0)]))
     assert await suggested(bus, Suggests.SESSIONS, "") == []

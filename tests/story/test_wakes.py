@@ -13,6 +13,7 @@ from agent.people import People
 from agent.subagents.waking import Waking
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.contracts.access import Projection
 from gateway.contracts.entries import Grant, GrantRole, OpenSession, TurnCommit, TurnState
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
@@ -22,6 +23,7 @@ from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
 from tests.parts.agents import message
 from tests.parts.crew import Crew
+from tests.parts.keepers import policy_of
 
 ANN = SessionKey.parse("telegram:1")
 TURN = "t_first"
@@ -54,7 +56,11 @@ class Process:
     lost: list[SubTask] = field(default_factory=list)
 
     def waking(self) -> Waking:
-        people = People(self.door.bus.access, (), is_open=self.admits)
+        people = People(
+            self.door.bus.access,
+            self.store.access,
+            policy_of(is_open=self.admits),
+        )
         clock = SystemClock()
         return Waking(self.store, cast(Any, self.door), people, Bell(), Scrubber(), clock, ended=self.lost.append)
 
@@ -130,9 +136,9 @@ async def test_who_may_not_speak_is_not_woken(crew: Crew, process: Process) -> N
     """Nor later, when he may again."""
     await crew.spawn("alpha")
     await crew.end("alpha")
-    await process.door.bus.access.project_grants([Grant(ANN, GrantRole.BLOCKED, "operator", 1)])
+    await process.door.bus.access.project(Projection(grants=[Grant(ANN, GrantRole.BLOCKED, "operator", 1)]))
     assert await process.look() == []
-    await process.door.bus.access.project_grants([])
+    await process.door.bus.access.project(Projection(grants=[]))
     assert await process.look() == []
 
 

@@ -23,6 +23,7 @@ from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows, changed_rows
 from gateway.contracts.subagents import SubTypeChange
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
+from tests.parts.keepers import keeper_of
 
 TOKEN: Final = "the-operator's-token"
 HEADERS: Final = {"Authorization": f"Bearer {TOKEN}"}
@@ -37,7 +38,7 @@ def client_of(store: SqlStore, bus: RedisBus, rows: SubTypeRows = SUB_TYPE_ROWS)
         store=store,
         figures=bus.operator,
         intake=bus.intake,
-        access=bus.access,
+        keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=SCRUBBER,
         clock=CLOCK,

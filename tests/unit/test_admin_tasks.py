@@ -23,6 +23,7 @@ from gateway.store import SqlStore
 from tests.contract.store_samples import BOB
 from tests.contract.subtask_samples import asked, conversation, ending, model_call, opened, started
 from tests.doubles import ManualClock
+from tests.parts.keepers import keeper_of
 from tests.unit.test_admin_api import HEADERS, TOKEN, basic
 
 CLOCK = ManualClock(at_ms=20_000)
@@ -33,7 +34,7 @@ def parts_of(store: SqlStore, bus: RedisBus) -> Parts:
         store=store,
         figures=bus.operator,
         intake=bus.intake,
-        access=bus.access,
+        keeper=keeper_of(store, bus),
         vault=bus.vault,
         scrubber=Scrubber(known_values=["hunter2hunter2"]),
         clock=CLOCK,

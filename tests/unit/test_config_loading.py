@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gateway.config import AccessDefault, QueueMode, database_url, load_settings, utility_model
+from gateway.config import QueueMode, database_url, load_settings, utility_model
 from gateway.config.catalog import catalog
 from gateway.config.lines import lines_of_keys
+from gateway.contracts.access import StrangerRule
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey, SessionScope
 
@@ -50,7 +51,7 @@ def test_defaults_are_those_of_the_product_table(tmp_path: Path, monkeypatch: py
     assert settings.channels.slack.mode == "socket"
     assert settings.channels.enabled_names == ()
     assert settings.access.admins == ()
-    assert settings.access.default is AccessDefault.PAIRING
+    assert settings.access.default is StrangerRule.PAIRING
     assert settings.session.scope is SessionScope.PLACE
     assert settings.queue.mode is QueueMode.COLLECT
     assert settings.queue.settle_ms == 0

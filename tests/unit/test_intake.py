@@ -10,15 +10,25 @@ from hypothesis import strategies as st
 
 from channels import notices
 from channels.adapter import Outcome, QueueFull
-from channels.admission import AccessPolicy, Admittance, StrangerRule, admit
 from channels.bounding import TEXT_BYTES_MAX, fit
+from channels.cleaning import QUOTE_CHARS_MAX
 from channels.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
-from channels.normalized import Addressing, Incoming, Retraction
+from channels.normalized import Addressing, FileReference, Incoming, RawQuote, Retraction
+from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, StrangerRule, admit
 from gateway.contracts.commands import Suggests
 from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey, SessionScope
-from gateway.contracts.messages import CleanText, ControlKind, RemovedSecrets, Reply, ReplyKind, own_words
+from gateway.contracts.messages import (
+    AttachmentKind,
+    CleanText,
+    ControlKind,
+    QuoteKind,
+    RemovedSecrets,
+    Reply,
+    ReplyKind,
+    own_words,
+)
 from gateway.contracts.ports import Verdict
 from gateway.contracts.suggestions import Suggestion
 from gateway.limits import ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
@@ -35,6 +45,20 @@ IN_GROUP = replace(private_message(), place=("-100",), is_private=False, address
 def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> Intake:
     """An intake on a bus in memory."""
     return Intake(bus, bus, bus, PlainScrubber(), ManualClock(), policy, bus, scope=scope, suggestions=bus)
+
+
+class TestAnAlbum:
+    async def test_follows_its_part_that_names_the_bot(self) -> None:
+        """In a group only the caption does. Other people's albums, and other albums, do not."""
+        bus = MemoryBus()
+        intake = door(bus)
+        part = replace(IN_GROUP, id="telegram:1:-100:2", text="", addressing=Addressing.NOT_ADDRESSED, album_id="a")
+        assert await intake.accept(part) is Outcome.IGNORED
+        assert await intake.accept(replace(IN_GROUP, album_id="a")) is Outcome.QUEUED
+        assert await intake.accept(part) is Outcome.QUEUED
+        assert await intake.accept(replace(part, user_id="8")) is Outcome.IGNORED
+        assert await intake.accept(replace(part, album_id="b")) is Outcome.IGNORED
+        assert await intake.accept(replace(part, place=("-200",))) is Outcome.IGNORED
 
 
 class TestAMessage:
@@ -271,10 +295,10 @@ class TestAccess:
 
     def test_an_admin_by_configuration_cannot_be_locked_out(self) -> None:
         policy = AccessPolicy(StrangerRule.CLOSED, frozenset({ANN}))
-        assert admit(ANN, "blocked", policy) is Admittance.ADMITTED
+        assert admit(ANN, "blocked", policy, PlacePolicy()) is Admittance.ADMITTED
 
     def test_a_role_nobody_knows_lets_nobody_in(self) -> None:
-        assert admit(ANN, "emperor", OPEN) is Admittance.BLOCKED
+        assert admit(ANN, "emperor", OPEN, PlacePolicy()) is Admittance.BLOCKED
 
 
 class TestControlCommands:
@@ -319,8 +343,19 @@ class TestBounds:
     @pytest.mark.parametrize("letter", ["a", "é", "語", "😀", "\x00", '"'])
     async def test_keep_every_envelope_under_the_limit_of_the_bus(self, letter: str) -> None:
         bus = MemoryBus()
-        await door(bus).accept(private_message(text=letter * 100_000))
+        files = tuple(FileReference(AttachmentKind.IMAGE, "r" * 512, letter * 300, letter * 300) for _ in range(30))
+        quotes = tuple(RawQuote(QuoteKind.THREAD, letter * 300, letter * 9_000, files) for _ in range(60))
+        said = private_message(text=letter * 100_000, author_name=letter * 300)
+        await door(bus).accept(replace(said, attachments=files, quotes=quotes))
         assert len(encode(bus.queued[0])) <= ENVELOPE_BYTES_MAX
+
+    async def test_of_too_many_quotes_the_last_are_kept(self) -> None:
+        bus = MemoryBus()
+        quotes = tuple(RawQuote(QuoteKind.THREAD, "Ann", f"{number} {'x' * 5_000}") for number in range(60))
+        await door(bus).accept(replace(private_message(), quotes=quotes))
+        numbers = [int(quote.text.split()[0]) for quote in bus.queued[0].quotes]
+        assert numbers == list(range(60 - len(numbers), 60))
+        assert all(len(quote.text) <= QUOTE_CHARS_MAX for quote in bus.queued[0].quotes)
 
 
 class TestAPress:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from channels.discord.address import DiscordTarget, make_target, parse_target
-from channels.discord.normalize import DiscordFile, DiscordIdentity, DiscordMessage, normalize
-from channels.normalized import Addressing, Command, Ignored, IgnoreReason, Incoming
+from channels.discord.normalize import DiscordFile, DiscordIdentity, DiscordMessage, DiscordQuoted, normalize
+from channels.normalized import OWN_QUOTE_CHARS_MAX, Addressing, Command, Ignored, IgnoreReason, Incoming, RawQuote
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import AttachmentKind
+from gateway.contracts.messages import AttachmentKind, QuoteKind
 
 ME = DiscordIdentity(user_id="42")
 DM = DiscordMessage("7", channel_id="55", author_id="123", author_name="Ada", content="hello", created_at_ms=1_000)
@@ -58,9 +58,10 @@ def test_everyone_is_not_the_bot() -> None:
 
 
 def test_a_reply_addresses_the_bot_with_or_without_a_ping() -> None:
-    assert read(replace(GUILD, referenced_author_id="42")).addressing is Addressing.REPLY
-    assert read(replace(GUILD, referenced_author_id="42", mentions=("42",))).addressing is Addressing.REPLY
-    assert not read(replace(GUILD, referenced_author_id="43")).is_addressed
+    ours = DiscordQuoted("66", "5", "what we said", author_id="42", author_name="Trivet")
+    assert read(replace(GUILD, answered=ours)).addressing is Addressing.REPLY
+    assert read(replace(GUILD, answered=ours, mentions=("42",))).addressing is Addressing.REPLY
+    assert not read(replace(GUILD, answered=replace(ours, author_id="43"))).is_addressed
 
 
 def test_a_thread_that_the_bot_owns_needs_no_mention() -> None:
@@ -117,7 +118,10 @@ def test_files_carry_the_ids_to_fetch_them_again() -> None:
 
 
 def test_a_forwarded_message_is_read_from_its_snapshot() -> None:
-    assert read(replace(DM, content="", forwarded=("what they said",))).text == "what they said"
+    said = DiscordQuoted("55", "7", "what they said")
+    incoming = read(replace(DM, content="", forwarded=(said,)))
+    assert (incoming.text, incoming.quotes) == ("", (RawQuote(QuoteKind.FORWARD, "", "what they said"),))
+    assert read(replace(DM, content="", forwarded=(replace(said, content="/stop"),))).command is None
 
 
 def test_an_edit_keeps_the_id() -> None:
@@ -131,3 +135,27 @@ def test_targets_are_canonical() -> None:
     for bad in ("", "[]", "{}", '{"channel_id":5}', '{"channel_id":"x"}'):
         with pytest.raises(BadEnvelope):
             parse_target(bad)
+
+
+def test_what_a_message_answers_comes_along_with_its_files_and_names() -> None:
+    """The file is found where the answered message is; who it mentions is somebody else's to know."""
+    answered = DiscordQuoted(
+        "55", "5", "ask <@9>", author_id="8", author_name="Ben",
+        files=(DiscordFile("71", "plan.pdf", "application/pdf", 9),), user_names={"9": "Cy"},
+    )  # fmt: skip
+    (quote,) = read(replace(DM, answered=answered)).quotes
+    assert (quote.kind, quote.author_name, quote.text) == (QuoteKind.REPLY, "Ben", "ask @Cy")
+    assert json.loads(quote.attachments[0].reference) == {"channel_id": "55", "message_id": "5", "id": "71"}
+
+
+def test_of_our_own_words_only_the_beginning_comes_along() -> None:
+    """The conversation holds the rest."""
+    ours = DiscordQuoted("55", "5", "x" * 2_000, author_id="42", author_name="Trivet")
+    (quote,) = read(replace(DM, answered=ours)).quotes
+    assert quote.text == "x" * OWN_QUOTE_CHARS_MAX
+
+
+def test_a_reply_without_a_word_to_quote_quotes_nothing() -> None:
+    assert read(replace(DM, answered=DiscordQuoted("55", "5", " ", author_id="8"))).quotes == ()
+    empty = normalize(replace(DM, content="", answered=DiscordQuoted("55", "5", "x", author_id="8")), ME)
+    assert empty == Ignored(IgnoreReason.EMPTY)

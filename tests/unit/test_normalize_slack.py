@@ -9,7 +9,8 @@ import pytest
 
 from channels.normalized import Addressing, Command, Ignored, IgnoreReason, Incoming, Retraction
 from channels.slack.address import SlackTarget, make_target, parse_target
-from channels.slack.normalize import SlackIdentity, normalize, normalize_slash
+from channels.slack.normalize import SlackIdentity, normalize
+from channels.slack.slash import normalize_slash
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import AttachmentKind, ControlKind
@@ -185,20 +186,65 @@ def test_commands_are_found_with_and_without_our_name(text: str) -> None:
 def test_a_slash_command_is_a_message_of_its_own() -> None:
     payload = {
         "command": "/trivet",
-        "text": "title A &amp; B",
+        "text": "title A &amp; B for <@U2|bob>",
         "user_id": "U1",
         "channel_id": "C1",
         "trigger_id": "1.2.a",
     }
     incoming = normalize_slash(payload, ME)
     assert isinstance(incoming, Incoming)
-    assert (incoming.text, incoming.command) == ("/title A & B", Command("title", "A & B"))
+    assert (incoming.text, incoming.command) == ("/title A & B for @bob", Command("title", "A & B for @bob"))
     assert (incoming.id, incoming.place) == ("slack:T1:C1:1.2.a", ("C1",))
     assert incoming.addressing is Addressing.COMMAND
     direct = normalize_slash({**payload, "channel_id": "D1", "text": ""}, ME)
     assert isinstance(direct, Incoming)
     assert (direct.place, direct.text, direct.is_private) == ((), "/help", True)
     assert normalize_slash({"command": "/trivet"}, ME) == Ignored(IgnoreReason.MALFORMED)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("", "/help"),
+        ("new", "/new"),
+        ("/new", "/new"),
+        ("resume 2", "/resume 2"),
+        ("stop at once", "/stop at once"),
+        ("tell me a story", "tell me a story"),
+        ("help me with this letter", "help me with this letter"),
+        ("/unheard-of thing", "/unheard-of thing"),
+    ],
+)
+def test_what_stands_behind_the_slash_is_a_command_or_something_to_say(words: str, text: str) -> None:
+    """The same for a slash command and for a message in which somebody typed it."""
+    given = {"command": "/trivet", "text": words, "user_id": "U1", "channel_id": "D1", "trigger_id": "1.2"}
+    incoming = normalize_slash(given, ME)
+    assert isinstance(incoming, Incoming)
+    assert incoming.text == read(event(f"/trivet {words}".strip())).text == text
+
+
+def test_a_slash_command_named_after_one_of_ours_is_that_one() -> None:
+    given = {"command": "/resume", "text": "2", "user_id": "U1", "channel_id": "D1", "trigger_id": "1.2"}
+    incoming = normalize_slash(given, ME)
+    assert isinstance(incoming, Incoming)
+    assert incoming.command == Command("resume", "2")
+    other = normalize_slash(given | {"command": "/ask"}, ME)
+    assert isinstance(other, Incoming)
+    assert other.text == "2"
+
+
+@pytest.mark.parametrize(
+    ("channel", "words", "is_aside"),
+    [("C1", "usage", True), ("C1", "plan a party", False), ("C1", "hello", False), ("D1", "usage", False)],
+)
+def test_the_answer_to_a_command_in_a_channel_is_for_one(channel: str, words: str, *, is_aside: bool) -> None:
+    given = {"command": "/trivet", "text": words, "user_id": "U1", "channel_id": channel, "trigger_id": "1.2",
+             "response_url": "https://hooks.slack.com/commands/1/2"}  # fmt: skip
+    incoming = normalize_slash(given, ME)
+    assert isinstance(incoming, Incoming)
+    assert parse_target(incoming.address.target) == SlackTarget(
+        channel, user_id="U1", team_id="T1", link="1.2", is_aside=is_aside
+    )
 
 
 def test_a_workspace_may_be_part_of_the_key() -> None:

@@ -6,12 +6,21 @@ from typing import Any
 
 import pytest
 
-from channels.normalized import Addressing, Command, Ignored, IgnoreReason, Incoming, Migrated
+from channels.normalized import (
+    OWN_QUOTE_CHARS_MAX,
+    Addressing,
+    Command,
+    Ignored,
+    IgnoreReason,
+    Incoming,
+    Migrated,
+    RawQuote,
+)
 from channels.telegram.address import TelegramTarget, make_target, parse_target
 from channels.telegram.normalize import TelegramIdentity, normalize
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import AttachmentKind, ControlKind
+from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
 
 ME = TelegramIdentity(bot_id=42, username="TrivetBot")
 ADA = {"id": 123, "is_bot": False, "first_name": "Ada", "last_name": "Lovelace", "username": "ada"}
@@ -260,3 +269,82 @@ def test_targets_are_canonical() -> None:
     for bad in ("", "[]", "{}", '{"chat_id":"1"}'):
         with pytest.raises(BadEnvelope):
             parse_target(bad)
+
+
+BEN = {"id": 9, "is_bot": False, "first_name": "Ben"}
+BOT = {"id": 42, "is_bot": True, "first_name": "Trivet", "username": "TrivetBot"}
+
+
+def said_by(sender: dict[str, Any], text: str | None, number: int = 3, **fields: Any) -> dict[str, Any]:
+    whole = {"message_id": number, "date": 1, "chat": DM, "from": sender, "text": text, **fields}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def test_what_a_message_answers_comes_along() -> None:
+    answered = said_by(BEN, None, caption="the plan", document={"file_id": "d1", "file_name": "plan.pdf"})
+    (quote,) = read(message("is that so?", reply_to_message=answered)).quotes
+    assert (quote.kind, quote.author_name, quote.text) == (QuoteKind.REPLY, "Ben", "the plan")
+    assert [(file.reference, file.name) for file in quote.attachments] == [("d1", "plan.pdf")]
+
+
+def test_the_part_that_its_author_marked_comes_along_too() -> None:
+    answered, marked = said_by(BEN, "one. two. three."), {"text": "two.", "position": 5, "is_manual": True}
+    quotes = read(message("why?", reply_to_message=answered, quote=marked)).quotes
+    assert [(quote.kind, quote.text) for quote in quotes] == [
+        (QuoteKind.REPLY, "one. two. three."),
+        (QuoteKind.EXCERPT, "two."),
+    ]
+    whole = {"text": "one. two. three.", "position": 0}
+    assert len(read(message("why?", reply_to_message=answered, quote=whole)).quotes) == 1
+
+
+def test_our_own_last_words_are_no_context_but_older_ones_are() -> None:
+    """The message right before this one is what the conversation ended with; an older one is told by its beginning."""
+    assert read(message(reply_to_message=said_by(BOT, "well", 6))).quotes == ()
+    (quote,) = read(message(reply_to_message=said_by(BOT, "y" * 2_000, 5))).quotes
+    assert (quote.author_name, quote.text) == ("Trivet", "y" * OWN_QUOTE_CHARS_MAX)
+
+
+def test_the_creation_of_a_topic_is_answered_by_nobody() -> None:
+    created = said_by(BEN, None, forum_topic_created={"name": "x", "icon_color": 1})
+    topic = message(chat=GROUP, message_thread_id=9, is_topic_message=True, reply_to_message=created)
+    assert read(topic).quotes == ()
+
+
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ({"type": "user", "sender_user": BEN}, "Ben"),
+        ({"type": "hidden_user", "sender_user_name": "Someone"}, "Someone"),
+        ({"type": "chat", "sender_chat": GROUP}, "Engines"),
+        ({"type": "channel", "chat": GROUP, "message_id": 5, "author_signature": "Ed"}, "Engines"),
+    ],
+)
+def test_what_is_passed_on_is_somebody_elses_words(origin: dict[str, Any], name: str) -> None:
+    """So it is no command either, and calls nobody."""
+    text = "/stop @TrivetBot"
+    mention = entity("mention", text, "@TrivetBot")
+    incoming = read(message(text, forward_origin=origin, entities=[mention], chat=GROUP))
+    assert (incoming.text, incoming.command, incoming.is_addressed) == ("", None, False)
+    assert incoming.quotes == (RawQuote(QuoteKind.FORWARD, name, text),)
+
+
+def test_a_file_that_is_passed_on_comes_with_its_quote() -> None:
+    origin = {"type": "hidden_user", "sender_user_name": "Someone"}
+    incoming = read(message(None, forward_origin=origin, voice={"file_id": "v1"}))
+    assert (incoming.text, incoming.attachments) == ("", ())
+    assert incoming.quotes[0].attachments[0].kind is AttachmentKind.VOICE
+
+
+def test_his_own_words_he_says_once_more() -> None:
+    incoming = read(message("what I said", forward_origin={"type": "user", "sender_user": ADA}))
+    assert (incoming.text, incoming.quotes) == ("what I said", ())
+
+
+def test_an_answer_to_another_chat_brings_what_was_marked_there_and_its_files() -> None:
+    external = {"origin": {"type": "channel", "chat": GROUP, "message_id": 1}, "photo": [{"file_id": "p1"}]}
+    (quote,) = read(message(external_reply=external, quote={"text": "engines", "position": 0})).quotes
+    assert (quote.kind, quote.author_name, quote.text) == (QuoteKind.EXCERPT, "Engines", "engines")
+    assert quote.attachments[0].reference == "p1"
+    (quote,) = read(message(external_reply=external)).quotes
+    assert (quote.kind, quote.text) == (QuoteKind.REPLY, "")

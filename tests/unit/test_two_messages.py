@@ -8,11 +8,11 @@ from typing import LiteralString
 import pytest
 
 from channels.adapter import Outcome
-from channels.admission import AccessPolicy, StrangerRule
 from channels.halves import HALF_TTL_S, HALVES_MAX, Halves, part_of
 from channels.intake import Intake
 from channels.normalized import Addressing, Command, Incoming, find_command
 from channels.threshold import HELD_MAX, HOLD_S, Threshold
+from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import InboundMessage, Mend, RemovedSecrets, mark_of, own_words

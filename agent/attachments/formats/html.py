@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agent.attachments.encodings import text_in
 from agent.tools.web.hypertext import as_markdown
-from gateway.scrub.readable import readable
 
 
 def pieces(content: bytes) -> Iterator[bytes]:
     """The text of the page."""
-    yield as_markdown(readable(content) or "").encode(errors="replace")
+    yield as_markdown(text_in(content) or "").encode(errors="replace")

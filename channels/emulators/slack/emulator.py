@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
@@ -23,6 +23,7 @@ from channels.emulators.slack.delivery import Delivery, Parcel
 from channels.emulators.slack.files_api import FilesApi
 from channels.emulators.slack.herald import Herald
 from channels.emulators.slack.http_events import HttpEvents
+from channels.emulators.slack.interactions import Interactions
 from channels.emulators.slack.limits import Limits
 from channels.emulators.slack.mrkdwn import mentioned, plain, typed
 from channels.emulators.slack.people_api import PeopleApi
@@ -34,8 +35,7 @@ from channels.emulators.slack.streams_api import StreamsApi
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Lookup, Tokens, WebApi
 from channels.emulators.slack.world import Conversation, Message, User, World
-from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 TEAM_ID: Final = "T0EMULATOR"
 APP_ID: Final = "A0EMULATOR"
@@ -80,7 +80,10 @@ class SlackEmulator:
             faults=self.faults,
         )
         self._posting = Posting(self.world, self._herald, self.switches)
-        self._responses = ResponseLinks(world=self.world, posting=self._posting, clock_s=clock_s)
+        self._responses = ResponseLinks(
+            world=self.world, posting=self._posting, switches=self.switches, faults=self.faults, clock_s=clock_s
+        )
+        self._interactions = Interactions(self.world, self.delivery, self._responses)
         self.web_api, files = self._methods(Tokens(bot_token, app_token))
         self.app: ASGIApp = Starlette(routes=self._routes(files), lifespan=self._lifespan)
 
@@ -153,6 +156,10 @@ class SlackEmulator:
         self._herald.opened(self.world.dm_with(user))
         return as_person(user)
 
+    def set_language(self, person_id: str, language: str) -> None:
+        """The person has Slack in `language` from now on, a locale such as `de-DE`."""
+        self.world.set_locale(self.world.users[person_id], language)
+
     def add_bot(self, name: str) -> Person:
         """Another app's bot in every channel."""
         return as_person(self._join(name, is_bot=True))
@@ -216,6 +223,13 @@ class SlackEmulator:
         )
         return as_said(self.world, self._posting.post(place, author, draft))
 
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+        """A person passes a message on, into another place, with or without words of their own."""
+        place, thread_ts = self._place(to_id)
+        inner = shapes.shared(self.world, self._message(message_id, place_id))
+        draft = Draft(typed(text), thread_ts=thread_ts, client_msg_id=str(uuid4()), attachments=(inner,))
+        return as_said(self.world, self._posting.post(place, self.world.users[person_id], draft))
+
     async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
         """An incoming webhook: subtype `bot_message`, a bot id and no user."""
         place, thread_ts = self._place(place_id)
@@ -266,46 +280,30 @@ class SlackEmulator:
 
     def run_command(self, person_id: str, place_id: str, command: str, text: str = "") -> Parcel:
         """A slash command: not in threads, and possible where the bot is no member."""
-        place, user = self.world.conversations[place_id], self.world.users[person_id]
-        payload: Json = {
-            "token": "emulated",
-            "team_id": TEAM_ID,
-            "team_domain": "emulator",
-            "channel_id": place.id,
-            "channel_name": "directmessage" if place.is_im else place.name,
-            "user_id": user.id,
-            "user_name": user.handle,
-            "command": command,
-            "text": text,
-            "api_app_id": APP_ID,
-            "is_enterprise_install": "false",
-            "response_url": self._responses.new_url(place, user),
-            "trigger_id": f"{secrets.randbelow(10**12)}.{secrets.token_hex(8)}",
-        }
-        return self._ask("slash_commands", payload, place, user, None)
+        return self._interactions.command(self.world.users[person_id], self._place(place_id)[0], command, text)
 
     def press(self, person_id: str, message_id: str, place_id: str, action_id: str, value: str = "") -> Parcel:
         """A press on a button of a message."""
-        message, user = self._message(message_id, place_id), self.world.users[person_id]
-        place = self.world.conversations[message.channel_id]
-        action: Json = {"type": "button", "action_id": action_id, "value": value, "action_ts": self.world.new_ts(place)}
-        payload: Json = {
-            "type": "block_actions",
-            "user": {"id": user.id, "username": user.handle, "name": user.handle, "team_id": TEAM_ID},
-            "api_app_id": APP_ID,
-            "token": "emulated",
-            "container": {"type": "message", "message_ts": message.ts, "channel_id": place.id, "is_ephemeral": False},
-            "trigger_id": f"{secrets.randbelow(10**12)}.{secrets.token_hex(8)}",
-            "team": {"id": TEAM_ID, "domain": "emulator"},
-            "enterprise": None,
-            "is_enterprise_install": False,
-            "channel": {"id": place.id, "name": place.name},
-            "message": shapes.message(self.world, message),
-            "state": {"values": {}},
-            "response_url": self._responses.new_url(place, user, message),
-            "actions": [action],
-        }
-        return self._ask("interactive", payload, place, user, message)
+        message = self._message(message_id, place_id)
+        return self._interactions.press(self.world.users[person_id], message, action_id, value)
+
+    def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
+        """The app's slash commands; in a thread Slack has none."""
+        if split_id(place_id)[1] is not None:
+            return ()
+        return [MenuEntry(each.name, each.description, each.usage_hint) for each in self.switches.slash_commands]
+
+    async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
+        """Send a slash command; returns when the app has acknowledged it, or Slack gave up on it."""
+        if name.removeprefix("/") not in {entry.name for entry in self.menu(person_id, place_id)}:
+            raise ValueError(f"no command {name!r} is offered there")
+        parcel = self.run_command(person_id, place_id, f"/{name.removeprefix('/')}", argument)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.switches.ack_within_s):
+                await parcel.answered.wait()
+
+    async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
+        raise ValueError("Slack asks nobody while a person types behind a slash command")
 
     async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
         shown = {str(each["action_id"]): each for each in buttons_of(self._message(message_id, place_id))}
@@ -316,14 +314,6 @@ class SlackEmulator:
     def stop_stream(self, message_id: str, place_id: str) -> None:
         """A person presses "stop" under an answer that grows. Raises `ValueError` for one that does not."""
         self.streams_api.interrupt(self._message(message_id, place_id))
-
-    def _ask(self, kind: str, payload: Json, place: Conversation, user: User, source: Message | None) -> Parcel:
-        def respond(body: Json) -> None:
-            self._responses.respond(place, user, body, source)
-
-        parcel = Parcel(kind, payload, accepts_response=True, on_response=respond)
-        self.delivery.send(parcel)
-        return parcel
 
     def open_home(self, person_id: str, tab: str = "home") -> None:
         self._herald.home_opened(self.world.users[person_id], tab)

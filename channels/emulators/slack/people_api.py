@@ -55,7 +55,8 @@ class PeopleApi:
         user = self._world.users.get(call.required("user"))
         if user is None:
             raise Refused("user_not_found")
-        return {"user": shapes.user(self._world, user)}
+        locale = {"locale": user.locale} if call.flag("include_locale") else {}
+        return {"user": shapes.user(self._world, user) | locale}
 
     async def users(self, _: Call) -> Json:
         members = [shapes.user(self._world, user) for user in self._world.users.values()]

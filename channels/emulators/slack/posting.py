@@ -24,6 +24,7 @@ class Draft:
     client_msg_id: str | None = None
     metadata: Json | None = None
     files: tuple[File, ...] = ()
+    attachments: tuple[Json, ...] = ()
     username: str | None = None
     only_for: str | None = None
     streams_until_s: float | None = None
@@ -54,6 +55,7 @@ class Posting:
             client_msg_id=draft.client_msg_id,
             metadata=draft.metadata,
             files=draft.files,
+            attachments=draft.attachments,
             username=draft.username,
             only_for=draft.only_for,
             streams_until_s=draft.streams_until_s,

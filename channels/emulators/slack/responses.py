@@ -11,13 +11,15 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from channels.emulators.severing import NoAnswer
 from channels.emulators.slack.errors import Refused
 from channels.emulators.slack.mrkdwn import stored
 from channels.emulators.slack.posting import Draft, Posting
+from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.world import Conversation, Message, User, World
+from channels.emulators.stage import Faults
 from channels.emulators.traffic import Json
 
-USES_MAX: Final = 5
 LIFE_S: Final = 30 * 60.0
 
 
@@ -33,9 +35,13 @@ class _Link:
 class ResponseLinks:
     """`clock_s` gives seconds."""
 
-    def __init__(self, *, world: World, posting: Posting, clock_s: Callable[[], float]) -> None:
+    def __init__(
+        self, *, world: World, posting: Posting, switches: Switches, faults: Faults, clock_s: Callable[[], float]
+    ) -> None:
         self._world = world
         self._posting = posting
+        self._switches = switches
+        self._faults = faults
         self._clock_s = clock_s
         self._links: dict[str, _Link] = {}
 
@@ -49,8 +55,10 @@ class ResponseLinks:
         link = self._links.get(request.path_params["token"])
         if link is None:
             return PlainTextResponse("invalid_token", 404)
-        if self._clock_s() > link.until_s or link.uses >= USES_MAX:
-            return JSONResponse({"ok": False, "error": "expired_url" if link.uses < USES_MAX else "used_url"}, 404)
+        if link.uses >= self._switches.link_uses_max:
+            return JSONResponse({"ok": False, "error": "used_url"}, 404)
+        if self._clock_s() > link.until_s:
+            return JSONResponse({"ok": False, "error": "expired_url"}, 404)
         try:
             body = json.loads(await request.body())
         except ValueError:
@@ -60,6 +68,9 @@ class ResponseLinks:
             self.respond(link.place, link.user, body, link.source)
         except Refused as refused:
             return JSONResponse(refused.body(), 400)
+        if self._faults.drop_after > 0:
+            self._faults.drop_after -= 1
+            return NoAnswer()
         return PlainTextResponse("ok")
 
     def respond(self, place: Conversation, user: User, body: Json, source: Message | None = None) -> None:

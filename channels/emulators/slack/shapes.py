@@ -145,6 +145,7 @@ def message(world: World, said: Message, *, with_metadata: bool = False) -> Json
         "thread_ts": said.thread_ts,
         "blocks": said.blocks or None,
         "files": [file(world, item) for item in said.files] or None,
+        "attachments": list(said.attachments) or None,
         "edited": {"user": who.id, "ts": said.edited_ts} if said.edited_ts else None,
         "metadata": said.metadata if with_metadata else None,
         "streaming_state": "in_progress" if said.streams_until_s is not None else None,
@@ -153,6 +154,30 @@ def message(world: World, said: Message, *, with_metadata: bool = False) -> Json
     if said.files:
         shape["upload"] = False
     return shape | {key: value for key, value in optional.items() if value is not None} | _thread(world, said)
+
+
+def shared(world: World, said: Message) -> Json:
+    """A message inside another one, in which somebody passes it on."""
+    who, place = said.author, world.conversations[said.channel_id]
+    link = f"https://emulator.slack.com/archives/{place.id}/p{said.ts.replace('.', '')}"
+    shape: Json = {
+        "id": 1,
+        "ts": said.ts,
+        "author_id": who.id,
+        "author_name": who.real_name,
+        "author_subname": who.real_name,
+        "channel_id": place.id,
+        "channel_team": world.team_id,
+        "is_msg_unfurl": True,
+        "is_share": True,
+        "text": said.text,
+        "fallback": f"[{said.ts}] {who.real_name}: {said.text}",
+        "from_url": link,
+        "original_url": link,
+        "footer": "Direct message" if place.is_im else f"Posted in #{place.name}",
+        "mrkdwn_in": ["text"],
+    }
+    return shape | ({"files": [file(world, item) for item in said.files]} if said.files else {})
 
 
 def _thread(world: World, said: Message) -> Json:

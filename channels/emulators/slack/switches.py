@@ -48,11 +48,20 @@ EVERY_EVENT: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """As the app's owner wrote it into the manifest."""
+
+    name: str
+    description: str
+    usage_hint: str = ""
+
+
 @dataclass(slots=True)
 class Switches:
     """May be changed at any time; each is read where it matters.
 
-    - `scopes` and `subscriptions` as granted at installation.
+    - `scopes`, `subscriptions` and `slash_commands` as granted at installation.
     - `is_rate_limited`; `posts_per_s` and `posts_burst` are what one channel takes of chat.postMessage.
     - `splits_long_text`: a `text` over 4040 characters becomes several messages of about 4000, of which the answer
       names one, the last if `split_names_last`.
@@ -60,6 +69,7 @@ class Switches:
     - `has_streams`: this workspace knows chat.startStream.
     - `stream_life_s`: measured by third parties, about five minutes whatever the appends do.
     - `status_anywhere`: setStatus works in every thread, not only in assistant threads.
+    - `link_uses_max`: how many answers a `response_url` takes.
     - `history_page_max`: 15 for commercial apps outside the marketplace.
     - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
     - `echoes_streams`: every append of a stream comes back as `message_changed`, not only its end.
@@ -69,6 +79,7 @@ class Switches:
 
     scopes: frozenset[str] = EVERY_SCOPE
     subscriptions: frozenset[str] = EVERY_EVENT
+    slash_commands: tuple[SlashCommand, ...] = (SlashCommand("trivet", "Talk to Trivet, or give it a command", "help"),)
     is_rate_limited: bool = True
     posts_per_s: float = 1.0
     posts_burst: int = 5
@@ -78,6 +89,7 @@ class Switches:
     has_streams: bool = True
     stream_life_s: float = 306.0
     status_anywhere: bool = True
+    link_uses_max: int = 5
     history_page_max: int = 999
     dedupes_client_msg_id: bool = False
     echoes_streams: bool = True

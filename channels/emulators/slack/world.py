@@ -24,6 +24,7 @@ class User:
     bot_id: str | None = None
     is_user: bool = True
     team_id: str = ""
+    locale: str = "en-US"
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Message:
     client_msg_id: str | None = None
     metadata: Json | None = None
     files: tuple[File, ...] = ()
+    attachments: tuple[Json, ...] = ()
     reactions: dict[str, list[str]] = field(default_factory=dict)
     username: str | None = None
     only_for: str | None = None  # an ephemeral message: one person sees it, no API returns it
@@ -150,6 +152,10 @@ class World:
         user = User(self.new_id("U"), handle, real_name, bot_id=bot_id, team_id=self.team_id)
         self.users[user.id] = user
         return user
+
+    def set_locale(self, user: User, locale: str) -> None:
+        """The user's client is in another language."""
+        self.users[user.id] = replace(user, locale=locale)
 
     # --- where
 

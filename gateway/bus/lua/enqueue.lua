@@ -1,8 +1,10 @@
 -- Deduplicate and append one message: both or neither.
--- Answers {verdict, waiting, running}; verdict 1 accepted, 0 duplicate, -1 lane full, -2 queue full.
+-- Answers {verdict, waiting, running, ms}; verdict 1 accepted, 0 duplicate, -1 lane full, -2 queue full, -3 its author
+-- writes too fast: `ms` until he may go on. What is not taken costs him nothing.
 local handle, envelope, seen, digest = unpack(ARGV, 7, 10)
 local settle_ms, interrupts = tonumber(ARGV[11]), ARGV[12] == '1'
 local lane_max, queue_max = tonumber(ARGV[13]), tonumber(ARGV[14])
+local rate_of_author, per_minute, burst = ARGV[15], tonumber(ARGV[16]), tonumber(ARGV[17])
 
 local now = now_ms()
 local lane = lane_of(handle)
@@ -12,13 +14,19 @@ local running = worker and 1 or 0
 local waiting = call('LLEN', mailbox) - (in_work or 0)
 
 if is_known(seen, digest, now) then
-  return { 0, waiting, running }
+  return { 0, waiting, running, 0 }
 end
 if waiting >= lane_max then
-  return { -1, waiting, running }
+  return { -1, waiting, running, 0 }
 end
 if tonumber(call('GET', total) or '0') >= queue_max then
-  return { -2, waiting, running }
+  return { -2, waiting, running, 0 }
+end
+if per_minute > 0 then
+  local wait_ms = spend(rate_of_author, per_minute / 60, per_minute + burst, 0, now)
+  if wait_ms > 0 then
+    return { -3, waiting, running, wait_ms }
+  end
 end
 
 remember(seen, digest, now)
@@ -44,4 +52,4 @@ elseif settle_ms > 0 then
 else
   admit(handle)
 end
-return { 1, waiting + 1, running }
+return { 1, waiting + 1, running, 0 }

@@ -1,10 +1,11 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
+from gateway.contracts.ports.access import AccessBook, AccessBus
 from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.attachments import AttachmentBus, FetchedFile, WantedAttachment
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
-from gateway.contracts.ports.intake import AccessBus, Admission, Amendment, IntakeBus, Verdict
+from gateway.contracts.ports.intake import Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
@@ -22,6 +23,7 @@ from gateway.contracts.ports.usage import Span, UsageBook
 from gateway.contracts.ports.vault import VaultBus
 
 __all__ = [
+    "AccessBook",
     "AccessBus",
     "Admission",
     "Amendment",

@@ -161,6 +161,15 @@ class PlaceBus(Protocol):
         """The id under which each of these chats was known at first: session keys keep it."""
         ...
 
+    async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
+        """Keep an address that a platform gave us for a few answers to one person, for as long as it is good. Whoever
+        has it can speak in our name: it is in no message and in no log."""
+        ...
+
+    async def link(self, name: str) -> str:
+        """The address, empty once it is good no more."""
+        ...
+
     async def count_ambiguous(self, channel: str) -> None:
         """A chunk was sent again although an earlier attempt may have arrived."""
         ...

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from gateway.contracts.entries import (
-    Grant,
-)
+from gateway.contracts.access import Rate
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
     ControlRequest,
@@ -22,6 +19,7 @@ class Verdict(StrEnum):
     DUPLICATE = "duplicate"
     LANE_FULL = "lane_full"
     QUEUE_FULL = "queue_full"
+    TOO_FAST = "too_fast"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +27,13 @@ class Admission:
     """What the bus did with a message. After ACCEPTED or DUPLICATE the platform may be told "received".
 
     `queued` counts the messages now waiting in the lane, this one included; `is_running` says that a
-    turn of the lane is in progress.
+    turn of the lane is in progress. After TOO_FAST its author may write again in `wait_s`.
     """
 
     verdict: Verdict
     queued: int = 0
     is_running: bool = False
+    wait_s: float = 0.0
 
 
 class Amendment(StrEnum):
@@ -54,10 +53,18 @@ class IntakeBus(Protocol):
     One connection, one order: calls from one task reach Redis in the order they were made.
     """
 
-    async def enqueue(self, message: InboundMessage, *, settle_ms: int = 0, interrupts: bool = False) -> Admission:
+    async def enqueue(
+        self,
+        message: InboundMessage,
+        *,
+        settle_ms: int = 0,
+        interrupts: bool = False,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
         """Deduplicate by `message.id` and append to the lane of `message.key`: both or neither.
 
-        With `interrupts` an accepted message cancels the running turn of its lane (RESTART), in the same step.
+        With `interrupts` an accepted message cancels the running turn of its lane (RESTART), in the same step. With a
+        `rate`, its author is not taken more from, in the same step: what comes again counts once.
         """
         ...
 
@@ -84,24 +91,3 @@ class IntakeBus(Protocol):
         ...
 
     async def set_position(self, name: str, value: str) -> None: ...
-
-
-class AccessBus(Protocol):
-    """The projection of the grants that intake reads, and pairing codes. Truth is in SQL."""
-
-    async def role_of(self, owner: SessionKey) -> str | None:
-        """The `GrantRole` value of a user, or None for a stranger."""
-        ...
-
-    async def project_grants(self, grants: Sequence[Grant]) -> None:
-        """Replace the whole projection."""
-        ...
-
-    async def pairing_code(self, owner: SessionKey, *, new_code: str, ttl_s: int, pending_max: int) -> str | None:
-        """The pending code of this stranger, made now from `new_code` if there is none; None when too
-        many strangers of the channel are pending."""
-        ...
-
-    async def redeem_pairing(self, code: str) -> SessionKey | None:
-        """Take a code: the stranger it was given to, once."""
-        ...

@@ -15,7 +15,8 @@ from gateway.contracts.messages import (
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """The state of the bus for /readyz, /metrics and /status."""
+    """The state of the bus for /readyz, /metrics and /queue. `oldest_wait_ms`: how long the oldest message has waited,
+    of the lanes that are next."""
 
     queued: int
     ready: int
@@ -26,6 +27,7 @@ class QueueFigures:
     outbound_pending: dict[str, int]
     channels_connected: dict[str, str]
     ambiguous_sends: dict[str, int] = field(default_factory=dict)
+    oldest_wait_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

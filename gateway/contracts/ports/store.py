@@ -8,7 +8,6 @@ from typing import Protocol
 from gateway.contracts.entries import (
     Effect,
     Entry,
-    Grant,
     NewestView,
     Session,
     Todo,
@@ -26,6 +25,7 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
+from gateway.contracts.ports.access import AccessBook
 from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
@@ -38,6 +38,11 @@ from gateway.contracts.ports.usage import UsageBook
 
 class Store(Protocol):
     """Truth. SQLite and PostgreSQL behind one code path. Raises `StoreUnavailable`, `Fenced`, `SchemaMismatch`."""
+
+    @property
+    def access(self) -> AccessBook:
+        """What operators decided about people and places."""
+        ...
 
     @property
     def spending(self) -> SpendingLedger:
@@ -222,10 +227,6 @@ class Store(Protocol):
     async def file_content(self, key: SessionKey, reply_id: str, position: int) -> bytes | None:
         """The bytes of a file of a reply of this key; None once its delivery has ended."""
         ...
-
-    async def grants(self) -> Sequence[Grant]: ...
-
-    async def put_grant(self, grant: Grant) -> None: ...
 
     async def todos(self, key: SessionKey) -> Sequence[Todo]: ...
 

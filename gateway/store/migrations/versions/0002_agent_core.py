@@ -25,6 +25,7 @@ def upgrade() -> None:
     _book_of_loans()
     _sub_agents()
     _languages()
+    _access_rules()
 
 
 def _extend_conversations() -> None:
@@ -376,3 +377,28 @@ def _create_barriers() -> None:
         sa.ForeignKeyConstraint(["barrier_id"], ["barriers.id"], name="fk_waits_barrier_id"),
     )
     op.create_index("ix_waits_task_id", "waits", ["task_id"])
+
+
+def _access_rules() -> None:
+    op.add_column("grants", sa.Column("reason", sa.Text, nullable=False, server_default=""))
+    op.create_table(
+        "place_rules",
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("audience", sa.Text),
+        sa.Column("lets_guests", sa.Boolean),
+        sa.Column("tools", sa.Text),
+        sa.Column("profile", sa.Text),
+        sa.PrimaryKeyConstraint("place", name="pk_place_rules"),
+    )
+    op.create_table(
+        "place_realms",
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("realm", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("place", name="pk_place_realms"),
+    )
+    op.create_table(
+        "access_revision",
+        sa.Column("id", sa.Integer, nullable=False, autoincrement=False),
+        sa.Column("revision", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_access_revision"),
+    )

@@ -1,0 +1,23 @@
+"""Sees to it that intake judges by what operators decided, whatever the bus has lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from gateway.contracts.errors import BusError, StoreError
+from gateway.doorkeeper import Doorkeeper
+from gateway.limits import PROJECTION_LOOK_S
+
+_log = structlog.get_logger(__name__)
+
+
+async def showing_access(keeper: Doorkeeper) -> None:
+    """Until cancelled: whoever changes something shows it himself, so this is for what went wrong."""
+    while True:
+        try:
+            await keeper.keep_projected()
+        except (BusError, StoreError) as error:
+            _log.warning("access.not_shown", reason=str(error))
+        await asyncio.sleep(PROJECTION_LOOK_S)

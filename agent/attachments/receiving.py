@@ -1,0 +1,316 @@
+"""Takes in what came along with the messages of a turn, before its model is asked.
+
+    an image        shown to a model that sees; described by another for one that does not, where there is one
+    a recording     written down by a model that hears: then it is what its author says
+    a document      its text, as data
+    anything else   its name, kind and size
+
+All of it is fetched and looked at side by side, within bounds. What cannot be had costs the turn nothing: the model is
+told in a line, and so is the author, where he should know. Everything is kept in the workspace, so that a turn that is
+taken again neither fetches nor pays a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Final, Protocol
+
+import structlog
+
+from agent.attachment_sentences import (
+    NO_TEXT,
+    NOT_IN_TIME,
+    NOT_LISTENING,
+    NOT_UNDERSTOOD,
+    ONE_TOO_MANY,
+    TOO_MANY_PIXELS,
+    not_read,
+    not_shown,
+)
+from agent.attachments.beside import keep, kept, kept_text, small_path, text_path
+from agent.attachments.documents import Documents, format_of
+from agent.attachments.inbox import Kept, Refused
+from agent.attachments.occasion import Occasion
+from agent.attachments.pictures import picture_in
+from agent.attachments.recordings import recording_of
+from agent.attachments.senses import Ears, Eyes
+from agent.insisting import insist
+from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE, RECEIVED_MAX
+from agent.tokens import estimate_tokens
+from agent.tools.files.workspace import Homes
+from gateway.contracts import alongside
+from gateway.contracts.alongside import Came, Image
+from gateway.contracts.errors import BudgetSpent, FileRefused, ModelError
+from gateway.contracts.messages import (
+    Attachment,
+    AttachmentKind,
+    CleanText,
+    InboundMessage,
+    clipped,
+    in_digits,
+    joined,
+    own_words,
+)
+from gateway.contracts.ports import Scrubber
+
+_log = structlog.get_logger(__name__)
+_SPOKEN: Final = frozenset({AttachmentKind.VOICE, AttachmentKind.AUDIO})
+_MORE: Final = (own_words("\n[… "), own_words(" more characters; file_read reads them in "), own_words(" …]"))
+
+
+class Takes(Protocol):
+    """Whoever brings a file into the workspace."""
+
+    async def take(self, message: InboundMessage, attachment: Attachment) -> Kept | Refused: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What the messages say now, by their ids; what was said in their recordings; what their author should know."""
+
+    texts: Mapping[str, CleanText]
+    spoken: tuple[CleanText, ...] = ()
+    notes: tuple[CleanText, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What became of one file. `element` makes its element of its text, as much of it as there is room for; all of it
+    lies in `whole_at`."""
+
+    element: Callable[[CleanText | None], CleanText]
+    text: CleanText | None = None
+    whole_at: CleanText | None = None
+    spoken: CleanText | None = None
+    note: CleanText | None = None
+
+
+class Receiving:
+    """Takes files in. Without `ears` nobody hears recordings, without `eyes` no blind model is told of images."""
+
+    def __init__(
+        self,
+        inbox: Takes,
+        documents: Documents,
+        workspaces: Homes,
+        scrubber: Scrubber,
+        *,
+        timeout_s: float,
+        text_tokens_max: int,
+        ears: Ears | None = None,
+        eyes: Eyes | None = None,
+    ) -> None:
+        self._inbox = inbox
+        self._documents = documents
+        self._workspaces = workspaces
+        self._scrubber = scrubber
+        self._timeout_s = timeout_s
+        self._text_tokens_max = text_tokens_max
+        self._ears = ears
+        self._eyes = eyes
+
+    async def receive(self, messages: Sequence[InboundMessage], occasion: Occasion) -> Received:
+        """All that came along with these messages and with what they quote."""
+        files = [(message, attachment) for message in messages for attachment in _files_of(message)]
+        if not files:
+            return Received({})
+        looked = _fitted(await self._all(files, occasion), min(occasion.tokens_max, self._text_tokens_max))
+        waiting = iter(looked)
+        came = {message.id: _came(message, waiting) for message in messages if _files_of(message)}
+        return Received(
+            {message.id: alongside.told(message, came[message.id]) for message in messages if message.id in came},
+            tuple(each.spoken for each in looked if each.spoken),
+            tuple(dict.fromkeys(each.note for each in looked if each.note)),
+        )
+
+    async def _all(self, files: Sequence[tuple[InboundMessage, Attachment]], occasion: Occasion) -> list[_Looked]:
+        """Side by side, a few at a time; what is not there in time is given up."""
+        slots = asyncio.Semaphore(RECEIVED_AT_ONCE)
+
+        async def one(at: int, message: InboundMessage, attachment: Attachment) -> _Looked:
+            if at >= RECEIVED_MAX:
+                return self._refused(attachment.name, not_read(attachment.name, ONE_TOO_MANY))
+            async with slots:
+                return await self._one(message, attachment, occasion)
+
+        tasks = [asyncio.create_task(one(at, *file)) for at, file in enumerate(files)]
+        try:
+            await asyncio.wait(tasks, timeout=self._timeout_s)
+        finally:
+            late = [task for task in tasks if not task.done()]
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+        return [
+            self._refused(attachment.name, not_read(attachment.name, NOT_IN_TIME)) if task in late else task.result()
+            for task, (_, attachment) in zip(tasks, files, strict=True)
+        ]
+
+    async def _one(self, message: InboundMessage, attachment: Attachment, occasion: Occasion) -> _Looked:
+        taken = await insist(lambda: self._inbox.take(message, attachment))
+        if isinstance(taken, Refused):
+            return self._refused(taken.name, taken.sentence)
+        if picture_in(taken.content) is not None:
+            return await self._image(taken, occasion)
+        if attachment.kind in _SPOKEN or taken.media_type.startswith("audio/"):
+            return await self._recording(taken, occasion)
+        return await self._document(taken, occasion)
+
+    def _refused(self, name: CleanText, sentence: str) -> _Looked:
+        said = self._scrubber.scrub(sentence)
+        return _Looked(partial(alongside.missing, name), said, note=said)
+
+    # --- images
+
+    async def _image(self, file: Kept, occasion: Occasion) -> _Looked:
+        try:
+            path, content = await self._showable(file, occasion)
+        except FileRefused as error:
+            note = self._scrubber.scrub(not_shown(file.name, str(error)))
+            return _Looked(_as_file(file, self._scrubber), note, note=note)
+        picture = picture_in(content)
+        assert picture is not None
+        kind = self._scrubber.scrub(picture.media_type)
+        element = partial(alongside.image, path, kind, len(content))
+        if occasion.sees or self._eyes is None:
+            return _Looked(element)
+        about = await self._described(self._eyes, Image(path, picture.media_type), file, occasion)
+        return _Looked(element, about)
+
+    async def _showable(self, file: Kept, occasion: Occasion) -> tuple[CleanText, bytes]:
+        """An image that every provider takes, and where it lies. Raises `FileRefused`."""
+        picture = picture_in(file.content)
+        assert picture is not None
+        if picture.pixels > IMAGE_PIXELS_MAX or not picture.pixels:
+            raise FileRefused(TOO_MANY_PIXELS)
+        if len(file.content) <= IMAGE_BYTES_MAX and picture.side <= IMAGE_SIDE_MAX:
+            return file.path, file.content
+        workspace, path = self._workspaces.of(occasion.session.key), small_path(file.path)
+        small = await asyncio.to_thread(kept, workspace, path)
+        if small is None or picture_in(small) is None:
+            small = await self._documents.smaller(file.content)
+            if not await asyncio.to_thread(keep, workspace, path, small):
+                raise FileRefused(TOO_MANY_PIXELS)
+        return path, small
+
+    async def _described(self, eyes: Eyes, image: Image, file: Kept, occasion: Occasion) -> CleanText | None:
+        async def look() -> CleanText:
+            return await eyes.description(image, occasion)
+
+        try:
+            return await self._once(file, occasion, look)
+        except ModelError as error:
+            _log.warning("attachment.not_described", reason=f"{type(error).__name__}: {error}")
+            return None
+
+    # --- recordings
+
+    async def _recording(self, file: Kept, occasion: Occasion) -> _Looked:
+        heard = recording_of(file.content, file.name, file.media_type)
+        element = partial(alongside.voice, file.path, self._scrubber.scrub(heard.media_type), len(file.content))
+        if self._ears is None:
+            return _Looked(element, NOT_LISTENING, note=NOT_LISTENING)
+        ears = self._ears
+
+        async def listen() -> CleanText:
+            return await ears.words(heard.name, heard.media_type, file.content, occasion)
+
+        try:
+            words = await self._once(file, occasion, listen)
+        except BudgetSpent:
+            return _Looked(element, NOT_UNDERSTOOD)  # the turn itself says why
+        except ModelError as error:
+            _log.warning("attachment.not_heard", reason=f"{type(error).__name__}: {error}")
+            words = None
+        if not words:
+            return _Looked(element, NOT_UNDERSTOOD, note=NOT_UNDERSTOOD)
+        return _Looked(element, spoken=words)
+
+    # --- documents
+
+    async def _document(self, file: Kept, occasion: Occasion) -> _Looked:
+        async def read() -> CleanText:
+            text = await self._documents.text(file)
+            return await asyncio.to_thread(self._clean(occasion).scrub, (text or "").strip())
+
+        element, is_plain = _as_file(file, self._scrubber), format_of(file) is None and _is_utf8(file.content)
+        try:
+            text = await read() if is_plain else await self._once(file, occasion, read)
+        except FileRefused as error:
+            note = self._scrubber.scrub(not_read(file.name, str(error)))
+            return _Looked(element, note, note=note)
+        if not text:
+            return _Looked(element, None if format_of(file) is None else NO_TEXT)
+        return _Looked(element, text, whole_at=file.path if is_plain else text_path(file.path))
+
+    async def _once(self, file: Kept, occasion: Occasion, make: Callable[[], Awaitable[CleanText]]) -> CleanText:
+        """What is made of a file, made once and then kept beside it."""
+        workspace = self._workspaces.of(occasion.session.key)
+        known = await asyncio.to_thread(kept_text, workspace, file.path)
+        if known is not None:
+            return self._clean(occasion).scrub(known)
+        made = await make()
+        if made:
+            await asyncio.to_thread(keep, workspace, text_path(file.path), made.encode(errors="replace"))
+        return made
+
+    def _clean(self, occasion: Occasion) -> Scrubber:
+        return self._scrubber.for_chat(str(occasion.session.key))
+
+
+def _files_of(message: InboundMessage) -> tuple[Attachment, ...]:
+    """Its own, then those of what it quotes."""
+    return (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
+
+
+def _came(message: InboundMessage, looked: Iterator[_Looked]) -> Came:
+    """What became of the files of one message, in the order of `_files_of`."""
+    own = list(islice(looked, len(message.attachments)))
+    quoted = [list(islice(looked, len(quote.attachments))) for quote in message.quotes]
+    return Came(
+        files=tuple(each.element(each.text) for each in own),
+        quoted=tuple(tuple(each.element(each.text) for each in those) for those in quoted),
+        spoken=tuple(each.spoken for each in own if each.spoken),
+    )
+
+
+def _fitted(looked: Sequence[_Looked], room: int) -> list[_Looked]:
+    """Each text with as much as there is room for, in tokens; what a short one leaves is for those behind it."""
+    waiting = sum(each.whole_at is not None and each.text is not None for each in looked)
+    fitting = []
+    for each in looked:
+        if each.text is not None and each.whole_at is not None:
+            size, share = estimate_tokens(each.text), room // waiting
+            room -= min(size, share)
+            waiting -= 1
+            fitting.append(
+                replace(each, text=_begun(each.text, len(each.text) * share // max(size, share), each.whole_at))
+            )
+        else:
+            fitting.append(each)
+    return fitting
+
+
+def _begun(text: CleanText, chars_max: int, whole_at: CleanText) -> CleanText:
+    if len(text) <= chars_max:
+        return text
+    return joined(clipped(text, chars_max), _MORE[0], in_digits(len(text) - chars_max), _MORE[1], whole_at, _MORE[2])
+
+
+def _as_file(file: Kept, scrubber: Scrubber) -> Callable[[CleanText | None], CleanText]:
+    kind = "application/pdf" if format_of(file) == "pdf" else file.media_type  # one may be nothing but ASCII
+    return partial(alongside.file, file.path, scrubber.scrub(kind), len(file.content))
+
+
+def _is_utf8(content: bytes) -> bool:
+    """Whether the file tools can read it as it is."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,176 @@
+"""Commands of admins about who may speak: /pair, /role, /block, /unblock, /place. `agent.commands.table` keeps them
+from everybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from agent.commands.table import Asked, CommandRow, Done
+from agent.insisting import insist
+from gateway.contracts.access import Audience, BadRule, PlaceRule, levels_of, place_named
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.ids import SessionKey
+from gateway.doorkeeper import Doorkeeper, Refused
+
+_PRIVATELY: Final = "That names people: ask me in a direct message."
+_PERSON: Final = "a person by his key, such as `telegram:123456789`"
+_ROLES: Final = (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
+_PLACE_FORMS: Final = (
+    "Write `/place`, then what shall be different here: `everybody`, `members`, `admins` or `nobody`; `guests on` or "
+    "`guests off`; `tools a,b` or `tools none`; `profile NAME`; or `reset`. In front may stand another place, such "
+    "as `telegram:-100456`, or `server`."
+)
+_SHOWN_MAX: Final = 50  # more than anybody reads in a chat; `trivet access list` shows all
+
+_Run = Callable[[Asked], Awaitable[Done]]
+
+
+def access_commands(keeper: Doorkeeper) -> tuple[CommandRow, ...]:
+    """The rows, in the order of /help."""
+
+    async def pair(asked: Asked) -> Done:
+        match asked.argument.split():
+            case [] | ["list"]:
+                return Done(await _waiting(asked, keeper))
+            case ["deny", code]:
+                owner = await insist(lambda: keeper.deny(code, actor=_actor(asked)))
+                return Done(f"{_named(asked, owner)} was turned down.")
+            case [code, *rest] if not rest or rest[0] in _ROLES:
+                role = GrantRole(rest[0]) if rest else GrantRole.MEMBER
+                who, turn = _actor(asked), asked.turn_id
+                paired = await insist(lambda: keeper.pair(code, role, actor=who, by=who, taker=turn))
+                return Done(f"{_named(asked, paired.owner)} is {role.value} now and was told so.")
+        return Done("Write `/pair CODE`, `/pair CODE guest`, `/pair list` or `/pair deny CODE`.")
+
+    async def role(asked: Asked) -> Done:
+        match asked.argument.split():
+            case [person, word] if word in _ROLES:
+                owner = SessionKey.parse(person).owner
+                await insist(lambda: keeper.grant(owner, GrantRole(word), actor=_actor(asked)))
+                return Done(f"{owner} is {word} now.")
+            case [person, "none"]:
+                return await _taken_back(asked, keeper, person)
+        return Done(f"Write /role, {_PERSON}, and `guest`, `member`, `admin` or `none`.")
+
+    async def block(asked: Asked) -> Done:
+        person, _, reason = asked.argument.partition(" ")
+        if person in ("", "list"):
+            return Done(await _blocked(asked, keeper))
+        owner = SessionKey.parse(person).owner
+        await insist(lambda: keeper.grant(owner, GrantRole.BLOCKED, actor=_actor(asked), reason=reason))
+        return Done(f"{owner} is blocked: I do not hear the next message any more. /unblock takes it back.")
+
+    async def unblock(asked: Asked) -> Done:
+        if not asked.argument:
+            return Done(f"Write /unblock and {_PERSON}.")
+        return await _taken_back(asked, keeper, asked.argument)
+
+    async def place(asked: Asked) -> Done:
+        where, words = _place(asked)
+        if where is None:
+            return Done(_PLACE_FORMS)
+        before = (await insist(keeper.places)).get(where, PlaceRule())
+        if not words:
+            return Done(f"{where}: {before}.\n\n{_PLACE_FORMS}")
+        after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
+        await insist(lambda: keeper.set_place(where, after, actor=_actor(asked)))
+        return Done(f"{where}: {after}.")
+
+    return (
+        CommandRow("pair", "let a stranger in: /pair CODE, /pair list, /pair deny CODE", _refusing(pair)),
+        CommandRow("role", "what a person may be: /role PERSON guest|member|admin|none", _refusing(role)),
+        CommandRow("block", "do not listen to a person: /block PERSON [reason], /block list", _refusing(block)),
+        CommandRow("unblock", "listen to a person again: /unblock PERSON", _refusing(unblock)),
+        CommandRow("place", "who may speak here, with which tools: /place", _refusing(place)),
+    )
+
+
+def _refusing(run: _Run) -> _Run:
+    """What cannot be done is said as it is."""
+
+    async def refusing(asked: Asked) -> Done:
+        try:
+            return await run(asked)
+        except BadSessionKey:
+            return Done(f"I need {_PERSON}, or a place such as `telegram:-100456`.")
+        except (Refused, BadRule) as error:
+            said = str(error)
+            return Done(f"{said[:1].upper()}{said[1:]}.")
+
+    return refusing
+
+
+async def _taken_back(asked: Asked, keeper: Doorkeeper, person: str) -> Done:
+    owner = SessionKey.parse(person).owner
+    was_decided = await insist(lambda: keeper.revoke(owner, actor=_actor(asked)))
+    return Done(f"Nothing is decided about {owner} any more." if was_decided else f"Nothing was decided about {owner}.")
+
+
+async def _waiting(asked: Asked, keeper: Doorkeeper) -> str:
+    if not asked.message.is_private:
+        return _PRIVATELY
+    lines = [f"- **{each.code}**: {each.name} ({each.owner})" for each in await insist(keeper.pairings)]
+    if not lines:
+        return "Nobody waits to be let in."
+    return "\n".join(("Who waits to be let in:", "", *lines, "", "Write `/pair CODE` or `/pair deny CODE`."))
+
+
+async def _blocked(asked: Asked, keeper: Doorkeeper) -> str:
+    if not asked.message.is_private:
+        return _PRIVATELY
+    found = [grant for grant in await insist(keeper.grants) if grant.role is GrantRole.BLOCKED]
+    lines = list(map(_line, found[-_SHOWN_MAX:]))
+    return "\n".join(("Who is blocked:", "", *lines)) if lines else "Nobody is blocked."
+
+
+def _line(grant: Grant) -> str:
+    return f"- {grant.key}{f': {grant.reason}' if grant.reason else ''}"
+
+
+def _actor(asked: Asked) -> str:
+    return str(asked.message.author)
+
+
+def _named(asked: Asked, owner: SessionKey) -> str:
+    """Before others, nobody's id is said."""
+    return str(owner) if asked.message.is_private else "The person"
+
+
+def _place(asked: Asked) -> tuple[SessionKey | None, list[str]]:
+    """Which place is meant, and what shall be different there. None: there is no such place here."""
+    words, message = asked.argument.split(), asked.message
+    if words and ":" in words[0]:
+        return place_named(words[0]), words[1:]
+    levels = levels_of(message.key.channel, message.realm, message.spoken_in[:1])
+    if words[:1] == ["server"]:
+        return (levels[0] if len(levels) > 1 else None), words[1:]
+    return (levels[-1] if levels else None), words[1:] if words[:1] == ["here"] else words
+
+
+def _rule(words: Iterable[str]) -> PlaceRule:
+    """What these words say, one after the other. Raises `BadRule`."""
+    rule, left = PlaceRule(), iter(words)
+    for word in left:
+        if word in set(Audience):
+            said = PlaceRule(audience=Audience(word))
+        elif word in ("guests", "tools", "profile"):
+            said = _said(word, next(left, ""))
+        else:
+            raise BadRule(f"I do not know {word[:40]!r}: /place says what may stand there")
+        rule = said.over(rule)
+    return rule.checked()
+
+
+def _said(name: str, word: str) -> PlaceRule:
+    match name, word:
+        case "guests", "on" | "off":
+            return PlaceRule(lets_guests=word == "on")
+        case "tools", "none":
+            return PlaceRule(tools=())
+        case "tools", str() if word:
+            return PlaceRule(tools=tuple(filter(None, word.split(","))))
+        case "profile", str() if word:
+            return PlaceRule(profile=word)
+    raise BadRule(f"I do not know what {name} {word[:40]!r} means: /place says what may stand there")

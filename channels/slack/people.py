@@ -1,0 +1,96 @@
+"""What people of a workspace are called, and in which language they have Slack: asked once, known for an hour.
+
+Events name people by their ids. Nobody waits long for a name: an event is to be acknowledged within three seconds, and
+whoever is not known in time is called by his id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from channels.raw import mapping, text
+from channels.slack import limits
+from channels.slack.errors import api_word
+from gateway.contracts.ports import Clock
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """`language` is an IETF tag, empty where Slack does not say."""
+
+    name: str
+    language: str = ""
+
+
+_NOBODY: Final = Person("")
+
+
+class People:
+    """Those of one workspace. Never raises."""
+
+    def __init__(self, client: AsyncWebClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: OrderedDict[str, tuple[Person, float]] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    def ask(self, ids: Iterable[str]) -> None:
+        """Find out beforehand who they are, PEOPLE_AT_ONCE at most."""
+        for user_id in dict.fromkeys(ids):
+            if len(self._asking) >= limits.PEOPLE_AT_ONCE:
+                return
+            if user_id not in self._asking and not self._is_fresh(user_id):
+                self._asking[user_id] = asyncio.create_task(self._ask(user_id), name="slack-person")
+
+    async def known(self, ids: Iterable[str]) -> Mapping[str, Person]:
+        """Those of them who are known, or will be in a moment."""
+        wanted = tuple(dict.fromkeys(ids))
+        self.ask(wanted)
+        awaited = [self._asking[user_id] for user_id in wanted if user_id in self._asking]
+        if awaited:
+            await asyncio.wait(awaited, timeout=limits.PEOPLE_WAIT_S)
+        found = {user_id: self._known[user_id][0] for user_id in wanted if user_id in self._known}
+        return {user_id: person for user_id, person in found.items() if person.name}
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        asking = tuple(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    def _is_fresh(self, user_id: str) -> bool:
+        return user_id in self._known and self._clock.monotonic_s() < self._known[user_id][1]
+
+    async def _ask(self, user_id: str) -> None:
+        try:
+            answer = await self._client.users_info(user=user_id, include_locale=True)
+            self._keep(user_id, _person(answer.get("user")), limits.PERSON_TTL_S)
+        except Exception as error:  # noqa: BLE001 - named boundary, adapter callback: a name is never worth a message
+            log.debug("slack: nobody says who %s is: %s", user_id, api_word(error) or type(error).__name__)
+            earlier, _ = self._known.get(user_id, (_NOBODY, 0.0))
+            self._keep(user_id, earlier, limits.STRANGER_TTL_S)
+        finally:
+            del self._asking[user_id]
+
+    def _keep(self, user_id: str, person: Person, ttl_s: float) -> None:
+        self._known[user_id] = person, self._clock.monotonic_s() + ttl_s
+        self._known.move_to_end(user_id)
+        while len(self._known) > limits.PEOPLE_KNOWN_MAX:
+            self._known.popitem(last=False)
+
+
+def _person(raw: object) -> Person:
+    user = mapping(raw)
+    profile = mapping(user.get("profile"))
+    names = (profile.get("display_name"), profile.get("real_name"), user.get("real_name"), user.get("name"))
+    return Person(next(filter(None, map(text, names)), ""), text(user.get("locale")))

@@ -1,0 +1,212 @@
+"""Who may talk to the agent, and where: strangers who wait, people, places. Every change is a line of the audit."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Final
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette import status
+
+from gateway.config.access import PlaceProfile, PlaceTools
+from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Clock
+from gateway.doorkeeper import Doorkeeper, LockedOut, NoSuchCode, Refused
+from gateway.limits import PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
+
+_ADMIN: Final = "admin"
+"""Whoever holds the admin token: the API knows no other names."""
+
+
+class GrantView(BaseModel):
+    """What was decided about one person."""
+
+    key: str = Field(description="The person, such as `telegram:123456789`.")
+    role: GrantRole
+    reason: str = Field(description="Why, if somebody said so.")
+    granted_by: str = Field(description="`cli`, `admin` (whoever held the admin token) or the key of an admin.")
+    created_at: datetime
+
+
+class GrantOrder(BaseModel):
+    """What a person shall be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: GrantRole
+    reason: str = Field(default="", max_length=REASON_CHARS_MAX, description="Why; only admins see it.")
+
+
+class PairingView(BaseModel):
+    """A stranger who waits to be let in."""
+
+    code: str
+    key: str = Field(description="Who it is.")
+    name: str = Field(description="What he calls himself on his platform.")
+    asked_at: datetime
+    expires_at: datetime
+
+
+class PairingOrder(BaseModel):
+    """Let in whoever was given the code."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: str = Field(min_length=1, max_length=64)
+    role: GrantRole = GrantRole.MEMBER
+
+
+class PlaceView(BaseModel):
+    """What was decided about one place, beside what the configuration says; null where nothing was."""
+
+    place: str = Field(description="Such as `telegram:/-100456` or `discord:/987`.")
+    audience: Audience | None
+    guests: bool | None
+    tools: list[str] | None
+    profile: str | None
+
+
+class PlaceOrder(BaseModel):
+    """What shall be different in a place. What is left out, or null, is as the configuration says."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    audience: Audience | None = Field(default=None, description="Whom the agent listens to there.")
+    guests: bool | None = Field(default=None, description="Whether strangers may talk to it there, as guests.")
+    tools: PlaceTools | None = Field(default=None, description="The tools that may be used there at most.")
+    profile: PlaceProfile | None = Field(default=None, description="Who it is there, until somebody chooses.")
+
+
+def access_routes(keeper: Doorkeeper, clock: Clock) -> APIRouter:
+    """The routes below /api/grants, /api/pairings and /api/places."""
+    router = APIRouter(prefix="/api", tags=["access"])
+    _add_people(router, keeper)
+    _add_strangers(router, keeper, clock)
+    _add_places(router, keeper)
+    return router
+
+
+def _add_people(router: APIRouter, keeper: Doorkeeper) -> None:
+    @router.get("/grants")
+    async def grants() -> list[GrantView]:
+        """What was decided about people, oldest first."""
+        return list(map(_grant_view, await keeper.grants()))
+
+    @router.put("/grants/{key:path}")
+    async def grant(key: str, order: GrantOrder) -> GrantView:
+        """Give a person a role, or block him: it counts for his next message."""
+        owner = _owner(key)
+        try:
+            await keeper.grant(owner, order.role, actor=_ADMIN, reason=order.reason)
+        except Refused as error:
+            raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
+        return next(_grant_view(found) for found in await keeper.grants() if found.key == owner)
+
+    @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT)
+    async def revoke(key: str) -> None:
+        """Nothing is decided about this person any more; 404 if nothing was."""
+        if not await keeper.revoke(_owner(key), actor=_ADMIN):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {key[:80]!r}")
+
+
+def _add_strangers(router: APIRouter, keeper: Doorkeeper, clock: Clock) -> None:
+    @router.get("/pairings")
+    async def pairings() -> list[PairingView]:
+        """Who waits to be let in, oldest first."""
+        return list(map(_pairing_view, await keeper.pairings()))
+
+    @router.post("/pairings")
+    async def pair(order: PairingOrder, request: Request) -> PairingView:
+        """Let in whoever was given a code; he is told so in his chat. 404 for a code that nobody waits with; after five
+        of these, 429 for an hour."""
+        by = f"api:{request.client.host if request.client else ''}"
+        try:
+            paired = await keeper.pair(order.code, order.role, actor=_ADMIN, by=by, taker=clock.new_id())
+        except NoSuchCode as error:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, str(error)) from error
+        except LockedOut as error:
+            wait = {"Retry-After": str(min(PAIRING_LOCKED_S, math.ceil(error.wait_s)))}
+            raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, str(error), wait) from error
+        except Refused as error:
+            raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
+        return _pairing_view(paired)
+
+    @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT)
+    async def deny(code: str) -> None:
+        """Turn down whoever was given a code; 404 for one that nobody waits with."""
+        try:
+            await keeper.deny(code, actor=_ADMIN)
+        except NoSuchCode as error:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, str(error)) from error
+
+
+def _add_places(router: APIRouter, keeper: Doorkeeper) -> None:
+    @router.get("/places")
+    async def places() -> list[PlaceView]:
+        """What is different from the configuration."""
+        return [_place_view(name, rule) for name, rule in (await keeper.places()).items()]
+
+    @router.put("/places/{place:path}")
+    async def put(place: str, order: PlaceOrder) -> PlaceView:
+        """Replace what was decided about a place: who may speak there counts for the next message, tools and profile
+        for the next turn."""
+        name = _place(place)
+        rule = PlaceRule(order.audience, order.guests, order.tools, order.profile)
+        await keeper.set_place(name, rule, actor=_ADMIN)
+        return _place_view(name, rule)
+
+    @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT)
+    async def reset(place: str) -> None:
+        """A place is as it is configured; 404 if nothing was decided about it."""
+        if not await keeper.set_place(_place(place), PlaceRule(), actor=_ADMIN):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {place[:80]!r}")
+
+
+def _owner(key: str) -> SessionKey:
+    try:
+        return SessionKey.parse(key).owner
+    except BadSessionKey as error:
+        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
+
+
+def _place(text: str) -> SessionKey:
+    try:
+        return place_named(text)
+    except BadSessionKey as error:
+        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
+
+
+def _grant_view(grant: Grant) -> GrantView:
+    return GrantView(
+        key=str(grant.key),
+        role=grant.role,
+        reason=grant.reason,
+        granted_by=grant.granted_by,
+        created_at=_moment(grant.created_at_ms),
+    )
+
+
+def _pairing_view(pairing: Pairing) -> PairingView:
+    return PairingView(
+        code=pairing.code,
+        key=str(pairing.owner),
+        name=pairing.name,
+        asked_at=_moment(pairing.asked_at_ms),
+        expires_at=_moment(pairing.asked_at_ms + PAIRING_TTL_S * 1000),
+    )
+
+
+def _place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
+    tools = None if rule.tools is None else list(rule.tools)
+    return PlaceView(
+        place=str(place), audience=rule.audience, guests=rule.lets_guests, tools=tools, profile=rule.profile
+    )
+
+
+def _moment(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

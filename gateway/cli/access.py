@@ -1,0 +1,166 @@
+"""`trivet pair` and `trivet access`: who may talk to the agent, and where."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from gateway.cli.doors import doorkeeper
+from gateway.cli.options import ConfigOption, loaded_and_warned, say
+from gateway.clock import SystemClock
+from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.ids import SessionKey
+from gateway.doorkeeper import Doorkeeper
+from gateway.limits import PAIRING_TTL_S
+
+T = TypeVar("T")
+_ACTOR: Final = "cli"
+_FORMS: Final = "write `trivet pair CODE`, `trivet pair list` or `trivet pair deny CODE`"
+
+app = typer.Typer(help="Who may talk to the agent, and where.", invoke_without_command=True)
+
+PersonArgument = Annotated[str, typer.Argument(help="A session key of the person, such as telegram:123456789.")]
+PlaceArgument = Annotated[
+    str, typer.Argument(help="A chat, channel, server or workspace, such as telegram:-100456 or discord:987.")
+]
+
+
+def pair(
+    words: Annotated[
+        list[str], typer.Argument(metavar="CODE | list | deny CODE", help="The code that the bot gave to the person.")
+    ],
+    role: Annotated[GrantRole, typer.Option(help="What the person may be.")] = GrantRole.MEMBER,
+    config: ConfigOption = None,
+) -> None:
+    """Let in the person who was given CODE, or turn him down, or list who waits."""
+    match words:
+        case ["list"]:
+            _run(config, _list_pairings)
+        case ["deny", code]:
+            say(f"{_run(config, lambda keeper: keeper.deny(code, actor=_ACTOR))} was turned down.")
+        case [code]:
+            taker = SystemClock().new_id()
+            paired = _run(config, lambda keeper: keeper.pair(code, role, actor=_ACTOR, by=_ACTOR, taker=taker))
+            say(f"{paired.owner} is {role.value} now.")
+        case _:
+            raise ConfigError(_FORMS)
+
+
+@app.callback()
+def access_or_list(context: typer.Context, config: ConfigOption = None) -> None:
+    """List what was decided."""
+    if context.invoked_subcommand is None:
+        list_access(config)
+
+
+@app.command("list")
+def list_access(config: ConfigOption = None) -> None:
+    """Show what was decided about people and places, beside what the configuration says."""
+    _run(config, _list)
+
+
+@app.command("grant")
+def grant(
+    person: PersonArgument,
+    role: Annotated[GrantRole, typer.Argument(help="What the person may be.")] = GrantRole.MEMBER,
+    config: ConfigOption = None,
+) -> None:
+    """Let a person in without a code, or give him another role."""
+    owner = SessionKey.parse(person).owner
+    _run(config, lambda keeper: keeper.grant(owner, role, actor=_ACTOR))
+    say(f"{owner} is {role.value} now.")
+
+
+@app.command("block")
+def block(
+    person: PersonArgument,
+    reason: Annotated[str, typer.Argument(help="Why; only admins see it.")] = "",
+    config: ConfigOption = None,
+) -> None:
+    """Do not listen to a person any more, from the next message on."""
+    owner = SessionKey.parse(person).owner
+    _run(config, lambda keeper: keeper.grant(owner, GrantRole.BLOCKED, actor=_ACTOR, reason=reason))
+    say(f"{owner} is blocked now.")
+
+
+@app.command("revoke")
+@app.command("unblock")
+def revoke(person: PersonArgument, config: ConfigOption = None) -> None:
+    """Take back what was decided about a person."""
+    owner = SessionKey.parse(person).owner
+    was_decided = _run(config, lambda keeper: keeper.revoke(owner, actor=_ACTOR))
+    say(f"Nothing is decided about {owner} any more." if was_decided else f"Nothing was decided about {owner}.")
+
+
+@app.command("place")
+def place(
+    where: PlaceArgument,
+    audience: Annotated[Audience | None, typer.Option(help="Whom the agent listens to there.")] = None,
+    guests: Annotated[bool | None, typer.Option(help="Strangers may talk to it there, as guests.")] = None,
+    tools: Annotated[str | None, typer.Option(help="Names with commas between; empty for none.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Who it is there, until somebody chooses.")] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Take back what was decided before.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show or change what is different in one place. What is not named stays as it is."""
+    name = place_named(where)
+    named = None if tools is None else tuple(filter(None, map(str.strip, tools.split(","))))
+    rule = PlaceRule(audience, guests, named, profile).checked()
+
+    async def change(keeper: Doorkeeper) -> PlaceRule:
+        before = PlaceRule() if reset else (await keeper.places()).get(name, PlaceRule())
+        after = rule.over(before)
+        if reset or not rule.is_empty:
+            await keeper.set_place(name, after, actor=_ACTOR)
+        return after
+
+    say(f"{name}: {_run(config, change)}")
+
+
+def _run(config: Path | None, act: Callable[[Doorkeeper], Awaitable[T]]) -> T:
+    loaded = loaded_and_warned(config)
+
+    async def acting() -> T:
+        async with doorkeeper(loaded) as keeper:
+            return await act(keeper)
+
+    return asyncio.run(acting())
+
+
+async def _list(keeper: Doorkeeper) -> None:
+    grants, places = await keeper.grants(), await keeper.places()
+    for decided in grants:
+        say(_grant_line(decided))
+    for name, rule in places.items():
+        say(f"{name!s:<32}  {rule}")
+    if not grants and not places:
+        say("Nothing was decided yet: what the configuration says holds.")
+
+
+async def _list_pairings(keeper: Doorkeeper) -> None:
+    waiting = await keeper.pairings()
+    for pairing in waiting:
+        say(_pairing_line(pairing))
+    if not waiting:
+        say("Nobody waits to be let in.")
+
+
+def _grant_line(decided: Grant) -> str:
+    why = f": {decided.reason}" if decided.reason else ""
+    return f"{decided.key!s:<32}  {decided.role.value:<8}  {_day(decided.created_at_ms)}  by {decided.granted_by}{why}"
+
+
+def _pairing_line(pairing: Pairing) -> str:
+    until = _day(pairing.asked_at_ms + PAIRING_TTL_S * 1000)
+    return f"{pairing.code}  {pairing.owner!s:<32}  {pairing.name}  until {until}"
+
+
+def _day(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%MZ}"

@@ -1,0 +1,179 @@
+"""The settings of access: who may talk to the agent, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+from gateway.config.section import Section, expecting
+from gateway.contracts.access import (
+    PLACE_TOOLS_MAX,
+    AccessPolicy,
+    Audience,
+    BadRule,
+    ChannelPolicy,
+    PlaceRule,
+    StrangerRule,
+    place_named,
+)
+from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.profiles import PROFILE_ROWS
+
+_TOOLS: Final = f"a list of at most {PLACE_TOOLS_MAX} names of tools; an empty one allows none"
+_PROFILE: Final = f"one of {', '.join(PROFILE_ROWS)}"
+_IDS: Final = "a list of ids as the platform writes them"
+
+
+def _to_key(value: object) -> SessionKey:
+    if isinstance(value, SessionKey):
+        return value
+    try:
+        return SessionKey.parse(str(value))
+    except BadSessionKey as error:
+        raise ValueError(str(error)) from error
+
+
+def _in_text(value: object) -> object:
+    """The ids of Telegram and Discord are numbers, and are written as such."""
+    return str(value) if type(value) is int else value
+
+
+def _checked_place(text: str) -> str:
+    try:
+        return str(place_named(text))
+    except BadSessionKey as error:
+        raise ValueError(str(error)) from error
+
+
+def _checked(rule: PlaceRule) -> PlaceRule:
+    try:
+        return rule.checked()
+    except BadRule as error:
+        raise ValueError(str(error)) from error
+
+
+def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
+    return _checked(PlaceRule(tools=tools)).tools or ()
+
+
+def _checked_profile(name: str) -> str:
+    _checked(PlaceRule(profile=name))
+    return name
+
+
+Key = Annotated[
+    SessionKey, PlainValidator(_to_key), PlainSerializer(str), WithJsonSchema({"type": "string"}, mode="validation")
+]
+PlaceName = Annotated[str, AfterValidator(_checked_place)]
+PlaceTools = Annotated[tuple[str, ...], AfterValidator(_checked_tools)]
+PlaceProfile = Annotated[str, AfterValidator(_checked_profile)]
+Ids = tuple[Annotated[str, BeforeValidator(_in_text)], ...]
+
+
+class ChannelAccess(Section):
+    """Who may talk to the agent on one platform, beside those whom admins let in."""
+
+    default: StrangerRule | None = Field(
+        default=None, description="What a stranger may do on this platform. Empty: as access.default."
+    )
+    users: Ids = Field(
+        default=(),
+        description="Ids of people who are members without being let in; of a Slack with several workspaces, their "
+        "session keys.",
+        json_schema_extra=expecting(_IDS),
+    )
+    blocked: Ids = Field(
+        default=(),
+        description="Ids of people who are not heard, whatever else is said of them.",
+        json_schema_extra=expecting(_IDS),
+    )
+    places: Ids = Field(
+        default=(),
+        description="Ids of the chats, channels, servers and workspaces where the agent speaks, beside direct messages "
+        "and the places that have an audience of their own. Empty: wherever it is.",
+        json_schema_extra=expecting(_IDS),
+    )
+
+    @property
+    def policy(self) -> ChannelPolicy:
+        """The same for whoever decides."""
+        return ChannelPolicy(self.default, *map(frozenset, (self.users, self.blocked, self.places)))
+
+
+class PlaceSetting(Section):
+    """What is different in one place."""
+
+    audience: Audience | None = Field(
+        default=None,
+        description="Whom the agent listens to there, of those who may talk to it: everybody, members, admins, nobody. "
+        "Empty: as in the server or workspace that the place belongs to, else everybody.",
+    )
+    guests: bool | None = Field(
+        default=None,
+        description="Whether strangers may talk to it there, as guests with the limits of guests. Empty: as around it, "
+        "else no.",
+    )
+    tools: PlaceTools | None = Field(
+        default=None,
+        description="The tools that may be used there at most, whoever asks. Empty: what the policy allows.",
+        json_schema_extra=expecting(_TOOLS),
+    )
+    profile: PlaceProfile | None = Field(
+        default=None,
+        description="Who the agent is there, until somebody chooses with /agent. Empty: as around it.",
+        json_schema_extra=expecting(_PROFILE),
+    )
+
+    @property
+    def rule(self) -> PlaceRule:
+        """The same for whoever decides."""
+        return PlaceRule(self.audience, self.guests, self.tools, self.profile)
+
+
+class Access(Section):
+    """Who may talk to the agent."""
+
+    admins: tuple[Key, ...] = Field(
+        default=(),
+        description='Session keys of admins, such as ["telegram:123456789"].',
+        json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
+    )
+    default: StrangerRule = Field(
+        default=StrangerRule.PAIRING,
+        description="What a stranger may do: talk (open), ask for a code that an admin approves (pairing), nothing "
+        "(closed).",
+    )
+    telegram: ChannelAccess = ChannelAccess()
+    discord: ChannelAccess = ChannelAccess()
+    slack: ChannelAccess = ChannelAccess()
+    places: Mapping[PlaceName, PlaceSetting] = Field(
+        default={},
+        description='What is different in single places: tables such as [access.places."telegram:-100456"], '
+        '[access.places."discord:<server or channel>"] or [access.places."slack:C024BE91L"] with audience, guests, '
+        "tools and profile. A thread has what its channel has. What admins change while it runs wins over them.",
+        json_schema_extra=expecting('tables named by places, such as "telegram:-100456"'),
+    )
+
+    def each(self) -> dict[str, ChannelAccess]:
+        """Every platform by its name."""
+        return {"telegram": self.telegram, "discord": self.discord, "slack": self.slack}
+
+    @property
+    def open_keys(self) -> tuple[str, ...]:
+        """The settings that let everybody in, for a warning."""
+        channels = {f"access.{name}.default": channel.default for name, channel in self.each().items()}
+        doors = {"access.default": self.default} | channels
+        return tuple(key for key, rule in doors.items() if rule is StrangerRule.OPEN)
+
+    @property
+    def policy(self) -> AccessPolicy:
+        """The same for whoever decides."""
+        return AccessPolicy(
+            self.default,
+            frozenset(self.admins),
+            {name: channel.policy for name, channel in self.each().items()},
+            {SessionKey.parse(place): setting.rule for place, setting in self.places.items()},
+        )

@@ -1,0 +1,286 @@
+"""Who may speak to the agent, where, and as what: the words for it and the rules. Pure.
+
+A person is an admin by configuration, has a role that an operator granted, is listed in the configuration, or is a
+stranger. A place is described from the widest name to the narrowest: the server or workspace it belongs to, the chat
+or channel, the thread. What is said of a narrower one wins; but nobody's word opens what another closes: `nobody`
+counts wherever it is said, and the tools of a place are those that every word on it allows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Final
+
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.errors import BadSessionKey, TrivetError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, Reply
+from gateway.contracts.profiles import PROFILE_ROWS
+
+PLACE_TOOLS_MAX: Final = 128  # what models take at all
+_TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
+"""From the least to the most."""
+
+
+class StrangerRule(StrEnum):
+    """What a person may do whom no operator has decided about."""
+
+    OPEN = "open"
+    PAIRING = "pairing"
+    CLOSED = "closed"
+
+
+class BadRule(TrivetError):
+    """What an operator wants of a place cannot be. The message says what can."""
+
+
+class Audience(StrEnum):
+    """Whom the bot listens to in a place, of those who may speak to it at all."""
+
+    EVERYBODY = "everybody"
+    MEMBERS = "members"
+    ADMINS = "admins"
+    NOBODY = "nobody"
+
+
+_LEAST: Final = {
+    Audience.EVERYBODY: GrantRole.GUEST,
+    Audience.MEMBERS: GrantRole.MEMBER,
+    Audience.ADMINS: GrantRole.ADMIN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRule:
+    """What an operator decided about one place; None where he said nothing. `lets_guests`: strangers may speak there,
+    as guests. `tools` are those that may be used there at most, `profile` who the agent is until somebody chooses."""
+
+    audience: Audience | None = None
+    lets_guests: bool | None = None
+    tools: tuple[str, ...] | None = None
+    profile: str | None = None
+
+    def over(self, other: PlaceRule) -> PlaceRule:
+        """What is said here, else what `other` says."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        return PlaceRule(**{name: getattr(other, name) if word is None else word for name, word in said.items()})
+
+    @property
+    def is_empty(self) -> bool:
+        """True when it says nothing at all."""
+        return self == PlaceRule()
+
+    def checked(self) -> PlaceRule:
+        """The same, each tool once. Raises `BadRule` for what cannot be the name of a tool or of a profile."""
+        tools = None if self.tools is None else tuple(dict.fromkeys(self.tools))
+        if tools is not None and (len(tools) > PLACE_TOOLS_MAX or not all(map(_TOOL.fullmatch, tools))):
+            raise BadRule(f"tools must be at most {PLACE_TOOLS_MAX} names of tools")
+        if self.profile is not None and self.profile not in PROFILE_ROWS:
+            raise BadRule(f"profile must be one of {', '.join(PROFILE_ROWS)}")
+        return replace(self, tools=tools)
+
+    def __str__(self) -> str:
+        """As an operator reads it."""
+        words = (
+            self.audience.value if self.audience is not None else "",
+            "" if self.lets_guests is None else f"guests {'on' if self.lets_guests else 'off'}",
+            "" if self.tools is None else f"tools {','.join(self.tools) or 'none'}",
+            "" if self.profile is None else f"profile {self.profile}",
+        )
+        return ", ".join(filter(None, words)) or "as configured"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacePolicy:
+    """What holds in a place once all words on it are heard. Each of `ceilings` is a list of tools; a tool has to be in
+    all of them. Without anything said, and in direct messages: everything that holds everywhere."""
+
+    audience: Audience = Audience.EVERYBODY
+    lets_guests: bool = False
+    ceilings: tuple[tuple[str, ...], ...] = ()
+    profile: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPolicy:
+    """What the configuration says of one platform: ids as the platform writes them. `rule` is for its strangers;
+    `users` are members, `blocked` are not heard; `places` are the only ones where the bot speaks, if any is named."""
+
+    rule: StrangerRule | None = None
+    users: frozenset[str] = frozenset()
+    blocked: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPolicy:
+    """Everything that the configuration says of access. `channels` by the name of the platform."""
+
+    rule: StrangerRule
+    admins: frozenset[SessionKey] = frozenset()
+    channels: Mapping[str, ChannelPolicy] = field(default_factory=dict)
+    places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
+
+    def rule_for(self, owner: SessionKey) -> StrangerRule:
+        """What this person may do while nobody has decided about him."""
+        return self._channel(owner).rule or self.rule
+
+    def role_of(self, owner: SessionKey, granted: str | None) -> GrantRole | None:
+        """The role of a person with this grant, None for a stranger. A word that nobody knows is no role: it lets
+        nobody in. Whom the configuration blocks no grant lets in; an admin by configuration is one whatever."""
+        if owner in self.admins:
+            return GrantRole.ADMIN
+        channel = self._channel(owner)
+        if _names(channel.blocked, owner):
+            return GrantRole.BLOCKED
+        if granted is not None:
+            return GrantRole(granted) if granted in set(GrantRole) else GrantRole.BLOCKED
+        return GrantRole.MEMBER if _names(channel.users, owner) else None
+
+    def place(self, levels: Sequence[SessionKey], changes: Mapping[SessionKey, PlaceRule]) -> PlacePolicy:
+        """What holds in the place with these names, the widest first. `changes` were made since the configuration was
+        written, and win over it."""
+        if not levels:
+            return PlacePolicy()
+        rules = [changes.get(level, PlaceRule()).over(self.places.get(level, PlaceRule())) for level in levels]
+        merged = PlaceRule()
+        for rule in rules:
+            merged = rule.over(merged)
+        audience = merged.audience or Audience.EVERYBODY
+        is_closed = any(rule.audience is Audience.NOBODY for rule in rules)
+        if is_closed or (merged.audience is None and not self._is_listed(levels)):
+            audience = Audience.NOBODY
+        return PlacePolicy(
+            audience,
+            lets_guests=bool(merged.lets_guests),
+            ceilings=tuple(rule.tools for rule in rules if rule.tools is not None),
+            profile=merged.profile or "",
+        )
+
+    def _is_listed(self, levels: Sequence[SessionKey]) -> bool:
+        listed = self._channel(levels[0]).places
+        return not listed or any(level.place[-1] in listed or str(level) in listed for level in levels)
+
+    def _channel(self, key: SessionKey) -> ChannelPolicy:
+        return self.channels.get(key.platform, ChannelPolicy())
+
+
+def _names(listed: frozenset[str], owner: SessionKey) -> bool:
+    """A bare id names nobody of a workspace: other workspaces may have the same one."""
+    return str(owner) in listed or (owner.channel == owner.platform and owner.user in listed)
+
+
+class Admittance(StrEnum):
+    """What happens to a message of this person in this place."""
+
+    ADMITTED = "admitted"
+    BLOCKED = "blocked"
+    MAY_PAIR = "may_pair"
+    CLOSED = "closed"
+    NOT_HERE = "not_here"
+    """The place is for others."""
+    SILENT_HERE = "silent_here"
+    """The place is for nobody: the bot says nothing there."""
+
+
+def admit(owner: SessionKey, granted: str | None, policy: AccessPolicy, place: PlacePolicy) -> Admittance:
+    """An admin by configuration can never be locked out; whatever denies wins over whatever allows."""
+    if owner in policy.admins:
+        return Admittance.ADMITTED
+    role = policy.role_of(owner, granted)
+    if role is GrantRole.BLOCKED:
+        return Admittance.BLOCKED
+    if place.audience is Audience.NOBODY:
+        return Admittance.SILENT_HERE
+    if role is None:
+        rule = policy.rule_for(owner)
+        if rule is StrangerRule.OPEN or (place.lets_guests and place.audience is Audience.EVERYBODY):
+            role = GrantRole.GUEST
+        else:
+            return Admittance.MAY_PAIR if rule is StrangerRule.PAIRING else Admittance.CLOSED
+    is_enough = RANKS.index(role) >= RANKS.index(_LEAST[place.audience])
+    return Admittance.ADMITTED if is_enough else Admittance.NOT_HERE
+
+
+def levels_of(channel: str, realm: str, place: Sequence[str]) -> tuple[SessionKey, ...]:
+    """The names of a place, the widest first: its server or workspace, the chat, the thread. None for a direct
+    message. Each is the key of a session that all who speak there would share."""
+    if not place:
+        return ()
+    names = (*(((realm,),) if realm else ()), *(tuple(place[: end + 1]) for end in range(len(place))))
+    return tuple(SessionKey(channel, "", name) for name in names)
+
+
+def place_named(text: str) -> SessionKey:
+    """The place that people mean by `discord:987`, `discord:/987` or the key of a session in it. Raises
+    `BadSessionKey`."""
+    key = SessionKey.parse(text.strip())
+    if not key.place and not key.user:
+        raise BadSessionKey(text)
+    return SessionKey(key.channel, "", key.place or (key.user,))
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What operators decided, as intake is shown it. A higher `revision` knows more."""
+
+    revision: int = 0
+    grants: Sequence[Grant] = ()
+    places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessView:
+    """What the projection says of one person and some places, all of one moment. `granted` is the word of his grant,
+    None without one."""
+
+    granted: str | None = None
+    places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How fast a person may write: so many messages a minute, and `burst` more that may come at once with them. Zero a
+    minute: as fast as he likes."""
+
+    per_minute: int = 0
+    burst: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """A stranger who waits to be let in. `welcome` is what he is told then, where he asked."""
+
+    code: str
+    owner: SessionKey
+    name: CleanText
+    welcome: Reply
+    asked_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a stranger gets: a code; or none, because too many wait, or because he was turned down (`is_denied`)."""
+
+    code: str = ""
+    is_denied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of a code that somebody entered. `is_locked`: he has entered too many that nobody was given, and is
+    not listened to for `wait_s`; else he may try `tries_left` more that are wrong."""
+
+    pairing: Pairing | None = None
+    is_locked: bool = False
+    wait_s: float = 0.0
+    tries_left: int = 0
+
+
+def least_of(roles: Iterable[GrantRole]) -> GrantRole:
+    """The least of several roles: nobody borrows another's."""
+    return min(roles, key=RANKS.index)

@@ -1,0 +1,92 @@
+"""Who may speak: the book in SQL, what the bus shows of it, and strangers who ask to be let in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Taken
+from gateway.contracts.entries import Grant
+from gateway.contracts.ids import SessionKey
+
+
+class AccessBook(Protocol):
+    """What operators decided, with a line of the audit for every change of it. Raises `StoreUnavailable`."""
+
+    async def revision(self) -> int:
+        """A number that grows with every change."""
+        ...
+
+    async def projection(self) -> Projection:
+        """Everything, to be shown to intake."""
+        ...
+
+    async def grants(self) -> Sequence[Grant]:
+        """All of them, oldest first."""
+        ...
+
+    async def put_grant(self, grant: Grant) -> bool:
+        """The newest decision about a user replaces the one before. False: it is what was decided before."""
+        ...
+
+    async def drop_grant(self, owner: SessionKey, *, actor: str, now_ms: int) -> bool:
+        """Nothing is decided about this user any more. False: nothing was."""
+        ...
+
+    async def note_denial(self, owner: SessionKey, *, actor: str, now_ms: int) -> None:
+        """Write down that a stranger was turned down; nothing else is changed by it."""
+        ...
+
+    async def place_rules(self) -> Mapping[SessionKey, PlaceRule]:
+        """What is different from the configuration, by the name of the place."""
+        ...
+
+    async def put_place_rule(self, place: SessionKey, rule: PlaceRule, *, actor: str, now_ms: int) -> bool:
+        """Replace what was decided about a place; an empty rule takes it back. False: nothing has changed."""
+        ...
+
+    async def note_realm(self, place: SessionKey, realm: str) -> None:
+        """Remember to which server or workspace a chat belongs."""
+        ...
+
+    async def realm_of(self, place: SessionKey) -> str:
+        """The server or workspace of a chat; empty for one that nobody noted."""
+        ...
+
+
+class AccessBus(Protocol):
+    """The projection that intake reads, and strangers who wait to be let in. Truth is in SQL. Raises `BusUnavailable`.
+
+    Where no projection is (a new bus, or one that lost its memory), nobody can say who is blocked: looking raises
+    `BusUnavailable` until an agent process has shown what SQL holds, which takes it seconds.
+    """
+
+    async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
+        """What was decided about a user and about these places, all of one moment."""
+        ...
+
+    async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
+        """Replace the whole projection, so that no reader ever sees half of it. False: a later one is there, which is
+        replaced only if that `is_forced`."""
+        ...
+
+    async def projected(self) -> int | None:
+        """The revision that is shown; None where none is, or not everywhere the same."""
+        ...
+
+    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> Asked:
+        """The pending code of a stranger, which is that of `pairing` if he has none yet."""
+        ...
+
+    async def take_pairing(self, code: str, *, by: str, taker: str) -> Taken:
+        """Take a code, once: the same `taker` may ask again and is told the same. `by` is who enters it: who errs
+        `PAIRING_TRIES_MAX` times is not listened to for `PAIRING_LOCKED_S`."""
+        ...
+
+    async def deny_pairing(self, code: str) -> SessionKey | None:
+        """Turn a stranger down: his code is worth nothing, and he gets no other for as long as it would have held."""
+        ...
+
+    async def pairings(self) -> Sequence[Pairing]:
+        """Who waits, oldest first."""
+        ...

@@ -1,0 +1,153 @@
+"""Where admins decide who may speak, whether by chat, command line or API.
+
+Every change is written to SQL with its line of the audit, then shown on the bus, so that the next message is judged by
+it; whoever is let in is told so where he asked. What dies in between is shown by the next look of any agent process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from gateway.contracts.access import AccessPolicy, Pairing, PlaceRule
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.errors import TrivetError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, Reply, clipped
+from gateway.contracts.ports import AccessBook, AccessBus, Clock
+from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
+
+_MINUTE_S: Final = 60
+
+
+class Refused(TrivetError):
+    """What was asked for is not done. The message is a sentence for the one who asked."""
+
+
+class NoSuchCode(Refused):
+    """The pairing code was never given out, is too old, or was used."""
+
+
+class LockedOut(Refused):
+    """Too many wrong codes came from there; the next one is looked at in `wait_s`."""
+
+    def __init__(self, wait_s: float) -> None:
+        minutes = max(1, math.ceil(wait_s / _MINUTE_S))
+        super().__init__(
+            f"too many wrong codes were entered: the next one is looked at in {minutes} minutes; who a person is by "
+            "his key can be let in without a code"
+        )
+        self.wait_s = wait_s
+
+
+class Notices(Protocol):
+    """The way to somebody's chat."""
+
+    async def publish_notice(self, reply: Reply) -> None: ...
+
+
+class Doorkeeper:
+    """Decides for one who may: who is an admin is for the callers to check. Raises `Refused`, `StoreUnavailable` and
+    `BusUnavailable`; after the last, what was decided is in SQL and shown within seconds."""
+
+    def __init__(
+        self,
+        book: AccessBook,
+        bus: AccessBus,
+        notices: Notices,
+        policy: AccessPolicy,
+        clean: Callable[[str], CleanText],
+        clock: Clock,
+    ) -> None:
+        self._book = book
+        self._bus = bus
+        self._notices = notices
+        self._policy = policy
+        self._clean = clean
+        self._clock = clock
+
+    # --- strangers
+
+    async def pairings(self) -> Sequence[Pairing]:
+        """Who waits to be let in, oldest first."""
+        return await self._bus.pairings()
+
+    async def pair(self, code: str, role: GrantRole, *, actor: str, by: str, taker: str) -> Pairing:
+        """Let in whoever was given `code`. `by` is who enters it and may err so often; the same `taker` may repeat
+        itself and does nothing twice."""
+        code = _code(code)
+        taken = await self._bus.take_pairing(code, by=by, taker=taker)
+        if taken.is_locked:
+            raise LockedOut(taken.wait_s)
+        if taken.pairing is None:
+            left = f"{taken.tries_left} more" if taken.tries_left else "no more"
+            raise NoSuchCode(
+                f"no person waits with the code {code[:16]}: codes hold for {PAIRING_TTL_S // 3600} hour and are used "
+                f"up once; {left} wrong ones are looked at within the hour"
+            )
+        await self.grant(taken.pairing.owner, role, actor=actor)
+        await self._notices.publish_notice(replace(taken.pairing.welcome, created_at_ms=self._clock.now_ms()))
+        return taken.pairing
+
+    async def deny(self, code: str, *, actor: str) -> SessionKey:
+        """Turn down whoever was given `code`: he gets no other for an hour."""
+        owner = await self._bus.deny_pairing(_code(code))
+        if owner is None:
+            raise NoSuchCode(f"no person waits with the code {_code(code)[:16]}")
+        await self._book.note_denial(owner, actor=actor, now_ms=self._clock.now_ms())
+        return owner
+
+    # --- people
+
+    async def grants(self) -> Sequence[Grant]:
+        """What is decided about people, oldest first."""
+        return await self._book.grants()
+
+    async def grant(self, person: SessionKey, role: GrantRole, *, actor: str, reason: str = "") -> bool:
+        """Give a person a role, or block him. False: it was decided so before."""
+        owner = person.owner
+        if role is GrantRole.BLOCKED and owner in self._policy.admins:
+            raise Refused(f"{owner} is an admin by configuration and cannot be blocked: take him out of access.admins")
+        why = clipped(self._clean(reason.strip()), REASON_CHARS_MAX)
+        has_changed = await self._book.put_grant(Grant(owner, role, actor, self._clock.now_ms(), why))
+        await self.project()
+        return has_changed
+
+    async def revoke(self, person: SessionKey, *, actor: str) -> bool:
+        """Take back what was decided about a person: he is a stranger, or what the configuration says. False: nothing
+        was."""
+        has_changed = await self._book.drop_grant(person.owner, actor=actor, now_ms=self._clock.now_ms())
+        await self.project()
+        return has_changed
+
+    # --- places
+
+    async def places(self) -> Mapping[SessionKey, PlaceRule]:
+        """What is different from the configuration, by the name of the place."""
+        return await self._book.place_rules()
+
+    async def set_place(self, place: SessionKey, rule: PlaceRule, *, actor: str) -> bool:
+        """Replace what was decided about a place; an empty rule takes it back. False: nothing has changed."""
+        has_changed = await self._book.put_place_rule(place, rule, actor=actor, now_ms=self._clock.now_ms())
+        await self.project()
+        return has_changed
+
+    # --- the projection
+
+    async def project(self) -> None:
+        """Show on the bus what SQL holds."""
+        await self._bus.project(await self._book.projection())
+
+    async def keep_projected(self) -> None:
+        """The same, if the bus shows anything else: it lost its memory, whoever changed something died before he could
+        show it, or the database was put back to an earlier day."""
+        shown = await self._bus.projected()
+        if shown is None or shown != await self._book.revision():
+            projection = await self._book.projection()
+            await self._bus.project(projection, is_forced=shown is not None and projection.revision < shown)
+
+
+def _code(text: str) -> str:
+    return text.strip().upper()

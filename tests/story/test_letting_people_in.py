@@ -1,0 +1,278 @@
+"""Who may speak, from the door to the answer: strangers, groups with guests, places with rules, floods, blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from channels.adapter import Outcome
+from channels.intake import Intake
+from channels.normalized import Addressing, Incoming, find_command
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.config.access import Access, PlaceSetting
+from gateway.config.limits import Limits, RoleAllowance
+from gateway.contracts.access import Audience, StrangerRule
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
+from gateway.scrub import Scrubber
+from gateway.store.store import SqlStore
+from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.incoming import private_message
+from tests.parts.minds import Mind
+
+BOSS, ANN, BEN = "900", "1", "2"
+ADMIN = SessionKey("telegram", BOSS)
+GROUP = "-100"
+
+
+@dataclass
+class Street:
+    """A door of Telegram, the agent behind it, and people who come by."""
+
+    door: Intake
+    agent: AgentProcess
+    mind: Mind
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def words(self, who: str, text: str, *, group: str = "", realm: str = "") -> Incoming:
+        """What somebody writes, in a direct message or in a group, where he calls the bot."""
+        return replace(
+            private_message(text),
+            id=f"telegram:bot:{group or who}:{next(self._numbers)}",
+            user_id=who,
+            author_name=f"Person {who}",
+            place=(group,) if group else (),
+            is_private=not group,
+            addressing=Addressing.MENTION if group else Addressing.PRIVATE,
+            address=ReplyAddress("telegram", group or who, "{}"),
+            command=find_command(text),
+            realm=realm,
+            sent_at_ms=0,
+        )
+
+    async def say(self, who: str, text: str, *, group: str = "", realm: str = "") -> Outcome:
+        return await self.door.accept(self.words(who, text, group=group, realm=realm))
+
+    async def ask(self, who: str, text: str, *, group: str = "", realm: str = "") -> str:
+        """Say something and hear what is said next, by whoever says it; not that the model is no real one."""
+        before = len(self.agent.replies)
+        await self.say(who, text, group=group, realm=realm)
+        return (await self.agent.heard(before + 1))[-1].text.partition("\n\n_Demo")[0]
+
+
+@asynccontextmanager
+async def a_street(
+    bus: RedisBus, store: SqlStore, folder: Path, access: Access, limits: Limits | None = None
+) -> AsyncIterator[Street]:
+    limits, mind, clock = limits or Limits(), Mind(), SystemClock()
+    async with running_agent(bus, store, mind, folder, access=access, limits=limits) as agent:
+        door = Intake(
+            bus.intake,
+            bus.access,
+            bus.deliveries,
+            Scrubber(),
+            clock,
+            access.policy,
+            bus.questions,
+            scope=SessionScope.PLACE,
+            rate_of=limits.rate_of,
+        )
+        yield Street(door, agent, mind)
+
+
+PAIRING = Access(admins=(ADMIN,))
+
+
+@pytest.fixture
+async def street(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[Street]:
+    async with a_street(bus, sqlite_store, tmp_path, PAIRING) as street:
+        yield street
+
+
+async def code_of(street: Street, who: str) -> str:
+    found = re.search(r"\*\*([A-Z2-9]{8})\*\*", await street.ask(who, "hello?"))
+    assert found
+    return found[1]
+
+
+# --- strangers
+
+
+async def test_a_stranger_is_let_in_by_chat_and_told_so(street: Street) -> None:
+    code = await code_of(street, ANN)
+    assert f"- **{code}**: Person 1 (telegram:1)" in await street.ask(BOSS, "/pair list")
+    await street.say(BOSS, f"/pair {code.lower()}")
+    told = {reply.key: reply.text for reply in (await street.agent.heard(4))[2:]}
+    assert told[ADMIN] == "telegram:1 is member now and was told so."
+    assert told[SessionKey("telegram", ANN)].startswith("You have been let in")
+    assert await street.ask(ANN, "say thank you") == "thank you"
+    [line] = await street.agent.store.sub_types.audit(limit=9)
+    assert (line.actor, line.action, line.subject) == ("telegram:900", "access.grant", "user:telegram:1")
+
+
+async def test_a_stranger_who_was_turned_down_is_told_once_and_gets_no_other_code(street: Street) -> None:
+    code = await code_of(street, ANN)
+    assert await street.ask(BOSS, f"/pair deny {code}") == "telegram:1 was turned down."
+    assert await street.ask(ANN, "and now?") == "I only talk to people whom an admin has let in."
+
+
+async def test_five_wrong_codes_lock_their_admin_out_and_nobody_else(street: Street) -> None:
+    code = await code_of(street, ANN)
+    for _ in range(5):
+        assert (await street.ask(BOSS, "/pair WRONGONE")).startswith("No person waits")
+    assert (await street.ask(BOSS, f"/pair {code}")).startswith("Too many wrong codes")
+    taken = await street.agent.bus.access.take_pairing(code, by="cli", taker="1")
+    assert taken.pairing is not None
+
+
+@pytest.mark.parametrize(
+    "command", ["/pair list", "/block telegram:3", "/place nobody", "/limits", "/queue", "/role x y"]
+)
+async def test_commands_of_admins_are_refused_to_others_and_not_listed_for_them(street: Street, command: str) -> None:
+    await street.ask(BOSS, "/role telegram:1 member")
+    name = command.split()[0]
+    assert await street.ask(ANN, command) == f"Only admins may use {name}. /help lists what I understand."
+    assert f"- {name}:" not in await street.ask(ANN, "/help")
+    assert f"- {name}:" in await street.ask(BOSS, "/help")
+
+
+# --- blocks
+
+
+async def test_a_block_counts_for_the_next_message_and_is_silent(street: Street) -> None:
+    await street.ask(BOSS, "/role telegram:1 member")
+    assert await street.ask(ANN, "say one") == "one"
+    assert (await street.ask(BOSS, "/block telegram:1 sells watches")).startswith("telegram:1 is blocked")
+    assert await street.say(ANN, "say two") is Outcome.REFUSED
+    assert "- telegram:1: sells watches" in await street.ask(BOSS, "/block list")
+    await street.ask(BOSS, "/unblock telegram:1")
+    assert "code" in await street.ask(ANN, "say three"), "nothing is decided about him: he is a stranger again"
+    assert not any(reply.text.startswith("two") for reply in street.agent.replies)
+
+
+async def test_an_admin_by_configuration_cannot_be_blocked(street: Street) -> None:
+    assert (await street.ask(BOSS, "/block telegram:900")).startswith("Telegram:900 is an admin by configuration")
+    assert await street.ask(BOSS, "say still here") == "still here"
+
+
+async def test_a_bus_that_lost_its_memory_lets_nobody_in_until_it_is_told(
+    street: Street, bus: RedisBus, raw_redis: object
+) -> None:
+    await street.ask(BOSS, "/block telegram:1")
+    await asyncio.to_thread(raw_redis.delete, "{q0}:access", "{q0}:grants")  # type: ignore[attr-defined]
+    with pytest.raises(BusUnavailable):
+        await street.say(ANN, "say hello")
+    assert await street.say(BOSS, "/queue") is Outcome.QUEUED, "an admin by configuration is let in even then"
+    await bus.access.project(await street.agent.store.access.projection())
+    assert await street.say(ANN, "say hello") is Outcome.REFUSED
+
+
+# --- places
+
+
+async def test_in_a_group_with_guests_everybody_may_ask_on_the_budget_of_guests(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    limits = Limits(guest=RoleAllowance(turns=1))
+    async with a_street(bus, sqlite_store, tmp_path, PAIRING, limits) as street:
+        refused = await street.ask(ANN, "say hello", group=GROUP)
+        assert refused.startswith("I do not know you yet")
+        assert await street.ask(BOSS, "/place guests on", group=GROUP) == "telegram:/-100: guests on."
+        assert await street.ask(ANN, "say hello", group=GROUP) == "hello"
+        assert "left for today" in await street.ask(ANN, "say more", group=GROUP)
+        assert await street.ask(BEN, "say I have my own", group=GROUP) == "I have my own"
+        assert await street.ask(BOSS, "say no limit", group=GROUP) == "no limit"
+        assert "code" in await street.ask(ANN, "hello?"), "a guest of a group is a stranger elsewhere"
+
+
+async def test_a_place_has_its_own_tools_and_its_own_agent(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    room = PlaceSetting(audience=Audience.EVERYBODY, tools=("recall", "web_search"), profile="writer")
+    access = Access(default=StrangerRule.OPEN, places={"telegram:-100": room})
+    async with a_street(bus, sqlite_store, tmp_path, access) as street:
+        await street.ask(ANN, "say one", group=GROUP)
+        await street.ask(ANN, "say two", group="-200")
+        here, there = (request for request in street.mind.asked if request.tools)
+        assert {tool.name for tool in here.tools} <= {"recall", "web_search"}
+        assert {tool.name for tool in there.tools} > {"recall"}
+        assert "writer" in here.system.lower()
+        assert here.system != there.system
+
+
+async def test_what_holds_in_a_server_holds_in_its_channels_also_for_what_is_said_later_by_nobody(
+    street: Street,
+) -> None:
+    """A schedule and a sub-agent's report do not say to which server their place belongs."""
+    await street.ask(BOSS, "/place server tools recall", group="77", realm="55")
+    await street.ask(BOSS, "say one", group="77", realm="55")
+    await street.ask(BOSS, "say two", group="77")
+    first, second = (request for request in street.mind.asked if request.tools)
+    assert {tool.name for tool in first.tools} == {tool.name for tool in second.tools} == {"recall"}
+
+
+async def test_where_nobody_is_heard_the_bot_is_silent_but_for_admins_by_configuration(street: Street) -> None:
+    await street.ask(BOSS, "/role telegram:1 admin")
+    assert await street.ask(BOSS, "/place nobody", group=GROUP) == "telegram:/-100: nobody."
+    assert await street.say(ANN, "say hello", group=GROUP) is Outcome.REFUSED
+    assert await street.ask(ANN, "say hello") == "hello"
+    assert await street.ask(BOSS, "/place reset", group=GROUP) == "telegram:/-100: as configured."
+    assert await street.ask(ANN, "say here again", group=GROUP) == "here again"
+
+
+async def test_whom_a_place_is_not_for_is_told_so(street: Street) -> None:
+    await street.ask(BOSS, "/role telegram:1 guest")
+    await street.ask(BOSS, "/place members", group=GROUP)
+    assert (await street.ask(ANN, "say hello", group=GROUP)).startswith("I may not answer you here")
+
+
+# --- floods
+
+
+async def test_a_flood_is_cut_off_told_once_and_nobody_else_notices(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    access = Access(admins=(ADMIN,), default=StrangerRule.OPEN)
+    limits = Limits(messages_per_minute=6, messages_burst=2)
+    async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
+        outcomes = [await street.say(ANN, f"say {number}") for number in range(30)]
+        assert outcomes[:8] == [Outcome.QUEUED] * 8
+        assert outcomes.count(Outcome.TURNED_AWAY) >= 20
+        assert await street.say(ANN, "/stop") is Outcome.CONTROL, "what stops a flood is never limited"
+        assert await street.say(BEN, "say hello") is Outcome.QUEUED
+        assert {await street.say(BOSS, "say hello") for _ in range(15)} == {Outcome.QUEUED}
+        async with asyncio.timeout(20):
+            while not any(reply.text.startswith("hello") for reply in street.agent.replies):
+                await street.agent.deliver("telegram")
+        told = [reply.text for reply in street.agent.replies if reply.text.startswith("You write faster")]
+        assert 1 <= len(told) <= 2, "once a minute, and a minute may end meanwhile"
+        assert re.search(r"in \d+ seconds?\.", told[0])
+
+
+async def test_an_album_counts_once(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+    access, limits = Access(default=StrangerRule.OPEN), Limits(messages_per_minute=1, messages_burst=1)
+    async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
+        parts = [replace(street.words(ANN, f"part {number}"), album_id="a") for number in range(10)]
+        assert {await street.door.accept(part) for part in parts} == {Outcome.QUEUED}
+        assert await street.say(ANN, "one more") is Outcome.QUEUED
+        assert await street.say(ANN, "too many") is Outcome.TURNED_AWAY
+
+
+# --- what admins see
+
+
+async def test_limits_and_queue_are_shown_to_admins(street: Street) -> None:
+    await street.ask(BOSS, "/role telegram:1 member")
+    await street.ask(ANN, "say hello")
+    shown = await street.ask(BOSS, "/limits telegram:1")
+    assert "telegram:1 is member here. 20 messages a minute, and 5 more that may come at once." in shown
+    assert "telegram:900 is admin here. No limit of messages a minute." in await street.ask(BOSS, "/limits")
+    assert "- lanes: 1 running" in await street.ask(BOSS, "/queue")
