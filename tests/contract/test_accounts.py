@@ -100,6 +100,7 @@ async def test_two_bots_of_one_platform_answer_each_in_its_own_name(
     assert keys["hello support"].platform == "telegram"
 
 
+@pytest.mark.long
 async def test_one_account_may_be_started_alone(
     bus: RedisBus, two_bots: tuple[dict[str, TelegramEmulator], dict[str, str]]
 ) -> None:
@@ -111,6 +112,7 @@ async def test_one_account_may_be_started_alone(
     assert answers(stages["telegram"]) == []
 
 
+@pytest.mark.long
 async def test_two_workspaces_whose_people_have_the_same_ids_stay_apart(bus: RedisBus) -> None:
     """An id of Slack is unique in its workspace only."""
     stages = {name: SlackEmulator(bot_token=f"xoxb-{name}", app_token=f"xapp-{name}") for name in ("slack", "sales")}

@@ -106,6 +106,7 @@ async def test_a_press_is_taken_once_and_its_word_follows(called: Called, bus: R
     assert not called.stage.http_interactions.failures
 
 
+@pytest.mark.long
 async def test_a_process_that_only_stands_by_takes_presses_too(called: Called, bus: RedisBus) -> None:
     """Whoever listens at the gateway: Discord asks any of us, once."""
     door = OpenDoor()

@@ -11,6 +11,8 @@ from tests.contract.test_channel_contract import TestAcknowledging, TestHearing,
 from tests.parts.called import called_slack_town, called_telegram_town, sharded_discord_town
 from tests.parts.towns import Town
 
+pytestmark = pytest.mark.long
+
 __all__ = ["TestAcknowledging", "TestHearing", "agent"]
 
 TOWNS = {"discord": sharded_discord_town, "slack": called_slack_town, "telegram": called_telegram_town}

@@ -57,6 +57,7 @@ async def test_everything_goes_through_it(town: Town, bus: RedisBus, caplog: pyt
     assert LOGIN.partition(":")[2] not in caplog.text
 
 
+@pytest.mark.long
 async def test_a_proxy_that_is_not_there_is_not_gone_around(town: Town, bus: RedisBus) -> None:
     """Whoever names one has a reason."""
     parts = AdapterParts(bus.intake, bus.deliveries, bus.places, SystemClock(), "test")

@@ -153,6 +153,7 @@ async def test_what_slack_gave_up_on_is_read_back_when_it_reaches_us_again(town:
     assert set(town.texts(dm)) == {"echo: before", "echo: nobody is there", "echo: somebody may be"}
 
 
+@pytest.mark.long
 async def test_while_one_socket_is_renewed_the_other_hears(bus: RedisBus) -> None:
     """Slack ends a socket every few hours, after a warning; nothing waits for that."""
     async with slack_town() as town, EchoAgent(bus).at_work(), town.line(bus):

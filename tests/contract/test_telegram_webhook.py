@@ -121,6 +121,7 @@ async def test_what_is_held_back_is_acknowledged_when_it_is_taken(town: CalledTo
     assert [each.may_continue for each in door.heard] == [False, True]
 
 
+@pytest.mark.long
 async def test_a_token_in_two_messages_is_not_read_by_anybody(town: CalledTown, bus: RedisBus) -> None:
     """Telegram brings the second half only after the first is acknowledged; the lane waits for it."""
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -148,6 +149,7 @@ async def test_two_processes_that_are_called_in_turn_lose_and_double_nothing(tow
         await town.stays_silent(12)
 
 
+@pytest.mark.long
 async def test_a_process_that_ends_in_the_middle_of_a_call_loses_nothing(town: CalledTown, bus: RedisBus) -> None:
     """Telegram is told to come again, and finds the next one."""
     dm, door = town.dm(town.ann), OpenDoor(lingers=asyncio.Event())
@@ -159,6 +161,7 @@ async def test_a_process_that_ends_in_the_middle_of_a_call_loses_nothing(town: C
         await town.stays_silent(1)
 
 
+@pytest.mark.long
 async def test_from_polling_to_a_webhook_and_back_nothing_is_lost(bus: RedisBus) -> None:
     """What waits at Telegram waits for whoever asks, or is called, next."""
     async with called_telegram_town() as town, EchoAgent(bus).at_work():
