@@ -156,6 +156,7 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         house_language(settings),
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
+        streams=settings.channels.each()[channel].streaming == "auto",
         rate_of=settings.limits.rate_of,
     )
 

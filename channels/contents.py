@@ -71,6 +71,11 @@ class Contents:
     def __len__(self) -> int:
         return len(self._texts) + len(self._reply.files)
 
+    @property
+    def texts(self) -> int:
+        """How many of the steps are text; the files come behind them."""
+        return len(self._texts)
+
     def carries_file(self, step: int) -> bool:
         """True if this step is a file that the platform may take."""
         return self._filing is not None and (step >= len(self._texts) or self._may_be_whole(step))

@@ -13,12 +13,13 @@ import aiohttp
 
 from channels.proxies import goes_direct, is_loopback
 from gateway.contracts.errors import FileRefused, SendFailed
+from gateway.words import sentence
 
-GONE: Final = "it is no longer there"
-NOT_FOR_US: Final = "I am not allowed to read it"
-ELSEWHERE: Final = "it is kept somewhere else, where I do not look"
-SOMETHING_ELSE: Final = "something else was handed out in its place"
-"""Why a file cannot be had, for people."""
+GONE: Final = sentence("it is no longer there")
+NOT_FOR_US: Final = sentence("I am not allowed to read it")
+ELSEWHERE: Final = sentence("it is kept somewhere else, where I do not look")
+SOMETHING_ELSE: Final = sentence("something else was handed out in its place")
+"""Why a file cannot be had, for people. The agent, who knows their language, says it."""
 
 _DOWNLOAD_TIMEOUT_S: Final = 60.0  # twenty megabytes over a poor line
 _SILENCE_S: Final = 15.0  # a body of which nothing more comes

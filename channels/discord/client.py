@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class GatewayClient(discord.Client):
-    """One session with the gateway. `heard` gets each event, `pressed` each interaction, `began` is told of each
+    """One session with the gateway. `heard` gets each event, `interacted` each interaction, `began` is told of each
     session that is not a resume and of its shard, before any message of it is heard."""
 
     RESUMABLE: ClassVar = limits.CLOSE_RESUMABLE
@@ -28,7 +28,7 @@ class GatewayClient(discord.Client):
         self,
         *,
         heard: Callable[[Heard[DiscordEvent]], object],
-        pressed: Callable[[discord.Interaction], object],
+        interacted: Callable[[discord.Interaction], object],
         began: Callable[[int], None],
         silence_s: float,
         proxy: str = "",
@@ -49,7 +49,7 @@ class GatewayClient(discord.Client):
             **sharding,
         )
         self._heard = heard
-        self._pressed = pressed
+        self._interacted = interacted
         self._began = began
         self._lost_at_s: dict[int, float] = {}  # by shard
         self._guilds_known = asyncio.Event()
@@ -107,7 +107,7 @@ class GatewayClient(discord.Client):
             self._heard(heard_deletion(payload.channel_id, message_id, is_direct=payload.guild_id is None))
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
-        self._pressed(interaction)
+        self._interacted(interaction)
 
     async def on_connect(self) -> None:
         """READY. The SDK calls itself ready only a second later, and has handed out messages by then."""

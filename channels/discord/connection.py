@@ -27,7 +27,9 @@ from channels.discord.gateway import Endpoint, NoSessionLeft, Start, point_rest_
 from channels.discord.hearing import DiscordEvent, direct_place
 from channels.discord.history import History
 from channels.discord.interactions import Interactions
+from channels.discord.invocations import Invocations
 from channels.discord.left_session import left_session, unheard_direct_words
+from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
 from channels.discord.sharding import IDENTIFY_EVERY_S, ShardedClient
 from channels.discord.snowflakes import ORDER, snowflake_at
@@ -72,6 +74,7 @@ class Connection:
         endpoint: Endpoint,
         positions: IntakeBus,
         leases: DeliveryBus,
+        links: Links,
         clock: Clock,
         *,
         name: str,
@@ -85,6 +88,7 @@ class Connection:
         self._interactions = Interactions(endpoint.public_key, clock) if endpoint.public_key else None
         self._positions = positions
         self._leases = leases
+        self._links = links
         self._clock = clock
         self._holder = holder
         self._patience = patience
@@ -138,7 +142,7 @@ class Connection:
                     await client.login(self._endpoint.token)
                     if client.user is not None:
                         me = DiscordIdentity(str(client.user.id), channel=self._name)
-                        with interactions.open(client, Presses(me, door, errands).heard):
+                        with interactions.open(client, self._interacted(me, door, errands)):
                             await asyncio.Event().wait()
             except discord.LoginFailure as error:
                 raise CredentialsRejected(REJECTED) from error
@@ -187,7 +191,7 @@ class Connection:
             threads = Threads(self._positions, f"discord:{me.user_id}")
             source = DiscordSource(me, History(client, marks, self._clock), threads)
             listener = events.listener = Listener(self._name, door, marks, source)
-            events.presses = Presses(me, door, self._errands)
+            events.interacted = self._interacted(me, door, self._errands)
             self.client = client
             self._ready.set()
             try:
@@ -206,12 +210,22 @@ class Connection:
     def _client(self, events: _Events, start: Start) -> GatewayClient:
         parts: dict[str, Any] = {
             "heard": events.heard,
-            "pressed": events.pressed,
+            "interacted": events.interaction,
             "began": events.began,
             "silence_s": self._patience.silence_s,
             "proxy": self._endpoint.proxy,
         }
         return GatewayClient(**parts) if start.shards == 1 else ShardedClient(start, **parts)
+
+    def _interacted(self, me: DiscordIdentity, door: Door, errands: Errands) -> Callable[[discord.Interaction], None]:
+        """Those who hear of interactions, however they come; each takes what is his."""
+        presses, invocations = Presses(me, door, errands), Invocations(me, door, self._links, errands)
+
+        def heard(interaction: discord.Interaction) -> None:
+            presses.heard(interaction)
+            invocations.heard(interaction)
+
+        return heard
 
     async def _marks(self, me: DiscordIdentity) -> Marks:
         """How far we came, with the direct chats that an earlier session heard of after we were gone."""
@@ -261,20 +275,19 @@ class Connection:
 
 
 class _Events:
-    """Passes the events of a client to its listener, which exists only after the login, like what takes presses."""
+    """Passes the events of a client to its listener, who exists only after the login, as do those for interactions."""
 
     def __init__(self) -> None:
         self.listener: Listener[DiscordEvent] | None = None
-        self.presses: Presses | None = None
+        self.interacted: Callable[[discord.Interaction], None] = lambda interaction: None
         self._begun: set[int] = set()
 
     def heard(self, event: Heard[DiscordEvent]) -> None:
         if self.listener is not None:
             self.listener.hear(event)
 
-    def pressed(self, interaction: discord.Interaction) -> None:
-        if self.presses is not None:
-            self.presses.heard(interaction)
+    def interaction(self, interaction: discord.Interaction) -> None:
+        self.interacted(interaction)
 
     def began(self, shard_id: int) -> None:
         """A further session that is no resume: what was said in between is in the history only."""

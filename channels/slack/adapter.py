@@ -32,8 +32,8 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsStreaming`, `SupportsFiles`,
-    `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
+    """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsStreaming`, `SupportsWithdrawal`,
+    `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
 
     typing_period_s = limits.STATUS_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
@@ -117,6 +117,8 @@ class SlackAdapter:
                 return await share(client, await self._place_of(target), chunk)
             except Exception as error:
                 raise file_error(error) from error
+        if target.picks and send_id.endswith(":0"):
+            chunk = replace(chunk, picks=target.picks)
         if target.link:
             return await answer(client, self._links, target, chunk, send_id=send_id, plain=plain)
         return (await post(client, target, chunk, send_id=send_id, plain=plain),)
@@ -140,14 +142,17 @@ class SlackAdapter:
     async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
         await self._streams.end(parse_target(address.target), ts=message_id)
 
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        return await self._streams.take_back(parse_target(address.target), ts=message_id)
+
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         """What arrived before it was whole, because it grew, is made whole."""
-        client = self._connected()
-        for pause_s in (limits.LOOKUP_SETTLES_S, 0):
+        client, asked = self._connected(), parse_target(address.target)
+        for pause_s in (0 if asked.is_aside else limits.LOOKUP_SETTLES_S, 0):  # what went by a link is in no history
             try:
-                target = await self._place_of(parse_target(address.target))
+                target = await self._place_of(asked)
                 is_it = self._is_it(target, chunk, send_id)
                 found = await find_post(client, target.channel, target.thread_ts, is_it=is_it, since_ms=since_ms)
             except Exception as error:

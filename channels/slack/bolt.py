@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -18,12 +18,15 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
+from channels.slack.blocks import Block
 from channels.slack.logs import sdk_log
 from channels.slack.normalize import SlackIdentity
 
-Hear = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Takes the body of a request; returns when it may be acknowledged, raises when it may not."""
+Hear = Callable[[Mapping[str, Any]], Awaitable[Sequence[Block] | None]]
+"""Takes the body of a request; returns when it may be acknowledged, raises when it may not. What it returns is what
+Slack has asked for with it: the lines of a list."""
 
+_ANSWER: Final = "trivet_answer"
 _ANY: Final = re.compile(".*", re.DOTALL)
 
 
@@ -62,15 +65,16 @@ def _authorize_as(me: SlackIdentity, token: str) -> Callable[..., Awaitable[Auth
 
 
 def _heard_first(hear: Hear) -> Callable[..., Awaitable[Any]]:
-    async def middleware(body: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> Any:
-        await hear(body)
+    async def middleware(body: dict[str, Any], context: dict[str, Any], next: Callable[[], Awaitable[Any]]) -> Any:
+        context[_ANSWER] = await hear(body)
         return await next()
 
     return middleware
 
 
-async def _acknowledge(ack: Callable[[], Awaitable[Any]]) -> None:
-    await ack()
+async def _acknowledge(ack: Callable[..., Awaitable[Any]], context: dict[str, Any]) -> None:
+    options = context.get(_ANSWER)
+    await (ack() if options is None else ack(options=options))
 
 
 async def _not_acknowledged(error: Exception) -> BoltResponse:

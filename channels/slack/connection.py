@@ -155,13 +155,12 @@ class Connection:
         marks = Marks(self._positions, f"{self._name}:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
-        account = f"{self._name}:{me.account}"
+        threads = Threads(self._positions, f"{self._name}:{me.account}")
         people = People(client, self._clock)
-        context = ThreadContext(client, people, Threads(self._positions, f"{account}:read"))
-        threads = Threads(self._positions, account)
+        context = ThreadContext(client, people, Threads(self._positions, f"{self._name}:{me.account}:read"))
         source = SlackSource(me, History(client, marks, self._clock), threads, self._links, people, context)
         listener: Listener[Raw] = Listener(self._name, door, marks, source)
-        hear = Presses(me, door, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
+        hear = Presses(me, door, people, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
         app = bolt_app(client, me, hear)
         log.info("%s: workspace %s knows us as %s", self._name, me.team_id, me.user_id)
         backoff.reset()

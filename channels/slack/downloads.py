@@ -16,8 +16,9 @@ from channels.raw import Raw, integer, mapping, target_fields, text
 from channels.slack.errors import api_word
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ports import FetchedFile
+from gateway.words import sentence
 
-NO_SCOPE: Final = "the app lacks the scope files:read"
+NO_SCOPE: Final = sentence("the app lacks the scope files:read")
 
 _HOSTS: Final = ("slack.com", "slack-files.com", "slack-edge.com")
 _GONE_MODES: Final = frozenset({"tombstone", "hidden_by_limit"})

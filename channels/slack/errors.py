@@ -42,6 +42,9 @@ _UNSURE: Final = frozenset({
 that an earlier post with the same client_msg_id exists and cannot be shown."""
 CANNOT_BE_CHANGED: Final = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
 """Words of chat.update for a message that is gone, or none of ours."""
+ALREADY_DELETED: Final = frozenset({"message_not_found"})
+CANNOT_BE_DELETED: Final = frozenset({"cant_delete_message", "compliance_exports_prevent_deletion"})
+"""Words of chat.delete."""
 STILL_STREAMING: Final = frozenset({"streaming_state_conflict"})
 """chat.update, for a message that still grows."""
 NEVER_STREAMS: Final = _SCOPE | {"unknown_method", "not_allowed", "feature_not_enabled", "method_deprecated"}

@@ -9,6 +9,7 @@ CHANNEL_BURST: Final = 5
 WORKSPACE_PER_S: Final = 10.0  # "several hundred messages per minute" for a workspace
 WORKSPACE_BURST: Final = 500  # the number is not published: peaks are tried, and the 429 has the last word
 
+OPTION_CHARS_MAX: Final = 75  # of a line in a list
 SECTION_CHARS_MAX: Final = 3_000  # of the text in one section block
 
 STATUS_PERIOD_S: Final = 60.0  # assistant.threads.setStatus fades after two minutes

@@ -34,10 +34,10 @@ _REFUSED_WORDS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_EN
 class Links:
     """The links of one installation, which `account` names. Raises `BusUnavailable`."""
 
-    def __init__(self, places: PlaceBus, account: Callable[[], str], proxy: str = "") -> None:
+    def __init__(self, places: PlaceBus, account: Callable[[], str], *, proxy: str = "") -> None:
         self._places = places
-        self.proxy = proxy
         self._account = account
+        self.proxy = proxy
 
     async def keep(self, name: str, url: str) -> None:
         if url:

@@ -20,7 +20,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, AdapterParts, Budget, Door, OutgoingFile, QueueFull
+from channels.adapter import CONNECTED, AdapterParts, Budget, Cadence, Door, OutgoingFile, QueueFull
 from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
@@ -29,6 +29,7 @@ from channels.proxies import goes_direct
 from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
 from channels.telegram.answering import Presses
+from channels.telegram.drafts import TelegramDrafts
 from channels.telegram.errors import REJECTED, delivery_error, fetch_error, wait_s
 from channels.telegram.files import TelegramFiles
 from channels.telegram.menus import menus_for, publish
@@ -50,7 +51,8 @@ log = logging.getLogger(__name__)
 
 class TelegramAdapter:
     """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsMoves`, `SupportsDeletion`, `SupportsDownloads`, `SupportsMenus`, `SupportsTyping`."""
+    `SupportsSilence`, `SupportsMoves`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
+    `SupportsStreaming`, `SupportsTyping`."""
 
     typing_period_s = limits.TYPING_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
@@ -88,6 +90,7 @@ class TelegramAdapter:
         )
         self._bot_id = token.partition(":")[0]
         self._sender = TelegramSender(self._bot)
+        self._drafts = TelegramDrafts(self._bot)
         self._files = TelegramFiles(
             self._bot, files_base=f"{api_base}/file/bot{token}", folder=local_files, proxy=proxy
         )
@@ -178,6 +181,37 @@ class TelegramAdapter:
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         with self._calling(address):
             return await self._sender.delete(parse_target(address.target), message_id=message_id)
+
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        return await self.delete_inbound(address, message_id=message_id)
+
+    def cadence(self, address: ReplyAddress) -> Cadence:
+        if self.is_draft(address):
+            return limits.DRAFT_CADENCE
+        return limits.GROUP_CADENCE if parse_target(address.target).chat_id < 0 else limits.EDIT_CADENCE
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return self._drafts.are_for(parse_target(address.target))
+
+    async def begin_stream(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str) -> str:
+        if self.is_draft(address):
+            await self._show_draft(address, chunk, send_id=send_id)
+            return ""
+        with self._calling(address):
+            return await self._sender.begin(parse_target(address.target), chunk)
+
+    async def go_on(self, address: ReplyAddress, chunk: TelegramChunk, *, message_id: str, send_id: str) -> bool:
+        if message_id:
+            return await self.complete(address, chunk, message_id=message_id, plain=False)
+        await self._show_draft(address, chunk, send_id=send_id)
+        return True
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        """A message that is edited is one like any other all the time."""
+
+    async def _show_draft(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str) -> None:
+        with self._calling(address):
+            await self._drafts.show(parse_target(address.target), chunk, send_id=send_id)
 
     async def find_lost(
         self, address: ReplyAddress, chunk: TelegramPart, *, after: str, known: frozenset[str]

@@ -64,6 +64,11 @@ class Channel(Section):
         description="A message that may have arrived and cannot be looked up: send it again under a line that says so "
         "(mark), send it again as it is (resend), or leave it (drop).",
     )
+    streaming: Literal["auto", "off"] = Field(
+        default="auto",
+        description="Show an answer while it is being made (auto), as fast as the platform likes it, or only when it "
+        "is whole (off).",
+    )
 
     @property
     def missing(self) -> tuple[str, ...]:

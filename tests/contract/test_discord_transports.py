@@ -48,6 +48,7 @@ class Called:
             ),
             positions=bus.intake,
             leases=bus.deliveries,
+            places=bus.places,
             clock=SystemClock(),
             holder=holder,
         )
@@ -104,6 +105,19 @@ async def test_a_press_is_taken_once_and_its_word_follows(called: Called, bus: R
     assert asked.answer_kind == 6  # acknowledged, with nothing to be seen
     assert called.stage.http_interactions is not None
     assert not called.stage.http_interactions.failures
+
+
+async def test_a_command_of_the_menu_is_taken_the_same_way(called: Called, bus: RedisBus) -> None:
+    door = OpenDoor()
+    async with listening(called.adapter(bus), door):
+        await until(lambda: called.exchange.behind[0]._connection._interactions._inside)  # type: ignore[attr-defined]
+        assert await called.stage.use_http(called.url)
+        asked = called.stage.interactions.run_command(
+            called.town.ann.id, called.town.dm(called.town.ann).id, "sessions"
+        )
+        await until(lambda: asked.is_answered)
+    assert [each.text for each in door.heard] == ["/sessions"]
+    assert asked.answer_kind == 5  # an answer follows
 
 
 @pytest.mark.long

@@ -50,6 +50,7 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
             discord_gateway.Endpoint(DISCORD_TOKEN, f"{address}/api/v10", gateway_url),
             positions=bus.intake,
             leases=bus.deliveries,
+            places=bus.places,
             clock=clock,
             holder=holder,
             patience=discord_connection.Patience(silence_s=2.0, lost_s=3.0),

@@ -39,6 +39,10 @@ class OpenDoor:
     async def told(self, press: Incoming) -> CleanText:
         return CleanText(self.word)
 
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        self.heard.append(chosen)
+        return None
+
     async def suggest(self, typing: Any) -> Any:
         return ()
 

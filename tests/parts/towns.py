@@ -189,6 +189,7 @@ async def discord_town() -> AsyncIterator[Town]:
                 ),
                 positions=bus.intake,
                 leases=bus.deliveries,
+                places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
                 patience=discord_connection.Patience(lease_ttl_s=lease_ttl_s),

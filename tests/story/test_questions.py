@@ -28,6 +28,7 @@ from gateway.contracts.ports import Claim
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
+from gateway.words import ENGLISH
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import policy_of
 from tests.parts.waiting import until
@@ -264,7 +265,7 @@ async def test_what_is_too_long_for_a_question_is_said_before_it(bus: RedisBus, 
     assert len(asked.text) < QUESTION_CHARS_MAX + 100
     people = People(bus.access, sqlite_store.access, policy_of())
     decided = await Deciding(bus.questions, bus.operator, people, scrubber, clock).decide(
-        ControlRequest(ControlKind.APPROVE, replace(message, text=asked.choices[0].command))
+        ControlRequest(ControlKind.APPROVE, replace(message, text=asked.choices[0].command)), ENGLISH
     )
     assert decided.word == "Approved."
     assert await answer is Verdict.APPROVED
