@@ -82,7 +82,7 @@ class CrashRun:
     async def grow(self) -> None:
         """Everybody is answered so slowly that the answers are seen growing."""
         await self.ledger.say_everywhere(GROWING)
-        await asyncio.sleep(GROWS_S)
+        await asyncio.sleep(GROWS_S + AWAY_S)  # until the answers are whole, too
 
     async def _judged(self) -> Verdict:
         await self.ledger.until_answered(within_s=ANSWERED_WITHIN_S)
