@@ -194,7 +194,8 @@ class TestSending:
         emulator, dm = telegram_emulator.emulator, dm_of(telegram_emulator, ada)
         await bot.send_message_draft(int(ada.id), 7, "*half*", parse_mode="MarkdownV2")
         draft = emulator.draft(dm.id)
-        assert (draft.text, draft.html) == ("half", "<b>half</b>") if draft else False
+        assert draft is not None
+        assert (draft.text, draft.html) == ("half", "<strong>half</strong>")
         emulator.faults.other["clock_offset_s"] = 31
         assert emulator.draft(dm.id) is None
         await bot.send_message_draft(int(ada.id), 7, "half an")
