@@ -110,7 +110,7 @@ class Courier:
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
     async def _send_all(self, page: Page) -> tuple[DeliveryState, str]:
-        contents = Contents(self._adapter, page.reply, self._borrower)
+        contents = Contents(self._adapter, page.reply, self._borrower, shown=len(page.record.shown))
         address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
         outlook = await self._lessons.outlook(address)
         was_cut = page.record.state in _INTERRUPTED
@@ -135,13 +135,13 @@ class Courier:
                 sent = await self._send_chunk(page, contents, journey)
             except Dropped:
                 left_at.append(str(page.record.next_chunk + 1))
-                page.arrived(())
+                page.arrived((), spared=contents.spared if page.is_whole else 0)
                 journey = journey.next_chunk()
                 continue
             if isinstance(sent, GiveUp):
                 return DeliveryState.FAILED, sent.reason
             ids, journey = sent
-            page.arrived(ids)
+            page.arrived(ids, spared=contents.spared if page.is_whole else 0)
             await self._sender.remember(page, journey.address)
             journey = journey.next_chunk()
         await self._take_back(page, journey.address, behind=contents.texts)
@@ -155,6 +155,7 @@ class Courier:
         since_ms = page.record.begun_at_ms if journey.is_unsure else self._clock.now_ms()
         leaving = self._leaving(page)
         while True:
+            page.is_whole = contents.is_whole(page.record.next_chunk, journey)
             try:
                 async with contents.chunk(page.record.next_chunk, journey) as chunk:
                     ids = await self._sender.attempt(page, chunk, journey, since_ms=since_ms, leaving=leaving)

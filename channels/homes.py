@@ -57,9 +57,11 @@ class Doorstep:
 
     async def accept(self, incoming: Incoming) -> Outcome:
         """As the door does. Raises `BusUnavailable`."""
-        if incoming.is_addressed:
-            await self._places.revive(f"{self._adapter.account}:{incoming.address.lane}")
-        return await self._door.accept(replace(incoming, place=await self._first_place(incoming.place)))
+        return await self._door.accept(await self._seen(incoming))
+
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        """As the door does. Raises `BusUnavailable`."""
+        return await self._door.invoke(await self._seen(chosen))
 
     async def retract(self, retraction: Retraction) -> Outcome:
         """As the door does. Raises `BusUnavailable`."""
@@ -75,6 +77,11 @@ class Doorstep:
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         """As the door does."""
         return await self._door.suggest(replace(typing, place=await self._first_place(typing.place)))
+
+    async def _seen(self, incoming: Incoming) -> Incoming:
+        if incoming.is_addressed:
+            await self._places.revive(f"{self._adapter.account}:{incoming.address.lane}")
+        return replace(incoming, place=await self._first_place(incoming.place))
 
     async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:
         if not place or not isinstance(self._adapter, SupportsMoves):

@@ -35,7 +35,7 @@ from channels.leases import Tenure
 from channels.pacing import Pacer
 from channels.page import Page
 from channels.patience import Patience
-from gateway.config.settings import PlaceholderUse, UnknownSends
+from gateway.config.channels import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import DeliveryError, OutcomeUnknown, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState

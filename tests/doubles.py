@@ -94,6 +94,7 @@ class MemoryBus:
     graves: dict[str, str] = field(default_factory=dict)
     doubted: set[str] = field(default_factory=set)
     sent_ids: dict[str, list[str]] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
     ambiguous: int = 0
     contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
@@ -313,6 +314,14 @@ class MemoryBus:
         self._check()
         first = {new: old for old, new in self.moves.items()}
         return [first.get(chat, chat) for chat in chats]
+
+    async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
+        self._check()
+        self.links[name] = url
+
+    async def link(self, name: str) -> str:
+        self._check()
+        return self.links.get(name, "")
 
     async def count_ambiguous(self, channel: str) -> None:
         self._check()

@@ -16,6 +16,9 @@ CADENCE: Final = Cadence(first_after_s=1.0, every_s=1.2)
 
 TYPING_PERIOD_S: Final = 8.0  # the indicator lasts 10 seconds
 
+LINK_TTL_S: Final = 14.5 * 60  # the token of an interaction is good for fifteen minutes, by Discord's clock
+LINK_OPENS_WITHIN_S: Final = 3.0  # or never: until then Discord waits to be told that an answer comes
+DEAD_LINK_CODES: Final = frozenset({10015, 10062, 50027})  # unknown webhook, unknown interaction, invalid token
 UNKNOWN_MESSAGE: Final = 10008  # the error code for a message that was deleted
 PRESS_TAKEN_WITHIN_S: Final = 2.0  # an interaction is to be acknowledged within three seconds
 

@@ -109,6 +109,12 @@ def rejected(word: str) -> CredentialsRejected:
     )
 
 
+def or_rejected(error: SlackApiError) -> Exception:
+    """The error itself, unless it says that only the operator can help."""
+    word = api_word(error)
+    return rejected(word) if is_rejection(word) else error
+
+
 def is_rejection(word: str) -> bool:
     """True when only the operator can help."""
     return word in _CREDENTIALS

@@ -61,17 +61,18 @@ async def change(client: AsyncWebClient, target: SlackTarget, chunk: SlackChunk,
     return True
 
 
-async def delete(client: AsyncWebClient, target: SlackTarget, *, ts: str) -> bool:
-    """Take a message of ours away; one that is gone is away. False: Slack does not let us. Raises the `DeliveryError`
-    tree."""
+async def take_back(client: AsyncWebClient, target: SlackTarget, *, ts: str) -> bool:
+    """Delete a message of ours; one that is gone is deleted. False: it is none of ours, or not to be deleted. Raises
+    the `DeliveryError` tree."""
+    if target.thread_ts:
+        await stop_stream(client, target, ts=ts)
     try:
         await client.chat_delete(channel=target.channel, ts=ts)
     except Exception as error:
         word = api_word(error)
-        if word in CANNOT_BE_DELETED:
-            return False
-        if word not in ALREADY_DELETED:
-            raise delivery_error(error) from error
+        if word in ALREADY_DELETED or word in CANNOT_BE_DELETED:
+            return word in ALREADY_DELETED
+        raise delivery_error(error) from error
     return True
 
 

@@ -30,6 +30,11 @@ POLL_RETRY_CAP_S: Final = 30.0
 CONFLICT_FIRST_S: Final = 5.0  # two pollers end each other's requests: quarrelling fast helps nobody
 CONFLICT_CAP_S: Final = 60.0
 
+CALL_ANSWERED_WITHIN_S: Final = 25.0  # of ours to Telegram's call; the server waits for 60
+WEBHOOK_CONNECTIONS_MAX: Final = 40  # calls at once: the server's own default, asked for by name
+WEBHOOK_LOOK_EVERY_S: Final = 30.0
+WEBHOOK_DOUBT_EVERY_S: Final = 5.0  # setWebhook is limited to about one a second
+
 SEND_READ_TIMEOUT_S: Final = 45.0  # a busy server finishes late; giving up early makes the outcome unknown
 DOWNLOAD_BYTES_MAX: Final = 20 * 1024 * 1024  # getFile says "file is too big" of anything larger
 FILE_READ_TIMEOUT_S: Final = 45.0  # the server may fetch a file from its data centre before it answers getFile

@@ -255,6 +255,11 @@ class TelegramEmulator:
         shown = self._backstage.commands.shown(user, chat, is_administrator=is_administrator)
         return [MenuEntry(command.name, command.description) for command in shown]
 
+    @property
+    def menu_traffic(self) -> tuple[int, int]:
+        """How often the bot has asked for a list of commands, and how often it has set or deleted one."""
+        return self._backstage.commands.reads, self._backstage.commands.writes
+
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
         """The client writes the command as a text; where there may be other bots, with our name."""
         if all(entry.name != name for entry in self.menu(person_id, place_id)):
