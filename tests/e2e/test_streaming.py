@@ -12,7 +12,6 @@ from agent.model.scripted import SIGNATURE
 from channels.emulators.stage import EventKind
 from channels.emulators.telegram import TelegramEmulator
 from tests.parts.product import Product, running_product
-from tests.parts.waiting import until
 
 STORY = "once upon a time there was an answer that nobody wanted to wait for, " * 4
 pytestmark = [pytest.mark.long, pytest.mark.timeout(120)]
@@ -41,7 +40,7 @@ async def test_people_read_along_and_have_one_whole_answer_in_the_end(product: P
         await chat.say(f"slow 4 say {STORY}")
     staying = [chat for chat in chats if chat.platform != "telegram"]
     for chat in staying:
-        await until(lambda chat=chat: "once upon" in chat.heard, lambda chat=chat: chat.answers)
+        await chat.until_answered("once upon")
         assert SIGNATURE.strip("_") not in chat.heard
     for chat in chats:
         await chat.until_answered(SIGNATURE.strip("_"))
