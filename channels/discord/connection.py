@@ -35,7 +35,7 @@ from channels.leases import while_holding
 from channels.listening import LAST_WORD_S, Heard, Listener
 from channels.marks import Marks
 from channels.threads import Threads
-from channels.together import first_to_end
+from channels.together import first_to_end, heedful
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 from gateway.limits import POLLER_LEASE_TTL_S
@@ -168,7 +168,10 @@ class Connection:
             self._ready.set()
             try:
                 await first_to_end(
-                    client.connect(), self._watch(client), listener.run(), self._keep_session_on_record(client, me)
+                    heedful(client.connect()),
+                    self._watch(client),
+                    listener.run(),
+                    self._keep_session_on_record(client, me),
                 )
             finally:
                 self._ready.clear()
