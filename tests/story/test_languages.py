@@ -11,6 +11,7 @@ import pytest
 from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.config.tools import Tools
+from gateway.contracts.commands import COMMANDS
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply
 from gateway.store.store import SqlStore
@@ -57,6 +58,12 @@ async def test_what_was_known_lasts_over_messages_that_say_nothing_of_it(agent: 
     await told(agent, "привет, расскажи что-нибудь")
     assert (await told(agent, "/new")).text == "Начат новый разговор."
     assert (await told(agent, "/title")).text == "Этот разговор называется **New Chat**."
+
+
+async def test_every_command_of_the_table_is_one_that_is_done(agent: AgentProcess) -> None:
+    """In whatever way: what the menus offer is never unknown."""
+    for spec in COMMANDS:
+        assert not (await told(agent, f"/{spec.name}", language="en")).text.startswith("I do not know"), spec.name
 
 
 async def test_two_people_in_one_group_read_each_their_own(agent: AgentProcess) -> None:
