@@ -17,6 +17,7 @@ TAKES_TOO_LONG: Final = sentence("reading it takes too long")
 NOBODY_READS_IT: Final = sentence("nothing is installed here that reads such files")
 TOO_MANY_PIXELS: Final = sentence("it is too large for me to look at")
 NOT_IN_TIME: Final = sentence("it did not come in time")
+NO_TEXT: Final = own_words("[No text was found in it. It may be scanned, or drawn.]")
 NOT_LISTENING: Final = sentence("I cannot listen yet: no model for speech is set up here. Please write to me.")
 NOT_UNDERSTOOD: Final = sentence("I could not make out what is said in your recording. Please write to me.")
 _MEGABYTE: Final = 1024 * 1024

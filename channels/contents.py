@@ -1,5 +1,8 @@
 """What a reply consists of, step by step: the chunks of its text, then its files.
 
+Of an answer that would be more than LONG_ANSWER_CHUNKS messages the first goes out, and then all of it as one file.
+If the platform does not take that, the other messages follow: the step is a chunk again.
+
 A file's bytes are borrowed when its turn has come and given back when it is out, a few at a time. A file that
 a platform does not take, or that nobody keeps any more, is stood in for by a sentence: the text has arrived
 by then, and its reader is told what is missing.
@@ -10,17 +13,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Final
 
 from channels.adapter import AnyChunk, ChannelAdapter, OutgoingFile, SupportsFiles
 from channels.choices import chunks_of
 from channels.journey import Journey
-from channels.notices import file_not_sent
+from channels.notices import file_not_sent, whole_answer
 from channels.patience import Patience
 from gateway.contracts.errors import FormatRefused, SendFailed
-from gateway.contracts.messages import Reply, ReplyFile
+from gateway.contracts.messages import Reply, ReplyFile, ReplyKind
 from gateway.contracts.ports import DeliveryBus, WantedFile
 from gateway.limits import FILE_WAIT_S, FILES_AT_ONCE
 from gateway.words import words_for
+
+LONG_ANSWER_CHUNKS: Final = 5
+"""What people still read as messages: 20,000 characters on Telegram and Slack, 10,000 on Discord."""
+
+_BEGINNING: Final = 1
+_WHOLE_NAME: Final = "answer.md"
+_WHOLE_TYPE: Final = "text/markdown"
 
 
 class Borrower:
@@ -46,26 +57,44 @@ class Borrower:
 
 
 class Contents:
-    """The steps of one reply on one platform."""
+    """The steps of one reply on one platform. `shown`: how many messages have shown its draft; who has read more than
+    the first one there is not sent to a file."""
 
-    def __init__(self, adapter: ChannelAdapter, reply: Reply, borrower: Borrower) -> None:
+    def __init__(self, adapter: ChannelAdapter, reply: Reply, borrower: Borrower, *, shown: int = 0) -> None:
         self._adapter = adapter
         self._filing = adapter if isinstance(adapter, SupportsFiles) else None
         self._reply = reply
         self._borrower = borrower
         self._texts = chunks_of(reply, adapter)
+        self._is_long = len(self._texts) > LONG_ANSWER_CHUNKS and shown <= _BEGINNING and _is_plain_answer(reply)
 
     def __len__(self) -> int:
         return len(self._texts) + len(self._reply.files)
 
+    @property
+    def texts(self) -> int:
+        """How many of the steps are text; the files come behind them."""
+        return len(self._texts)
+
     def carries_file(self, step: int) -> bool:
         """True if this step is a file that the platform may take."""
-        return self._filing is not None and step >= len(self._texts)
+        return self._filing is not None and (step >= len(self._texts) or self._may_be_whole(step))
+
+    def is_whole(self, step: int, journey: Journey) -> bool:
+        """True if this step sends the whole answer as a file."""
+        return journey.carries_file and self._may_be_whole(step)
+
+    @property
+    def spared(self) -> int:
+        """How many chunks need not be sent once the whole answer is out as a file."""
+        return len(self._texts) - _BEGINNING - 1
 
     @contextlib.asynccontextmanager
     async def chunk(self, step: int, journey: Journey) -> AsyncIterator[AnyChunk]:
         """What this step sends, as long as the block lasts. Raises as `Borrower.lent` does."""
-        if step < len(self._texts):
+        if self._filing is not None and self.is_whole(step, journey):
+            yield self._filing.file_chunk(self._whole())
+        elif step < len(self._texts):
             yield self._texts[step]
         elif self._filing is not None and journey.carries_file:
             async with self._borrower.lent(self._reply, step - len(self._texts)) as file:
@@ -73,5 +102,17 @@ class Contents:
         else:
             yield self._sentence(self._reply.files[step - len(self._texts)])
 
+    def _may_be_whole(self, step: int) -> bool:
+        return self._is_long and step == _BEGINNING
+
+    def _whole(self) -> OutgoingFile:
+        caption = whole_answer(words_for(self._reply.language))
+        return OutgoingFile(_WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption)
+
     def _sentence(self, file: ReplyFile) -> AnyChunk:
         return self._adapter.chunks(file_not_sent(file.name, words_for(self._reply.language)))[0]
+
+
+def _is_plain_answer(reply: Reply) -> bool:
+    """Nothing that is pressed, changed later, or read at a glance."""
+    return reply.kind is ReplyKind.ANSWER and not reply.choices and not reply.amends

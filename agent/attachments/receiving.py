@@ -21,7 +21,16 @@ from typing import Final, Protocol
 
 import structlog
 
-from agent.attachment_sentences import NOT_IN_TIME, NOT_LISTENING, NOT_UNDERSTOOD, TOO_MANY_PIXELS, not_read, not_shown
+from agent.attachment_sentences import (
+    NO_TEXT,
+    NOT_IN_TIME,
+    NOT_LISTENING,
+    NOT_UNDERSTOOD,
+    ONE_TOO_MANY,
+    TOO_MANY_PIXELS,
+    not_read,
+    not_shown,
+)
 from agent.attachments.beside import keep, kept, kept_text, small_path, text_path
 from agent.attachments.documents import Documents, format_of
 from agent.attachments.inbox import Kept, Refused
@@ -30,7 +39,7 @@ from agent.attachments.pictures import picture_in
 from agent.attachments.recordings import recording_of
 from agent.attachments.senses import Ears, Eyes
 from agent.insisting import insist
-from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE
+from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE, RECEIVED_MAX
 from agent.tokens import estimate_tokens
 from agent.tools.files.workspace import Homes
 from gateway.contracts import alongside
@@ -123,11 +132,13 @@ class Receiving:
         """Side by side, a few at a time; what is not there in time is given up."""
         slots = asyncio.Semaphore(RECEIVED_AT_ONCE)
 
-        async def one(message: InboundMessage, attachment: Attachment) -> _Looked:
+        async def one(at: int, message: InboundMessage, attachment: Attachment) -> _Looked:
+            if at >= RECEIVED_MAX:
+                return self._refused(attachment.name, ONE_TOO_MANY, occasion)
             async with slots:
                 return await self._one(message, attachment, occasion)
 
-        tasks = [asyncio.create_task(one(*file)) for file in files]
+        tasks = [asyncio.create_task(one(at, *file)) for at, file in enumerate(files)]
         try:
             await asyncio.wait(tasks, timeout=self._timeout_s)
         finally:
@@ -237,7 +248,9 @@ class Receiving:
             said, own = not_read(file.name, str(error)), words_for(occasion.session.language)
             note = self._scrubber.scrub(not_read(file.name, str(error), own))
             return _Looked(element, self._scrubber.scrub(said), note=note)
-        return _Looked(element, text or None, whole_at=file.path if is_plain else text_path(file.path))
+        if not text:
+            return _Looked(element, None if format_of(file) is None else NO_TEXT)
+        return _Looked(element, text, whole_at=file.path if is_plain else text_path(file.path))
 
     async def _once(self, file: Kept, occasion: Occasion, make: Callable[[], Awaitable[CleanText]]) -> CleanText:
         """What is made of a file, made once and then kept beside it."""
@@ -294,7 +307,8 @@ def _begun(text: CleanText, chars_max: int, whole_at: CleanText) -> CleanText:
 
 
 def _as_file(file: Kept, scrubber: Scrubber) -> Callable[[CleanText | None], CleanText]:
-    return partial(alongside.file, file.path, scrubber.scrub(file.media_type), len(file.content))
+    kind = "application/pdf" if format_of(file) == "pdf" else file.media_type  # one may be nothing but ASCII
+    return partial(alongside.file, file.path, scrubber.scrub(kind), len(file.content))
 
 
 def _is_utf8(content: bytes) -> bool:

@@ -19,14 +19,13 @@ from agent.model.scripted import ScriptedClient
 from agent.people import People
 from agent.tools.approvals import Question, Verdict
 from agent.tools.asking import AskingPeople
-from agent.tools.files.workspace import folder_name
-from agent.tools.toolbox import WORKSPACES
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, ControlKind, ControlRequest, Reply
 from gateway.contracts.ports import Claim
+from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
 from gateway.words import ENGLISH
