@@ -29,12 +29,12 @@ from agent.models import check_models
 from agent.porter import Porter
 from agent.relay import Relay
 from agent.tools.files.workspace import Workspaces
-from agent.tools.toolbox import WORKSPACES
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.exits import run_to_exit
 from gateway.secrecy import scrubber_of, vault_keys
 from gateway.store.store import open_store

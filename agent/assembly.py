@@ -73,7 +73,7 @@ from agent.tools.registry import ToolRegistry
 from agent.tools.schedule import schedule_tools
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
-from agent.tools.toolbox import WORKSPACES, open_toolbox
+from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.worker import Worker
 from agent.yielding import waking_waiters
@@ -82,6 +82,7 @@ from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.doorkeeper import Doorkeeper
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.secrecy import seal_of

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from gateway.contracts.messages import own_words
+from gateway.words import ENGLISH, Sentence, Words, sentence
 
-NOBODY_ANSWERS: Final = "the channel it came by does not hand it over at the moment"
-EMPTY: Final = "it is empty"
-ONE_TOO_MANY: Final = "there are too many files with this message"
-UNREADABLE: Final = "it is broken, or not what its name says"
-LOCKED_DOCUMENT: Final = "it is locked with a password"
-TAKES_TOO_LONG: Final = "reading it takes too long"
-NOBODY_READS_IT: Final = "nothing is installed here that reads such files"
-TOO_MANY_PIXELS: Final = "it is too large for me to look at"
-NOT_IN_TIME: Final = "it did not come in time"
-NOT_LISTENING: Final = own_words("I cannot listen yet: no model for speech is set up here. Please write to me.")
-NOT_UNDERSTOOD: Final = own_words("I could not make out what is said in your recording. Please write to me.")
+NOBODY_ANSWERS: Final = sentence("the channel it came by does not hand it over at the moment")
+EMPTY: Final = sentence("it is empty")
+ONE_TOO_MANY: Final = sentence("there are too many files with this message")
+UNREADABLE: Final = sentence("it is broken, or not what its name says")
+LOCKED_DOCUMENT: Final = sentence("it is locked with a password")
+TAKES_TOO_LONG: Final = sentence("reading it takes too long")
+NOBODY_READS_IT: Final = sentence("nothing is installed here that reads such files")
+TOO_MANY_PIXELS: Final = sentence("it is too large for me to look at")
+NOT_IN_TIME: Final = sentence("it did not come in time")
+NO_TEXT: Final = own_words("[No text was found in it. It may be scanned, or drawn.]")
+NOT_LISTENING: Final = sentence("I cannot listen yet: no model for speech is set up here. Please write to me.")
+NOT_UNDERSTOOD: Final = sentence("I could not make out what is said in your recording. Please write to me.")
 _MEGABYTE: Final = 1024 * 1024
 _KILOBYTE: Final = 1024
 
 
-def not_read(name: str, reason: str) -> str:
-    """One sentence about one file."""
-    return f"I could not read `{name}`: {reason}."
+_MEASURED: Final = (
+    (re.compile(r"it is larger than (\d+) KB"), sentence("it is larger than {number} KB")),
+    (re.compile(r"it is larger than (\d+) MB"), sentence("it is larger than {number} MB")),
+    (re.compile(r"it is a text of more than (\d+) MB"), sentence("it is a text of more than {number} MB")),
+)
+
+
+def not_read(name: str, reason: str, words: Words = ENGLISH) -> str:
+    """One sentence about one file; in English for a model."""
+    return words.say("I could not read `{name}`: {reason}.", name=name, reason=_reason(reason, words))
 
 
 def too_large(bytes_max: int) -> str:
@@ -38,9 +48,21 @@ def no_room(complaint: str) -> str:
     return f"it cannot be kept ({complaint})"
 
 
-def not_shown(name: str, reason: str) -> str:
-    """One sentence about one image."""
-    return f"I could not look at `{name}`: {reason}."
+def not_shown(name: str, reason: str, words: Words = ENGLISH) -> str:
+    """One sentence about one image; in English for a model."""
+    return words.say("I could not look at `{name}`: {reason}.", name=name, reason=_reason(reason, words))
+
+
+def _reason(reason: str, words: Words) -> str:
+    """A clause that comes in English, out of an error and often over the bus."""
+    for pattern, clause in _MEASURED:
+        if found := pattern.fullmatch(reason):
+            return _with_number(clause, found[1], words)
+    return words.known(reason)
+
+
+def _with_number(clause: Sentence, number: str, words: Words) -> str:
+    return words.say(clause, number=number)
 
 
 UNSEEN: Final = own_words(

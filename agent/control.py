@@ -30,6 +30,7 @@ from gateway.contracts.messages import (
     ReplyKind,
 )
 from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber, Store
+from gateway.words import Words, language_of, words_for
 
 _log = structlog.get_logger(__name__)
 _RETRY_S: Final = 0.5
@@ -88,15 +89,23 @@ class ControlLane:
         ended = await self._ending.ask(message.key) if request.kind is ControlKind.STOP else 0
         if request.stopped_fence:
             await self._end_turn(message.key, request.stopped_fence)
-        reply = self._reply(message, await insist(lambda: self._text(request, ended)))
+        words = await insist(lambda: self._words(message))
+        reply = self._reply(message, await insist(lambda: self._text(request, ended, words)), words)
         if request.is_press:
             await insist(lambda: self._bus.finish_press(receipt, message, reply))
             return
         await insist(lambda: self._store.put_outbox([reply]))
         await insist(lambda: self._bus.finish_control(receipt, reply))
 
-    def _reply(self, message: InboundMessage, text: str) -> Reply:
-        said = "\n\n".join(filter(None, (text, removed_note(message.removed))))
+    async def _words(self, message: InboundMessage) -> Words:
+        """Of whoever says it; where that does not show, of whoever speaks on its lane."""
+        if (language := language_of(message)) is not None:
+            return Words(language)
+        session = await self._store.current_session(message.key)
+        return words_for(session.language if session is not None else "")
+
+    def _reply(self, message: InboundMessage, text: str, words: Words) -> Reply:
+        said = "\n\n".join(filter(None, (text, removed_note(message.removed, words))))
         return Reply(
             id=_TURN_ID + message.id,
             turn_id=_TURN_ID + message.id,
@@ -105,6 +114,7 @@ class ControlLane:
             text=self._scrubber.for_chat(str(message.key)).scrub(said),
             kind=ReplyKind.NOTICE,
             created_at_ms=self._clock.now_ms(),
+            language=words.language.value,
         )
 
     async def _end_turn(self, key: SessionKey, fence: int) -> None:
@@ -121,32 +131,32 @@ class ControlLane:
         if answered:
             await insist(lambda: self._bus.republish(answered))
 
-    async def _text(self, request: ControlRequest, ended: int) -> str:
+    async def _text(self, request: ControlRequest, ended: int, words: Words) -> str:
         key = request.message.key
         match request.kind:
             case ControlKind.STOP:
                 if ended or request.stopped_fence:  # a turn may have started some at its last moment
                     ended = max(ended, await self._ending.end(key))
-                return stopped_sentence(was_running=request.was_running, dropped=request.dropped, ended=ended)
+                return stopped_sentence(words, was_running=request.was_running, dropped=request.dropped, ended=ended)
             case ControlKind.STATUS:
                 waiting, is_running = await self._lanes.lane_depth(key)
                 session = await self._store.current_session(key)
                 tasks = await self._store.tasks.tasks_of_session(session.id) if session is not None else ()
-                return status_text(session, waiting=waiting, is_running=is_running, tasks=tasks)
+                return status_text(session, words, waiting=waiting, is_running=is_running, tasks=tasks)
             case ControlKind.WHERE:
-                return await self._whereabouts(key)
+                return await self._whereabouts(key, words)
             case ControlKind.APPROVE | ControlKind.DENY:
-                return await self._decide(request)
+                return await self._decide(request, words)
 
-    async def _decide(self, request: ControlRequest) -> str:
+    async def _decide(self, request: ControlRequest, words: Words) -> str:
         """What everybody sees of it is on its way before the one who decided is told."""
-        decided = await self._deciding.decide(request)
+        decided = await self._deciding.decide(request, words)
         if decided.amendment is not None:
             await self._store.put_outbox([decided.amendment])
             await self._bus.republish([decided.amendment])
         return decided.word
 
-    async def _whereabouts(self, key: SessionKey) -> str:
+    async def _whereabouts(self, key: SessionKey, words: Words) -> str:
         waiting, is_running = await self._lanes.lane_depth(key)
         began_ms = await self._store.turn_began(key) if is_running else None
         replies = [
@@ -155,4 +165,6 @@ class ControlLane:
             if not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX, STATUS_PREFIX))
         ]
         running_for_s = None if began_ms is None else (self._clock.now_ms() - began_ms) / 1000
-        return where_text(replies[:_REPLIES_SHOWN], waiting=waiting, is_running=is_running, running_for_s=running_for_s)
+        return where_text(
+            replies[:_REPLIES_SHOWN], words, waiting=waiting, is_running=is_running, running_for_s=running_for_s
+        )

@@ -9,6 +9,7 @@ from agent.insisting import insist
 from agent.sentences import DEAD_NOTE, dead_sentence, removed_note
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
+from gateway.words import Words, language_of, words_for
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +28,8 @@ class DeadLetters:
         reference = self._clock.code(6)
         _log.error("message.dead", message_id=message.id, reference=reference)
         turn_id = turn_id_of(message)
-        said = "\n\n".join(filter(None, (dead_sentence(reference), removed_note(message.removed))))
+        words = await self._words(message)
+        said = "\n\n".join(filter(None, (dead_sentence(reference, words), removed_note(message.removed, words))))
         reply = Reply(
             id=f"{turn_id}:dead",
             turn_id=turn_id,
@@ -36,6 +38,7 @@ class DeadLetters:
             text=self._scrubber.for_chat(str(message.key)).scrub(said),
             kind=ReplyKind.ERROR,
             created_at_ms=self._clock.now_ms(),
+            language=words.language.value,
         )
         is_given_up = await insist(
             lambda: self._store.give_up(
@@ -45,3 +48,10 @@ class DeadLetters:
         if is_given_up:
             await insist(lambda: self._bus.republish([reply]))
         await insist(lambda: self._bus.finish_dead(message))
+
+    async def _words(self, message: InboundMessage) -> Words:
+        """Of whoever wrote it; where that does not show, of whoever speaks on its lane."""
+        if (language := language_of(message)) is not None:
+            return Words(language)
+        session = await insist(lambda: self._store.current_session(message.key))
+        return words_for(session.language if session else "")

@@ -29,6 +29,7 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.messages import ControlRequest, InboundMessage, Reply
 from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber
 from gateway.contracts.questions import PutQuestion, Standing
+from gateway.words import Words, words_for
 
 _log = structlog.get_logger(__name__)
 _CODE: Final = re.compile(r"[A-Z2-9]{4,16}")
@@ -54,20 +55,21 @@ class Deciding:
         self._scrubber = scrubber
         self._clock = clock
 
-    async def decide(self, request: ControlRequest) -> Decided:
-        """What became of an answer; of one that is given again, the same."""
+    async def decide(self, request: ControlRequest, words: Words) -> Decided:
+        """What became of an answer; of one that is given again, the same. `words` are those of the one who decides;
+        what everybody sees is in the language of the question."""
         code = _code_in(request.message)
         if not code:
-            return Decided(NO_CODE_WORD)
+            return Decided(words.say(NO_CODE_WORD))
         standing = await self._questions.standing(code)
         if standing is None:
-            return Decided(NOT_OPEN_WORD)
+            return Decided(words.say(NOT_OPEN_WORD))
         if not await self._may_answer(request.message, standing.question):
             _log.info("question.refused", code=code)
-            return Decided(NOT_YOURS_WORD)
+            return Decided(words.say(NOT_YOURS_WORD))
         if standing.is_open:
             standing = await self._settled(request, standing.question)
-        return Decided(NOT_OPEN_WORD) if standing is None else self._outcome(request, standing)
+        return Decided(words.say(NOT_OPEN_WORD)) if standing is None else self._outcome(request, standing, words)
 
     async def _may_answer(self, message: InboundMessage, question: PutQuestion) -> bool:
         person = message.author
@@ -78,17 +80,18 @@ class Deciding:
         is_awaited = await self._lanes.is_in_work(question.reply.key, question.fence)
         return await self._questions.settle(question.code, request if is_awaited else None)
 
-    def _outcome(self, request: ControlRequest, standing: Standing) -> Decided:
+    def _outcome(self, request: ControlRequest, standing: Standing, words: Words) -> Decided:
         question, answer = standing.question, standing.answer
+        shown = words_for(question.reply.language)
         if answer is None:
-            return Decided(NOT_OPEN_WORD, self._amendment(question, WITHDRAWN))
-        ending = ending_by(answer.kind, answer.message.author_name)
+            return Decided(words.say(NOT_OPEN_WORD), self._amendment(question, shown.say(WITHDRAWN)))
+        name = answer.message.author_name
         _log.info("question.answered", code=question.code, answer=answer.kind.value)
         if answer.kind is not request.kind:
-            word = settled_word(ending)
+            word = settled_word(ending_by(answer.kind, name, words), words)
         else:
-            word = "" if request.is_press else DONE_WORDS[answer.kind]
-        return Decided(word, self._amendment(question, ending))
+            word = "" if request.is_press else words.say(DONE_WORDS[answer.kind])
+        return Decided(word, self._amendment(question, ending_by(answer.kind, name, shown)))
 
     def _amendment(self, question: PutQuestion, ending: str) -> Reply:
         return amendment(question.reply, ending, self._scrubber, self._clock)

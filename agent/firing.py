@@ -26,6 +26,7 @@ from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, own_words
 from gateway.contracts.ports import Clock, IntakeBus, ScheduleBook, Scrubber, Verdict
 from gateway.contracts.schedules import Schedule, ScheduleKind
+from gateway.words import ENGLISH
 
 _log = structlog.get_logger(__name__)
 _RETRY_S: Final = 1.0
@@ -126,7 +127,7 @@ class Firing:
             case ScheduleKind.HEARTBEAT:
                 return schedule.text
             case ScheduleKind.TASK:
-                when = clean(moment_text(schedule.next_due_ms, zone_named(schedule.zone)))
+                when = clean(moment_text(schedule.next_due_ms, zone_named(schedule.zone), ENGLISH))
                 head = joined(own_words("(Scheduled task, due "), when, own_words("; nobody is present to ask.)"))
                 return joined(head, schedule.text, by="\n\n")
 

@@ -162,6 +162,7 @@ FILE_CAPTION_CHARS_MAX: Final = 480  # Telegram takes 1,024 UTF-16 units, a mark
 
 # --- files that people send
 ATTACHMENT_ASKED_MAX: Final = 5  # twenty seconds of nobody there: a restart of the channels takes five
+RECEIVED_MAX: Final = 30  # files of one turn: three albums that came while the one before was answered
 RECEIVED_AT_ONCE: Final = 4  # files of one turn that are fetched and looked at: an album takes three rounds
 DOCUMENTS_AT_ONCE: Final = 2  # read in one agent process: they have the processors that turns need
 DOCUMENT_TIMEOUT_S: Final = 30.0  # a book of 500 pages takes twenty

@@ -18,6 +18,7 @@ from gateway.contracts.errors import BudgetSpent, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, SpendingLedger
 from gateway.contracts.spending import Amounts, Caps, Reservation, day_begins_ms, day_of
+from gateway.words import Words
 
 _log = structlog.get_logger(__name__)
 _LAST_SETTLEMENTS_S = 2.0  # what a process that ends gives them; the rest expires
@@ -73,7 +74,7 @@ class Meter:
         now_ms = self._clock.now_ms()
         return await self._ledger.spent(owner, day_of(now_ms), now_ms=now_ms)
 
-    async def little_left(self, owner: SessionKey) -> str:
+    async def little_left(self, owner: SessionKey, words: Words) -> str:
         """One line that tells `owner`, once per day and measure, that little is left; else nothing."""
         caps = await self.caps_of(owner)
         if caps.are_open:
@@ -85,7 +86,7 @@ class Meter:
         except StoreError as error:
             _log.warning("limits.not_warned", reason=str(error))
             return ""
-        return little_left_note(measures, reset_at_ms=day_begins_ms(day + 1), now_ms=now_ms)
+        return little_left_note(measures, words, reset_at_ms=day_begins_ms(day + 1), now_ms=now_ms)
 
     async def aclose(self) -> None:
         """Let the last settlements be written."""

@@ -23,6 +23,7 @@ from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, clipped, joined, own_words
 from gateway.contracts.ports import Scrubber, Store
 from gateway.limits import REPLY_CHARS_MAX
+from gateway.words import ENGLISH, Spoken, words_for
 
 _log = structlog.get_logger(__name__)
 
@@ -40,7 +41,11 @@ PLAN: Final = ToolSpec(
 
 
 class NoPlan(ToolError):
-    """The planner came to no plan. The message is a clause for whoever asked for one."""
+    """The planner came to no plan: why, as a clause for whoever asked for one. The model reads it in English."""
+
+    def __init__(self, why: Spoken) -> None:
+        super().__init__(why(ENGLISH))
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class Planner:
             return read_plan(answer)
         except BadPlan as bad:
             _log.warning("plan.given_up", problems=len(bad.problems))
-            raise NoPlan("the planner wrote no usable plan") from bad
+            raise NoPlan(lambda words: words.say("the planner wrote no usable plan")) from bad
 
     def _corrected(self, context: ToolContext, task: CleanText, answer: CleanText, bad: BadPlan) -> CleanText:
         listed = "\n".join(f"- {problem}" for problem in bad.problems)
@@ -114,10 +119,10 @@ class Planning:
         Raises as `Planner.make`, and `NoPlan` where nobody could approve one.
         """
         if context.address is None:
-            raise NoPlan("nobody is present to approve a plan")
+            raise NoPlan(lambda words: words.say("nobody is present to approve a plan"))
         plan = await self._planner.make(context, task)
-        clean = self._scrubber.for_chat(str(context.key)).scrub
-        text = clipped(clean(plan_text(plan)), REPLY_CHARS_MAX)
+        clean, words = self._scrubber.for_chat(str(context.key)).scrub, words_for(context.language)
+        text = clipped(clean(plan_text(plan, words)), REPLY_CHARS_MAX)
         verdict = await self._approvals.ask(
             Question(
                 key=context.key,
@@ -125,8 +130,13 @@ class Planning:
                 fence=context.fence,
                 asked_by=context.asked_by or context.owner,
                 address=context.address,
-                text=clean(f"May I work through this plan of {len(plan.steps)} step(s)?"),
+                text=words.count(
+                    "May I work through this plan of {count} step?",
+                    "May I work through this plan of {count} step(s)?",
+                    len(plan.steps),
+                ),
                 preface=text,
+                language=context.language,
             )
         )
         _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)

@@ -14,6 +14,7 @@ from referencing import Registry
 from agent.limits import PLAN_STEPS_MAX
 from agent.tools.arguments import parse_arguments
 from gateway.contracts.errors import ToolError
+from gateway.words import Words
 
 _PROBLEMS_SHOWN: Final = 8
 _OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
@@ -90,9 +91,10 @@ def read_plan(text: str) -> PlanDocument:
     return PlanDocument(_line(written["goal"]), _in_order([_step(step) for step in written["steps"]]))
 
 
-def plan_text(plan: PlanDocument) -> str:
+def plan_text(plan: PlanDocument, words: Words) -> str:
     """The plan as CommonMark, for whoever approves it and for the model that works it off."""
-    return "\n\n".join([f"**Plan: {plan.goal}**", *map(_step_text, plan.steps)])
+    head = words.say("**Plan: {goal}**", goal=plan.goal)
+    return "\n\n".join([head, *(_step_text(step, words) for step in plan.steps)])
 
 
 def todo_text(step: PlanStep) -> str:
@@ -139,12 +141,12 @@ def _in_order(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
     return tuple(done)
 
 
-def _step_text(step: PlanStep) -> str:
-    after = f" (after {', '.join(step.depends_on)})" if step.depends_on else ""
+def _step_text(step: PlanStep, words: Words) -> str:
+    after = " " + words.say("(after {steps})", steps=", ".join(step.depends_on)) if step.depends_on else ""
     lines = [f"**{step.id}. {step.title}**{after}", step.detail]
-    notes = [f"- Risk: {risk}" for risk in step.risks]
+    notes = [words.say("- Risk: {risk}", risk=risk) for risk in step.risks]
     if step.rollback:
-        notes.append(f"- Rollback: {step.rollback}")
+        notes.append(words.say("- Rollback: {way}", way=step.rollback))
     return "\n\n".join([*lines, *(["\n".join(notes)] if notes else [])])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Final
+from typing import Final, LiteralString
 
 from agent.prompts.library import profile_prompt
 from agent.tools.permissions import EVERYTHING, Permissions
@@ -25,7 +25,7 @@ class Profile:
     """One way to be. `about` is its line in the list of /agent."""
 
     name: str
-    about: str
+    about: LiteralString
     prompt: CleanText
     ceiling: Permissions = EVERYTHING
 

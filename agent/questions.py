@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from gateway.contracts.messages import ControlKind
+from gateway.words import Words, sentence
 
 QUESTION_PREFIX: Final = "ask:"
 """How the ids of questions, and of all that belongs to them, begin."""
@@ -18,25 +19,34 @@ _TICKS: Final = re.compile(r"`+")
 _NAME_MARKS: Final = re.compile(r"[^\w .-]")
 
 _CLAUSES: Final = {
-    "read": "It reads.",
-    "write": "It changes files or data.",
-    "execute": "It runs a program.",
-    "network": "It reaches out to the network.",
-    "spend": "It spends money.",
+    "read": sentence("It reads."),
+    "write": sentence("It changes files or data."),
+    "execute": sentence("It runs a program."),
+    "network": sentence("It reaches out to the network."),
+    "spend": sentence("It spends money."),
 }
 
 
-def tool_question(tool: str, risk: str, arguments: str, *, chars_max: int) -> str:
+def tool_question(tool: str, risk: str, arguments: str, words: Words, *, chars_max: int) -> str:
     """May this call run? Of longer arguments the beginning is shown, and how much is missing is said."""
     written = _indented(arguments)
     shown = written[:chars_max]
-    note = "" if shown == written else f"\n\n{len(written) - len(shown):,} more characters are not shown."
-    return f"May I run `{_plain(tool)}`? {_CLAUSES.get(risk, '')}\n\n{_fenced(shown)}{note}"
+    asked = words.say("May I run `{tool}`?", tool=_plain(tool, words))
+    clause = words.say(_CLAUSES[risk]) if risk in _CLAUSES else ""
+    note = words.count(
+        "{count} more character is not shown.", "{count} more characters are not shown.", len(written) - len(shown)
+    )
+    return f"{asked} {clause}\n\n{_fenced(shown)}" + ("" if shown == written else f"\n\n{note}")
 
 
-def question_text(text: str, code: str, *, minutes: int) -> str:
+def question_text(text: str, code: str, words: Words, *, minutes: int) -> str:
     """The question with the words that answer it."""
-    return f"{text}\n\nWaits {_minutes(minutes)} for `/approve {code}` or `/deny {code}`."
+    waits = words.say(
+        "Waits {time} for `/approve {code}` or `/deny {code}`.",
+        time=words.count("{count} minute", "{count} minutes", max(minutes, 1)),
+        code=code,
+    )
+    return f"{text}\n\n{waits}"
 
 
 def ended_text(question: str, ending: str) -> str:
@@ -45,34 +55,38 @@ def ended_text(question: str, ending: str) -> str:
     return f"{asked}\n\n{ending}"
 
 
-def ending_by(kind: ControlKind, name: str) -> str:
+def ending_by(kind: ControlKind, name: str, words: Words) -> str:
     """How a person settled it."""
-    return f"**{_SETTLED[kind]}** by {_plain(name)}."
+    return words.say(_SETTLED[kind], name=_plain(name, words))
 
 
-_SETTLED: Final = {ControlKind.APPROVE: "Approved", ControlKind.DENY: "Denied"}
+_SETTLED: Final = {
+    ControlKind.APPROVE: sentence("**Approved** by {name}."),
+    ControlKind.DENY: sentence("**Denied** by {name}."),
+}
 
-EXPIRED: Final = "**Nobody answered in time**, so it was not done."
-WITHDRAWN: Final = "**No longer open.**"
+EXPIRED: Final = sentence("**Nobody answered in time**, so it was not done.")
+WITHDRAWN: Final = sentence("**No longer open.**")
 
-DONE_WORDS: Final = {kind: f"{word}." for kind, word in _SETTLED.items()}
-NOT_OPEN_WORD: Final = "This question is no longer open."
-NOT_YOURS_WORD: Final = "Only the person I asked, or an admin, can answer this."
-NO_CODE_WORD: Final = "Say which question, with the code that stands under it: `/approve CODE` or `/deny CODE`."
+APPROVE_LABEL: Final = sentence("Approve")
+DENY_LABEL: Final = sentence("Deny")
+
+DONE_WORDS: Final = {ControlKind.APPROVE: sentence("Approved."), ControlKind.DENY: sentence("Denied.")}
+NOT_OPEN_WORD: Final = sentence("This question is no longer open.")
+NOT_YOURS_WORD: Final = sentence("Only the person I asked, or an admin, can answer this.")
+NO_CODE_WORD: Final = sentence(
+    "Say which question, with the code that stands under it: `/approve CODE` or `/deny CODE`."
+)
 
 
-def settled_word(ending: str) -> str:
+def settled_word(ending: str, words: Words) -> str:
     """For whoever comes too late, with another answer."""
-    return f"That is settled already. {ending}"
+    return words.say("That is settled already. {ending}", ending=ending)
 
 
-def _minutes(count: int) -> str:
-    return "1 minute" if count <= 1 else f"{count} minutes"
-
-
-def _plain(name: str) -> str:
+def _plain(name: str, words: Words) -> str:
     """A name in our sentence: none of its characters formats anything."""
-    return " ".join(_NAME_MARKS.sub(" ", name).split()) or "somebody"
+    return " ".join(_NAME_MARKS.sub(" ", name).split()) or words.say("somebody")
 
 
 def _indented(arguments: str) -> str:

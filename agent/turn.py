@@ -44,6 +44,7 @@ from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.contracts.schedules import is_firing
 from gateway.contracts.subagents import Barrier, WakeAddress, is_wake
 from gateway.limits import REPLY_CHARS_MAX
+from gateway.words import language_of, words_for
 
 _log = structlog.get_logger(__name__)
 
@@ -61,6 +62,12 @@ class Batch:
     def newest(self) -> InboundMessage:
         """The last that somebody wrote; where nobody did, the last."""
         return newest_of(self.messages)
+
+    @property
+    def language(self) -> str:
+        """What it shows of the language of who is answered; empty for nothing."""
+        shown = language_of(self.newest)
+        return "" if shown is None else shown.value
 
     @property
     def is_command(self) -> bool:
@@ -132,7 +139,8 @@ class TurnTaker:
             return self._yielded(batch, session, taken)
         if not (taken.answer or "").strip():
             return self._failed(batch, session, taken, ModelError("the model gave an empty answer"))
-        reply = self._answer(batch, taken, await self._meter.little_left(batch.key.owner))
+        little_left = await self._meter.little_left(batch.key.owner, words_for(session.language))
+        reply = self._answer(batch, session, taken, little_left)
         return self._commit(batch, session, TurnState.DONE, taken, reply)
 
     def silent(self, batch: Batch, session: Session) -> TurnCommit:
@@ -240,6 +248,7 @@ class TurnTaker:
             lineage=Lineage(session.id),
             suspension=taken.suspension,
             wake=WakeAddress(batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private),
+            language=session.language,
         )
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
@@ -250,40 +259,41 @@ class TurnTaker:
             left.entries.append(note)
         for file in done.files:
             left.enclosures.add(file)
-        reply = self._reply(batch, left, self._clean(batch, done.text), ReplyKind.NOTICE)
+        reply = self._reply(batch, session, left, self._clean(batch, done.text), ReplyKind.NOTICE)
         reply = replace(reply, files=left.enclosures.files)
         return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
 
-    def _answer(self, batch: Batch, taken: StepsTaken, little_left: str) -> Reply:
+    def _answer(self, batch: Batch, session: Session, taken: StepsTaken, little_left: str) -> Reply:
         answer = taken.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
-            parts.append(CUT_NOTE)
+            parts.append(words_for(session.language).say(CUT_NOTE))
         if little_left:
             parts.append(self._clean(batch, little_left))
-        reply = self._reply(batch, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        reply = self._reply(batch, session, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
         return replace(reply, files=taken.enclosures.files)
 
     def _yielded(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
         """No answer yet; but files that are to go out do not wait for it, nor what was removed from a message."""
-        files = taken.enclosures.files
-        reply = replace(self._reply(batch, taken, YIELDED_WORD, ReplyKind.NOTICE), files=files)
-        has_news = bool(files) or reply.text != YIELDED_WORD
+        files, word = taken.enclosures.files, words_for(session.language).say(YIELDED_WORD)
+        reply = replace(self._reply(batch, session, taken, word, ReplyKind.NOTICE), files=files)
+        has_news = bool(files) or reply.text != word
         barrier = taken.suspension.barrier
         return self._commit(batch, session, TurnState.DONE, taken, reply if has_news else None, barrier=barrier)
 
     def _refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
         """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
         _log.info("turn.refused", reason=str(error))
-        sentence = self._clean(batch, spent_sentence(error, now_ms=self._clock.now_ms()))
-        reply = self._reply(batch, taken, sentence, ReplyKind.NOTICE)
+        words = words_for(session.language)
+        sentence = self._clean(batch, spent_sentence(error, words, now_ms=self._clock.now_ms()))
+        reply = self._reply(batch, session, taken, sentence, ReplyKind.NOTICE)
         return self._commit(batch, session, TurnState.FAILED, self._noted(batch, taken, sentence), reply)
 
     def _failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
         reference = self._clock.code(6)
         _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
-        sentence = self._clean(batch, failure_sentence(error, reference))
-        reply = self._reply(batch, taken, sentence, ReplyKind.ERROR)
+        sentence = self._clean(batch, failure_sentence(error, reference, words_for(session.language)))
+        reply = self._reply(batch, session, taken, sentence, ReplyKind.ERROR)
         taken = self._noted(batch, taken, sentence)
         return self._commit(batch, session, TurnState.FAILED, taken, reply, reference=reference)
 
@@ -298,12 +308,14 @@ class TurnTaker:
             taken.prompt_tokens = 0  # a count belongs to the answer it was made for
         return taken
 
-    def _reply(self, batch: Batch, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
+    def _reply(self, batch: Batch, session: Session, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
         """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
+        words = words_for(session.language)
         answered = (*batch.messages, *taken.joined)
         removed = [removed for message in answered for removed in message.removed]
-        note = removed_note(removed)
-        notes = (*taken.notes, *((self._clean(batch, note),) if note else ()), *unchecked_notes(text, removed))
+        note = removed_note(removed, words)
+        told = (self._clean(batch, note),) if note else ()
+        notes = (*taken.notes, *told, *unchecked_notes(text, removed, words))
         return Reply(
             id=reply_id_of(batch.turn_id),
             turn_id=batch.turn_id,
@@ -312,6 +324,7 @@ class TurnTaker:
             text=joined(text, *notes, by="\n\n"),
             kind=kind,
             created_at_ms=self._clock.now_ms(),
+            language=words.language.value,
         )
 
     def _commit(

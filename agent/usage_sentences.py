@@ -10,32 +10,70 @@ from typing import Final
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
 from gateway.contracts.spending import Amounts, Caps, Measure, UsageSum
+from gateway.words import Words, sentence
 
-_NAMES: Final = {Measure.TOKENS: "tokens", Measure.MONEY: "budget", Measure.TURNS: "turns"}
+_SPENT: Final = {
+    Measure.TOKENS: (
+        sentence("That would take more tokens than you have left for today."),
+        sentence("That would take more tokens than everybody together has left for today."),
+    ),
+    Measure.MONEY: (
+        sentence("That would take more budget than you have left for today."),
+        sentence("That would take more budget than everybody together has left for today."),
+    ),
+    Measure.TURNS: (
+        sentence("That would take more turns than you have left for today."),
+        sentence("That would take more turns than everybody together has left for today."),
+    ),
+}
+"""Of each measure: somebody's own, and everybody's."""
+
+_NAMES: Final = {
+    Measure.TOKENS: sentence("tokens"),
+    Measure.MONEY: sentence("budget"),
+    Measure.TURNS: sentence("turns"),
+}
+_PURPOSES: Final = {
+    UsagePurpose.TURN: sentence("turn"),
+    UsagePurpose.TITLE: sentence("title"),
+    UsagePurpose.COMPACTION: sentence("compaction"),
+    UsagePurpose.MEMORY: sentence("memory"),
+    UsagePurpose.PLAN: sentence("plan"),
+    UsagePurpose.EMBEDDING: sentence("embedding"),
+    UsagePurpose.SUBAGENT: sentence("subagent"),
+}
 _MINUTE_MS: Final = 60_000
 
 
-def spent_sentence(error: BudgetSpent, *, now_ms: int) -> str:
+def spent_sentence(error: BudgetSpent, words: Words, *, now_ms: int) -> str:
     """For whoever wrote a message that cannot be answered today any more."""
-    whose = "everybody together has" if error.is_everybodys else "you have"
-    again = f"I cannot answer until {reset_text(error.reset_at_ms, now_ms=now_ms)}."
-    return f"That would take more {_NAMES[error.measure]} than {whose} left for today. {again}"
+    return words.say(
+        "{spent} I cannot answer until {time}.",
+        spent=words.say(_SPENT[error.measure][error.is_everybodys]),
+        time=reset_text(error.reset_at_ms, words, now_ms=now_ms),
+    )
 
 
-def little_left_note(measures: Collection[Measure], *, reset_at_ms: int, now_ms: int) -> str:
+def little_left_note(measures: Collection[Measure], words: Words, *, reset_at_ms: int, now_ms: int) -> str:
     """One quiet line under an answer, empty where there is nothing to say."""
     if not measures:
         return ""
-    names = " and ".join(_NAMES[each] for each in Measure if each in measures)
-    return f"> Little is left of your {names} for today. Renewed at {reset_text(reset_at_ms, now_ms=now_ms)}."
+    return words.say(
+        "> Little is left of your {measures} for today. Renewed at {time}.",
+        measures=words.listed(*(words.say(_NAMES[each]) for each in Measure if each in measures)),
+        time=reset_text(reset_at_ms, words, now_ms=now_ms),
+    )
 
 
-def reset_text(reset_at_ms: int, *, now_ms: int) -> str:
+def reset_text(reset_at_ms: int, words: Words, *, now_ms: int) -> str:
     """`00:00 UTC (in 3 h 20 min)`."""
     hours, minutes = divmod(-(-max(reset_at_ms - now_ms, 0) // _MINUTE_MS), 60)
-    left = f"{hours} h {minutes} min" if hours else f"{minutes} min"
-    return f"{datetime.fromtimestamp(reset_at_ms / 1000, UTC):%H:%M} UTC (in {left})"
+    moment = f"{datetime.fromtimestamp(reset_at_ms / 1000, UTC):%H:%M}"
+    if hours:
+        return words.say("{time} UTC (in {hours} h {minutes} min)", time=moment, hours=hours, minutes=minutes)
+    return words.say("{time} UTC (in {minutes} min)", time=moment, minutes=minutes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,61 +85,79 @@ class Day:
     reset_at_ms: int
 
 
-def usage_text(today: Day, month: Mapping[UsagePurpose, UsageSum], *, now_ms: int) -> str:
+def usage_text(today: Day, month: Mapping[UsagePurpose, UsageSum], words: Words, *, now_ms: int) -> str:
     """The answer to /usage."""
-    return "\n\n".join([day_text("Today", today, now_ms=now_ms), _month_text(month)])
+    return "\n\n".join([day_text(words.say("Today"), today, words, now_ms=now_ms), _month_text(month, words)])
 
 
 def everybodys_usage_text(
     today: Day,
     month: Mapping[UsagePurpose, UsageSum],
     top: Sequence[tuple[SessionKey, UsageSum]],
+    words: Words,
     *,
     now_ms: int,
 ) -> str:
     """The answer to /usage all."""
-    parts = [day_text("Everybody today", today, now_ms=now_ms), _month_text(month)]
+    parts = [day_text(words.say("Everybody today"), today, words, now_ms=now_ms), _month_text(month, words)]
     if top:
-        lines = "\n".join(f"{place}. {owner}: {_sum_text(found)}" for place, (owner, found) in enumerate(top, 1))
-        parts.append(f"**Most this month**\n\n{lines}")
+        lines = "\n".join(f"{place}. {owner}: {_sum_text(found, words)}" for place, (owner, found) in enumerate(top, 1))
+        parts.append(words.say("**Most this month**") + "\n\n" + lines)
     return "\n\n".join(parts)
 
 
-def day_text(title: str, today: Day, *, now_ms: int) -> str:
+def day_text(title: str, today: Day, words: Words, *, now_ms: int) -> str:
     """What was spent on a day, of what it may take."""
-    spent, caps = today.spent, today.caps
+    spent, caps, number = today.spent, today.caps, words.number
+    tokens = _of(number(spent.tokens), number(caps.tokens), words, is_capped=caps.tokens > 0)
+    cap_usd = Amounts(nano_usd=caps.nano_usd).usd
+    cost = _of(_usd(spent.usd, words), _usd(cap_usd, words), words, is_capped=caps.nano_usd > 0)
+    turns = _of(number(spent.turns), number(caps.turns), words, is_capped=caps.turns > 0)
+    until = reset_text(today.reset_at_ms, words, now_ms=now_ms)
+    head = (
+        words.say("**{title}** (until {time})", title=title, time=until)
+        if caps.are_open
+        else words.say("**{title}** (limits are renewed at {time})", title=title, time=until)
+    )
     lines = [
-        f"- tokens: {_of(f'{spent.tokens:,}', f'{caps.tokens:,}', is_capped=caps.tokens > 0)}",
-        f"- cost: {_of(_usd(spent.usd), _usd(Amounts(nano_usd=caps.nano_usd).usd), is_capped=caps.nano_usd > 0)}",
-        f"- turns: {_of(f'{spent.turns:,}', f'{caps.turns:,}', is_capped=caps.turns > 0)}",
+        words.say("- tokens: {spent}", spent=tokens),
+        words.say("- cost: {spent}", spent=cost),
+        words.say("- turns: {spent}", spent=turns),
     ]
-    until = reset_text(today.reset_at_ms, now_ms=now_ms)
-    head = f"**{title}** (until {until})" if caps.are_open else f"**{title}** (limits are renewed at {until})"
     return "\n".join([head, "", *lines])
 
 
-def _of(spent: str, cap: str, *, is_capped: bool) -> str:
-    return f"{spent} of {cap}" if is_capped else spent
+def _of(spent: str, cap: str, words: Words, *, is_capped: bool) -> str:
+    return words.say("{spent} of {cap}", spent=spent, cap=cap) if is_capped else spent
 
 
-def _month_text(month: Mapping[UsagePurpose, UsageSum]) -> str:
+def _month_text(month: Mapping[UsagePurpose, UsageSum], words: Words) -> str:
     whole = sum(month.values(), UsageSum())
-    lines = [f"**This month**: {_sum_text(whole)}"]
+    lines = [words.say("**This month**: {sums}", sums=_sum_text(whole, words))]
     by_tokens = sorted(month.items(), key=lambda item: (-item[1].tokens, item[0]))
     if len(by_tokens) > 1:
-        lines += [
-            "",
-            *(f"- {purpose.value}: {found.tokens:,} tokens, {_usd(found.cost_usd)}" for purpose, found in by_tokens),
-        ]
+        lines += ["", *(_purpose_line(purpose, found, words) for purpose, found in by_tokens)]
     return "\n".join(lines)
 
 
-def _sum_text(found: UsageSum) -> str:
-    cached = f" ({found.cached_tokens:,} of them cached)" if found.cached_tokens else ""
-    turns = "1 turn" if found.turns == 1 else f"{found.turns:,} turns"
-    return f"{found.tokens:,} tokens{cached}, {_usd(found.cost_usd)}, {turns}"
+def _purpose_line(purpose: UsagePurpose, found: UsageSum, words: Words) -> str:
+    return f"- {words.say(_PURPOSES[purpose])}: {_tokens(found.tokens, words)}, {_usd(found.cost_usd, words)}"
 
 
-def _usd(dollars: float) -> str:
+def _sum_text(found: UsageSum, words: Words) -> str:
+    tokens = _tokens(found.tokens, words)
+    if found.cached_tokens:
+        tokens = words.say(
+            "{tokens} ({cached} of them cached)", tokens=tokens, cached=words.number(found.cached_tokens)
+        )
+    turns = words.count("{count} turn", "{count} turns", found.turns)
+    return f"{tokens}, {_usd(found.cost_usd, words)}, {turns}"
+
+
+def _tokens(count: int, words: Words) -> CleanText:
+    return words.count("{count} token", "{count} tokens", count)
+
+
+def _usd(dollars: float, words: Words) -> str:
     """Cents for what costs dollars, four places for what costs cents."""
-    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
+    return f"${words.number(dollars, 2 if dollars >= 1 else 4)}"

@@ -7,20 +7,25 @@ is left, the role ends with the sentences that say what to change.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 import socket
 import sys
+from collections.abc import AsyncIterator, Mapping
 
 from channels.adapter import AdapterParts
+from channels.calls import SupportsCalls
 from channels.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
 from channels.registry import chosen, open_channel
 from channels.sender import SendRules
+from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings, house_language, load
+from gateway.config import QueueMode, Settings, TelegramAccount, hook_path, house_language, load
+from gateway.config.channels import PlaceholderUse
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber
@@ -100,17 +105,31 @@ class Lines:
         """Until told to stop. Raises `ConfigError` when no platform accepts us."""
         lines: list[Line] = []
         tasks: list[asyncio.Task[None]] = []
+        hooks: dict[str, SupportsCalls] = {}
         for name in self._names:
             adapter = await open_channel(name, self._settings, self._parts)
+            if isinstance(adapter, SupportsCalls) and adapter.is_called:
+                hooks[hook_path(name)] = adapter
             lines.append(Line(adapter, self._rooms, rules_of(self._settings, name), consumer=self._parts.holder))
             tasks.append(asyncio.create_task(self._keep(lines[-1]), name=f"line-{name}"))
-        await self._stopping.wait()
-        await asyncio.gather(*(line.stop(grace_s=STOP_GRACE_S) for line in lines))
+        async with self._called(hooks):
+            await self._stopping.wait()
+            await asyncio.gather(*(line.stop(grace_s=STOP_GRACE_S) for line in lines))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if len(self._rejections) == len(self._names):
             raise ConfigError("; ".join(self._rejections))
+
+    @contextlib.asynccontextmanager
+    async def _called(self, hooks: Mapping[str, SupportsCalls]) -> AsyncIterator[None]:
+        """Platforms may call us inside the context; where none does, nothing listens."""
+        if not hooks:
+            yield
+            return
+        http = self._settings.http
+        async with Webhooks(hooks).served(http.host, http.webhook_port):
+            yield
 
     async def _keep(self, line: Line) -> None:
         try:
@@ -126,7 +145,9 @@ class Lines:
 def rules_of(settings: Settings, channel: str) -> Rules:
     """What the configuration says about access, lanes and sends of a channel."""
     interrupts = settings.queue.mode is QueueMode.INTERRUPT
-    sends = SendRules(settings.channels.each()[channel].unknown_sends, settings.channels.telegram.placeholder)
+    chosen = settings.channels.each()[channel]
+    placeholder = chosen.placeholder if isinstance(chosen, TelegramAccount) else PlaceholderUse.NEVER
+    sends = SendRules(chosen.unknown_sends, placeholder)
     return Rules(
         settings.access.policy,
         settings.session.scope,
@@ -135,6 +156,7 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         house_language(settings),
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
+        streams=settings.channels.each()[channel].streaming == "auto",
         rate_of=settings.limits.rate_of,
     )
 

@@ -80,6 +80,12 @@ class Door(MessageDoor, Protocol):
         """What the one who pressed is told, empty for nothing. Within PRESS_ANSWER_S."""
         ...
 
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        """A command was chosen from the platform's menu, and will not come again. Returns after the bus has it: None,
+        its answer comes by the address; else what the one who chose it is told at once, in private (empty: nothing).
+        Raises `BusUnavailable`."""
+        ...
+
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         """What could stand behind the command that somebody types, who is shown it while he does; `typing.command` is
         as far as he has come. Within SUGGESTIONS_WAIT_S; nothing when nobody knows, or he is not to be told."""

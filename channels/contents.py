@@ -71,6 +71,11 @@ class Contents:
     def __len__(self) -> int:
         return len(self._texts) + len(self._reply.files)
 
+    @property
+    def texts(self) -> int:
+        """How many of the steps are text; the files come behind them."""
+        return len(self._texts)
+
     def carries_file(self, step: int) -> bool:
         """True if this step is a file that the platform may take."""
         return self._filing is not None and (step >= len(self._texts) or self._may_be_whole(step))
@@ -96,20 +101,6 @@ class Contents:
                 yield self._filing.file_chunk(file)
         else:
             yield self._sentence(self._reply.files[step - len(self._texts)])
-
-    def _may_be_whole(self, step: int) -> bool:
-        return self._is_long and step == _BEGINNING
-
-    def _whole(self) -> OutgoingFile:
-        caption = whole_answer(words_for(self._reply.language))
-        return OutgoingFile(_WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption)
-
-    def _may_be_whole(self, step: int) -> bool:
-        return self._is_long and step == _BEGINNING
-
-    def _whole(self) -> OutgoingFile:
-        caption = whole_answer(words_for(self._reply.language))
-        return OutgoingFile(_WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption)
 
     def _may_be_whole(self, step: int) -> bool:
         return self._is_long and step == _BEGINNING

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from channels.adapter import ChannelAdapter
+from channels.adopting import SETTLE_DELAYS_S, Adopting
 from channels.backoff import jittered
 from channels.contents import Borrower, Contents
 from channels.homes import Homes
@@ -28,11 +29,16 @@ from channels.page import Page, TakenOver
 from channels.patience import Abandoned, Patience
 from channels.sender import Dropped, Sender, SendRules
 from channels.status import StatusCourier
+from channels.withdrawing import Withdrawing
 from gateway.contracts.errors import (
     AddressDead,
     CredentialsRejected,
     DeliveryError,
+    OutcomeUnknown,
+    RateLimited,
+    SendFailed,
 )
+from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState, Reply
 from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, PlaceBus, Scrubber
 
@@ -71,6 +77,8 @@ class Courier:
         pacer = Pacer(bus, adapter, self._patience.wait)
         self._borrower = Borrower(bus, self._patience)
         self._lessons = Lessons(adapter, places, pacer, self._patience, scrubber)
+        self._adopting = Adopting(adapter, bus, places, self._patience)
+        self._withdrawing = Withdrawing(adapter)
         self._sender = Sender(adapter, places, pacer, self._patience, tenure, rules)
         self.statuses = StatusCourier(adapter, bus, homes, self._sender, self._lessons, self._patience, scrubber, clock)
 
@@ -89,6 +97,7 @@ class Courier:
             state, reason = await self._try_all(page)
         if state is DeliveryState.FAILED:
             log.error("%s: reply %s failed: %s", self._adapter.name, page.reply.id, reason)
+            await self._take_back(page, page.reply.address, behind=page.record.next_chunk)
         await page.finish(state, reason=reason)
 
     async def _try_all(self, page: Page) -> tuple[DeliveryState, str]:
@@ -105,6 +114,7 @@ class Courier:
         address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
         outlook = await self._lessons.outlook(address)
         was_cut = page.record.state in _INTERRUPTED
+        await self._adopting.adopt(page, address)
         if outlook.dead_because and not was_cut:
             return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
         page.record = replace(page.record, chunks=len(contents))
@@ -118,6 +128,8 @@ class Courier:
             await self._sender.remember(page, address)
         left_at: list[str] = []
         while page.record.next_chunk < len(contents):
+            if page.record.next_chunk == contents.texts:
+                await self._take_back(page, journey.address, behind=contents.texts)
             journey = replace(journey, carries_file=contents.carries_file(page.record.next_chunk))
             try:
                 sent = await self._send_chunk(page, contents, journey)
@@ -132,6 +144,7 @@ class Courier:
             page.arrived(ids, spared=contents.spared if page.is_whole else 0)
             await self._sender.remember(page, journey.address)
             journey = journey.next_chunk()
+        await self._take_back(page, journey.address, behind=contents.texts)
         if left_at:
             return DeliveryState.UNKNOWN, f"nobody knows whether message {', '.join(left_at)} of it arrived"
         return DeliveryState.SENT, ""
@@ -166,6 +179,22 @@ class Courier:
                 journey = move.journey
             else:
                 return ids, journey
+
+    async def _take_back(self, page: Page, address: ReplyAddress, *, behind: int) -> None:
+        """Of what showed the draft, whatever has not become a chunk of the reply."""
+        for message_id in filter(None, page.record.shown[behind:]):
+            for delay_s in SETTLE_DELAYS_S:
+                try:
+                    await self._withdrawing.take_back(address, message_id, page.reply.language)
+                except (RateLimited, SendFailed, OutcomeUnknown) as error:
+                    log.warning("%s: reply %s: %s", self._adapter.name, page.reply.id, error)
+                    await self._patience.back_off(jittered(delay_s))
+                except DeliveryError as error:
+                    log.warning("%s: a draft of reply %s stays: %s", self._adapter.name, page.reply.id, error)
+                    break
+                else:
+                    break
+        page.record = replace(page.record, shown=page.record.shown[:behind])
 
     def _leaving(self, page: Page) -> Callable[[], None]:
         """The indicator goes out with the first chunk."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from channels.adapter import ChannelAdapter
@@ -20,10 +21,11 @@ from channels.lane import Waiting
 from channels.leases import Tenure, while_holding
 from channels.page import TakenOver
 from channels.patience import Abandoned
+from channels.quiet import Spots
 from channels.status import PutOff
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
-from gateway.contracts.messages import ReplyKind
+from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import DeliveryBus, PendingReply
 
 log = logging.getLogger(__name__)
@@ -49,13 +51,19 @@ class Delivery:
         tenure: Tenure,
         *,
         consumer: str,
+        spots: Spots | None = None,
+        coming: Callable[[Reply], None] = lambda reply: None,
     ) -> None:
+        """`spots` is shared with whoever else calls the platform for a lane; `coming` is told of each reply that is
+        taken, as soon as it is."""
         self._adapter = adapter
         self._bus = bus
         self._courier = courier
         self._homes = homes
         self._tenure = tenure
         self._consumer = consumer
+        self._spots = spots or Spots()
+        self._coming = coming
         self._lanes: dict[str, Waiting] = {}
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._in_hand: set[str] = set()
@@ -125,7 +133,7 @@ class Delivery:
         while not self._draining:
             try:
                 taken = await self._bus.replies(self._adapter.name, self._consumer, count=TAKE_MAX, wait_s=READ_WAIT_S)
-                lanes = await self._homes.lanes(taken)
+                lanes = await self._homes.lanes([pending.reply.address for pending in taken])
                 backoff.reset()
             except BusUnavailable as error:
                 log.warning("%s: no replies while the bus is away: %s", self._adapter.name, error)
@@ -142,20 +150,23 @@ class Delivery:
         if pending.entry_id in self._in_hand:
             return
         self._in_hand.add(pending.entry_id)
+        self._coming(pending.reply)
         self._lanes.setdefault(lane, Waiting()).put(pending)
         if lane not in self._workers:
             worker = asyncio.create_task(self._work(lane), name=f"{self._adapter.name}-lane")
             self._workers[lane] = worker
 
     async def _work(self, lane: str) -> None:
-        waiting = self._lanes[lane]
+        waiting, spot = self._lanes[lane], self._spots.of(lane)
         try:
             while waiting and not self._draining:
                 pending = waiting.next()
                 if pending is None:
                     await waiting.until_changed()
                     continue
-                if later := await self._carry(pending, is_overtaken=waiting.is_overtaken(pending)):
+                async with spot.one_at_a_time:
+                    later = await self._carry(pending, is_overtaken=waiting.is_overtaken(pending))
+                if later:
                     waiting.put_off(later)
                     continue
                 waiting.done(pending)

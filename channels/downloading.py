@@ -13,12 +13,13 @@ import aiohttp
 
 from channels.proxies import goes_direct, is_loopback
 from gateway.contracts.errors import FileRefused, SendFailed
+from gateway.words import sentence
 
-GONE: Final = "it is no longer there"
-NOT_FOR_US: Final = "I am not allowed to read it"
-ELSEWHERE: Final = "it is kept somewhere else, where I do not look"
-SOMETHING_ELSE: Final = "something else was handed out in its place"
-"""Why a file cannot be had, for people."""
+GONE: Final = sentence("it is no longer there")
+NOT_FOR_US: Final = sentence("I am not allowed to read it")
+ELSEWHERE: Final = sentence("it is kept somewhere else, where I do not look")
+SOMETHING_ELSE: Final = sentence("something else was handed out in its place")
+"""Why a file cannot be had, for people. The agent, who knows their language, says it."""
 
 _DOWNLOAD_TIMEOUT_S: Final = 60.0  # twenty megabytes over a poor line
 _SILENCE_S: Final = 15.0  # a body of which nothing more comes
@@ -44,20 +45,22 @@ def too_large(bytes_max: int) -> str:
     return f"it is larger than {max(1, bytes_max // _MEGABYTE)} MB"
 
 
-async def download(url: str, *, bytes_max: int, headers: Mapping[str, str] | None = None) -> Downloaded:
-    """One GET, and what it is redirected to on the same host. Raises `FileRefused` for what will not get better,
-    `SendFailed` for what may."""
+async def download(
+    url: str, *, bytes_max: int, headers: Mapping[str, str] | None = None, proxy: str = ""
+) -> Downloaded:
+    """One GET, and what it is redirected to on the same host, by way of `proxy` if there is one. Raises `FileRefused`
+    for what will not get better, `SendFailed` for what may."""
     timeout = aiohttp.ClientTimeout(total=_DOWNLOAD_TIMEOUT_S, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_SILENCE_S)
     plain = {"Accept-Encoding": "identity", **(headers or {})}  # packed, a few bytes may unpack to any number
     try:
         async with aiohttp.ClientSession(
             timeout=timeout,
-            trust_env=not goes_direct(url),
+            trust_env=not proxy and not goes_direct(url),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=plain,
         ) as session:
-            return await _downloaded(session, url, bytes_max)
+            return await _downloaded(session, url, bytes_max, proxy)
     except (aiohttp.ClientError, OSError, ValueError) as error:  # a TimeoutError is an OSError
         raise SendFailed(f"a download failed ({type(error).__name__})") from None
 
@@ -81,9 +84,9 @@ def is_on(url: str, *domains: str) -> bool:
     return parts.scheme == "https" and any(host == domain or host.endswith(f".{domain}") for domain in domains)
 
 
-async def _downloaded(session: aiohttp.ClientSession, url: str, bytes_max: int) -> Downloaded:
+async def _downloaded(session: aiohttp.ClientSession, url: str, bytes_max: int, proxy: str) -> Downloaded:
     for _ in range(1 + _REDIRECTS_MAX):
-        async with session.get(url, allow_redirects=False) as answer:
+        async with session.get(url, allow_redirects=False, proxy=proxy or None) as answer:
             if answer.status not in _REDIRECTS:
                 return await _body(answer, bytes_max)
             target = urljoin(url, answer.headers.get("Location", ""))

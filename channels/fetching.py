@@ -24,12 +24,13 @@ from gateway.limits import (
 )
 from gateway.scrub.files import without_secrets
 from gateway.scrub.readable import is_text
+from gateway.words import sentence
 
 log = logging.getLogger(__name__)
 
-NOT_NOW: Final = "its platform does not hand it out at the moment"
+NOT_NOW: Final = sentence("its platform does not hand it out at the moment")
 LONG_TEXT: Final = f"it is a text of more than {SCRUBBED_FILE_BYTES_MAX // 1_000_000} MB"
-UNSEARCHED: Final = "it could not be looked through for secrets in time"
+UNSEARCHED: Final = sentence("it could not be looked through for secrets in time")
 
 _WAIT_S: Final = 5.0
 _TRIES: Final = 4

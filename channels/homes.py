@@ -15,21 +15,20 @@ from channels.adapter import ChannelAdapter, Door, Outcome, SupportsMoves
 from channels.normalized import Incoming, Retraction
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import PendingReply, PlaceBus
+from gateway.contracts.ports import PlaceBus
 from gateway.contracts.suggestions import Suggestion
 
 
 class Homes:
-    """The addresses of one channel's replies. Raises `BusUnavailable`."""
+    """The addresses of one channel's replies and drafts. Raises `BusUnavailable`."""
 
     def __init__(self, adapter: ChannelAdapter, places: PlaceBus) -> None:
         self._channel = adapter.name
         self._moving = adapter if isinstance(adapter, SupportsMoves) else None
         self._places = places
 
-    async def lanes(self, taken: Sequence[PendingReply]) -> Sequence[str]:
-        """The lane of each reply. It is that of the first id, so that a move does not tear the order apart."""
-        addresses = [pending.reply.address for pending in taken]
+    async def lanes(self, addresses: Sequence[ReplyAddress]) -> Sequence[str]:
+        """The lane of each address. It is that of the first id, so that a move does not tear the order apart."""
         if self._moving is None:
             return [address.lane for address in addresses]
         chats = [self._moving.chat_of(address) for address in addresses]
@@ -58,9 +57,11 @@ class Doorstep:
 
     async def accept(self, incoming: Incoming) -> Outcome:
         """As the door does. Raises `BusUnavailable`."""
-        if incoming.is_addressed:
-            await self._places.revive(f"{self._adapter.account}:{incoming.address.lane}")
-        return await self._door.accept(replace(incoming, place=await self._first_place(incoming.place)))
+        return await self._door.accept(await self._seen(incoming))
+
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        """As the door does. Raises `BusUnavailable`."""
+        return await self._door.invoke(await self._seen(chosen))
 
     async def retract(self, retraction: Retraction) -> Outcome:
         """As the door does. Raises `BusUnavailable`."""
@@ -76,6 +77,11 @@ class Doorstep:
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         """As the door does."""
         return await self._door.suggest(replace(typing, place=await self._first_place(typing.place)))
+
+    async def _seen(self, incoming: Incoming) -> Incoming:
+        if incoming.is_addressed:
+            await self._places.revive(f"{self._adapter.account}:{incoming.address.lane}")
+        return replace(incoming, place=await self._first_place(incoming.place))
 
     async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:
         if not place or not isinstance(self._adapter, SupportsMoves):

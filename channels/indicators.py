@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -44,13 +45,21 @@ class Indicators:
     """The indicators of one channel. A platform without them costs nothing."""
 
     def __init__(
-        self, adapter: ChannelAdapter, bus: DeliveryBus, clock: Clock, *, show_after_s: float = SHOWN_AFTER_S
+        self,
+        adapter: ChannelAdapter,
+        bus: DeliveryBus,
+        clock: Clock,
+        *,
+        show_after_s: float = SHOWN_AFTER_S,
+        also: Callable[[Activity], None] = lambda activity: None,
     ) -> None:
+        """`also` is told of every announcement."""
         self._name = adapter.name
         self._typing = adapter if isinstance(adapter, SupportsTyping) else None
         self._bus = bus
         self._clock = clock
         self._show_after_s = show_after_s
+        self._also = also
         self._shown: dict[str, _Shown] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._pacer = Pacer(bus, adapter, asyncio.sleep)
@@ -65,6 +74,7 @@ class Indicators:
                     async for activity in self._bus.activities(self._name):
                         backoff.reset()
                         self.follow(activity)
+                        self._also(activity)
                 except BusUnavailable:
                     log.debug("%s: no indicators while the bus is away", self._name)
                 await asyncio.sleep(backoff.next_s())

@@ -14,7 +14,7 @@ from itertools import chain, takewhile
 from typing import Final
 
 from channels import notices
-from channels.adapter import Outcome, QueueFull
+from channels.adapter import HELD_POLL_S, Outcome, QueueFull
 from channels.admission import RateOf, Reception, unlimited
 from channels.albums import Albums
 from channels.cleaning import Cleaner
@@ -65,6 +65,8 @@ log = logging.getLogger(__name__)
 NOTICE_EVERY_MS: Final = 60_000
 BY_BUTTON: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
 """What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
+
+_NOT_TAKEN: Final = frozenset({Outcome.REFUSED, Outcome.TURNED_AWAY, Outcome.IGNORED})
 
 LISTENING_MAX: Final = 16  # people told at a time: each needs a connection to the bus for as long
 SUGGESTING_MAX: Final = 16  # people who type at a time, likewise; who comes then is suggested nothing
@@ -121,6 +123,7 @@ class Intake:
         self._taking = asyncio.Lock()
         self._listening = asyncio.Semaphore(LISTENING_MAX)
         self._suggesting = asyncio.Semaphore(SUGGESTING_MAX)
+        self._at_once: dict[str, CleanText] = {}  # to be told to those who chose a command, by its id
         self._is_closed = False
 
     def close(self) -> None:
@@ -177,6 +180,19 @@ class Intake:
         except BusUnavailable:
             return own_words("")
         return own_words("") if reply is None else reply.text
+
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        """Bring a command from the menu to the bus as if it had been typed; one that is held is brought again here.
+        What turns it away is told at once. Raises `BusUnavailable`."""
+        nothing = self._at_once[chosen.id] = own_words("")
+        try:
+            while True:
+                outcome = await self.accept(chosen)
+                if outcome is not Outcome.HELD:
+                    return self._at_once.get(chosen.id, nothing) if outcome in _NOT_TAKEN else None
+                await asyncio.sleep(HELD_POLL_S)
+        finally:
+            self._at_once.pop(chosen.id, None)
 
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         """What an agent process suggests to one who may talk to us; nothing while none can be asked."""
@@ -354,7 +370,11 @@ class Intake:
             await self._tell(incoming, owner, "strangers", words.say(notices.TOO_MANY_STRANGERS))
 
     async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
-        """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once."""
+        """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once. One who chose a
+        command is told by whoever brought it."""
+        if incoming.id in self._at_once:
+            self._at_once[incoming.id] = self._scrubber.for_chat(str(key)).scrub(sentence)
+            return
         minute = (incoming.sent_at_ms or self._clock.now_ms()) // NOTICE_EVERY_MS
         mark = f"{topic}:{key}:{incoming.address.lane}:{minute}"
         await self._outbound.publish_notice(self._notice(incoming, key, mark, sentence))

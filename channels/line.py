@@ -25,11 +25,15 @@ from channels.intake import Intake
 from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.publishing import menu_of
+from channels.quiet import Spots
 from channels.sender import SendRules
+from channels.stream import StreamingAdapter
+from channels.streaming import Streams
 from channels.together import first_to_end
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
+from gateway.contracts.messages import Activity
 from gateway.contracts.ports import (
     AccessBus,
     AttachmentBus,
@@ -80,6 +84,7 @@ class Rules:
     language: str = ""
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
+    streams: bool = True
     rate_of: RateOf = unlimited
 
 
@@ -92,7 +97,7 @@ class Line:
         self._scrubber = rooms.scrubber
         self._clock = rooms.clock
         self._rejection: str | None = None
-        self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock)
+        self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock, also=self._follow)
         self._deletions = (
             Deletions(adapter, rooms.intake, rooms.deliveries, rooms.clock) if rules.deletes_inbound else None
         )
@@ -118,7 +123,22 @@ class Line:
             delete=self._deletions.add if self._deletions is not None else None,
         )
         self._door = Doorstep(self._intake, adapter, rooms.places)
-        homes, tenure = Homes(adapter, rooms.places), Tenure()
+        homes, tenure, spots = Homes(adapter, rooms.places), Tenure(), Spots()
+        self._streams = (
+            Streams(
+                adapter,
+                rooms.deliveries,
+                rooms.places,
+                rooms.scrubber,
+                rooms.clock,
+                homes,
+                tenure,
+                spots,
+                shows=rules.streams,
+            )
+            if isinstance(adapter, StreamingAdapter)
+            else None
+        )
         courier = Courier(
             adapter,
             rooms.deliveries,
@@ -130,7 +150,16 @@ class Line:
             rules=rules.sends,
             answering=self._indicators.answering,
         )
-        self._delivery = Delivery(adapter, rooms.deliveries, courier, homes, tenure, consumer=consumer)
+        self._delivery = Delivery(
+            adapter,
+            rooms.deliveries,
+            courier,
+            homes,
+            tenure,
+            consumer=consumer,
+            spots=spots,
+            coming=self._streams.coming if self._streams else lambda reply: None,
+        )
 
     @property
     def state(self) -> str:
@@ -144,6 +173,7 @@ class Line:
                 self._kept_up("adapter", lambda: self._adapter.run(self._door)),
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
+                *((self._kept_up("streams", self._streams.run),) if self._streams is not None else ()),
                 *(self._kept_up("menu", menus.run) for menus in menu_of(self._adapter)),
                 *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
                 *((self._kept_up("fetching", self._fetching.run),) if self._fetching is not None else ()),
@@ -173,7 +203,12 @@ class Line:
     async def stop(self, *, grace_s: float) -> None:
         """Take nothing more in, let the sends in flight arrive; then `run` may be cancelled."""
         self._intake.close()
-        await self._delivery.drain(grace_s=grace_s)
+        streams = () if self._streams is None else (self._streams.drain(grace_s=grace_s),)
+        await asyncio.gather(self._delivery.drain(grace_s=grace_s), *streams)
+
+    def _follow(self, activity: Activity) -> None:
+        if self._streams is not None:
+            self._streams.heard(activity)
 
     async def _kept_up(self, part: str, run: Callable[[], Awaitable[None]]) -> None:
         backoff = Backoff(RESTART_FIRST_S, RESTART_CAP_S)

@@ -125,9 +125,22 @@ class Listener(Generic[RawT]):
             self._leave_to_history(waiting)
             self._leave_all_to_history()
             return waiting.taken
-        self._waiting.append(waiting)
+        self._line_up(waiting)
         self._live.set()
         return waiting.taken
+
+    def _line_up(self, waiting: _Waiting[RawT]) -> None:
+        """Behind all others, but before what was said after it in its place: what comes over several connections comes
+        in no order."""
+        heard, at = waiting.heard, len(self._waiting)
+        for index in range(len(self._waiting) - 1, -1, -1):
+            other = self._waiting[index].heard
+            if other.place != heard.place:
+                continue
+            if not heard.message_id or not self._marks.is_later(other.message_id, than=heard.message_id):
+                break
+            at = index
+        self._waiting.insert(at, waiting)
 
     def lost_touch(self) -> None:
         """Something may have been said that was not heard: from here on history comes first."""

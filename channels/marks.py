@@ -57,6 +57,10 @@ class Marks:
         self._places = OrderedDict((str(place), str(last)) for place, last in kept[_PLACES])
         return True
 
+    def is_later(self, message_id: str, *, than: str) -> bool:
+        """Whether it was said after the other one; one without an id never was."""
+        return bool(message_id) and self._order.key(message_id) > self._order.key(than)
+
     async def save(self) -> None:
         """Write them if they moved. Raises `BusUnavailable`."""
         async with self._saving:  # an older state must not arrive after a newer one

@@ -23,9 +23,11 @@ UNDELETED: Final = sentence(
     "A message of yours held a secret, and I could not delete it here. "
     "Please delete it yourself, and replace the secret."
 )
+WITHDRAWN: Final = sentence("No answer came of this.")
 NOT_IN_USE: Final = sentence("This button is no longer in use.")
 NOT_FOR_STRANGERS: Final = sentence("I do not know you yet, so you cannot answer this.")
-NOT_NOW: Final = sentence("I cannot take this now. Please press again in a moment.")
+NOT_NOW: Final = sentence("I cannot take this now. Please try again in a moment.")
+NOT_FOR_ME: Final = sentence("I do not answer this.")
 CLOSED: Final = sentence("I only talk to people whom an admin has let in.")
 NOT_HERE: Final = sentence("I may not answer you here. In a direct message you may ask me.")
 WELCOME: Final = sentence(

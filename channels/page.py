@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from channels.patience import Patience
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
 from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
+
+AGAIN: Final = ":anew"
+"""Ends the send id of a message that takes the place of one which is gone."""
 
 
 class TakenOver(Exception):
@@ -39,9 +42,21 @@ class Page:
 
     @property
     def send_id(self) -> str:
-        """The same for every attempt at the next chunk; the whole answer as a file is another message than the chunk
+        """The same for every attempt at the next chunk; another one once the message that showed its draft is gone, or
+        the platform would take what follows for that one. The whole answer as a file is another message than the chunk
         in whose place it goes out."""
-        return f"{self.record.reply_id}:{'whole' if self.is_whole else self.record.next_chunk}"
+        step = "whole" if self.is_whole else self.record.next_chunk
+        return f"{self.record.reply_id}:{step}{AGAIN if self._is_shown_gone else ''}"
+
+    @property
+    def shown(self) -> str:
+        """The platform's id of the message that showed the draft of the next chunk; empty if there is none."""
+        at, shown = self.record.next_chunk, self.record.shown
+        return shown[at] if at < len(shown) else ""
+
+    @property
+    def _is_shown_gone(self) -> bool:
+        return self.record.next_chunk < len(self.record.shown) and not self.shown
 
     @property
     def is_marked(self) -> bool:
@@ -53,13 +68,18 @@ class Page:
 
     async def amended(self) -> str:
         """The platform's id of the message that this reply takes the place of; empty if nobody knows any."""
-        record = await self._patience.with_bus(lambda: self._bus.delivered(self.reply))
+        record = await self._patience.with_bus(lambda: self._bus.delivered(self.reply.key, self.reply.amends))
         return record.platform_ids[-1] if record.platform_ids else ""
 
     def arrived(self, ids: tuple[str, ...], *, spared: int = 0) -> None:
         """The next chunk is out, and with it so many behind it; the note that follows, or the end, says so."""
         next_chunk = self.record.next_chunk + 1 + spared
         self._change(next_chunk=next_chunk, platform_ids=self.record.platform_ids + ids, placeholder="")
+
+    def lose_shown(self) -> None:
+        """The message that showed the draft of the next chunk is gone; the note that follows says so."""
+        at, shown = self.record.next_chunk, self.record.shown
+        self._change(shown=(*shown[:at], "", *shown[at + 1 :]))
 
     def mark(self) -> None:
         """From now on the next chunk says that it may be a repetition; the note that follows keeps that."""

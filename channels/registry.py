@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from typing import Final, Protocol, cast
 
 from channels.adapter import AdapterParts, ChannelAdapter
-from gateway.config import Settings
+from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError
 
 
 class AdapterModule(Protocol):
     """What a module of the table offers."""
 
-    def open_adapter(self, settings: Settings, parts: AdapterParts) -> ChannelAdapter:
-        """The adapter these settings ask for. Raises `ConfigError` when they cannot work."""
+    def open_adapter(self, name: str, settings: Settings, parts: AdapterParts) -> ChannelAdapter:
+        """The adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""
         ...
 
 
@@ -29,26 +29,27 @@ MODULES: Final[Mapping[str, str]] = {
     "discord": "channels.discord.adapter",
     "slack": "channels.slack.adapter",
 }
-"""In the order in which they are started: the quickest to load first."""
+"""By platform, in the order in which they are started: the quickest to load first."""
 
 
 async def open_channel(name: str, settings: Settings, parts: AdapterParts) -> ChannelAdapter:
     """Load the module of channel `name` and make its adapter; others may work meanwhile."""
-    module = cast(AdapterModule, await asyncio.to_thread(importlib.import_module, MODULES[name]))
-    return module.open_adapter(settings, parts)
+    platform = name.partition(".")[0]
+    module = cast(AdapterModule, await asyncio.to_thread(importlib.import_module, MODULES[platform]))
+    return module.open_adapter(name, settings, parts)
 
 
 def chosen(settings: Settings, asked: tuple[str, ...]) -> tuple[str, ...]:
     """The channels to start: those asked for, else all that are enabled. Raises `ConfigError`."""
+    known = settings.channels.each()
     for name in asked:
-        if name not in MODULES:
-            raise ConfigError(f"there is no channel {name!r}: choose from {', '.join(MODULES)}")
-    wanted = [name for name in MODULES if name in (asked or settings.channels.enabled_names)]
+        if name not in known:
+            raise ConfigError(f"there is no channel {name!r}: choose from {', '.join(known)}")
+    wanted = [name for name in known if name in (asked or settings.channels.enabled_names)]
     if not wanted:
         raise ConfigError("no channel is enabled: set a token, such as channels.telegram.token, in trivet.toml")
     for name in wanted:
-        missing = settings.channels.each()[name].missing
-        if missing:
-            keys = " and ".join(f"channels.{name}.{key}" for key in missing)
+        if missing := known[name].missing:
+            keys = " and ".join(f"{table_of(name)}.{key}" for key in missing)
             raise ConfigError(f"channel {name} cannot start without {keys}: set it or disable the channel")
     return tuple(wanted)

@@ -1,5 +1,7 @@
 """One attempt at one chunk: find what an earlier attempt left, or send, in a way that can be repeated if need be.
 
+shown? ── a message that showed its draft, edit it ──────▶ done
+   ▼
 a file? ── where that is a step of its own: put up, its name in the ledger
    ▼
 unsure? ── looked up, found ─────────────────────────────▶ done
@@ -25,6 +27,7 @@ from channels.adapter import (
     SupportsChoices,
     SupportsLookup,
     SupportsPlaceholders,
+    SupportsStreaming,
     SupportsUploads,
 )
 from channels.journey import Journey
@@ -32,7 +35,7 @@ from channels.leases import Tenure
 from channels.pacing import Pacer
 from channels.page import Page
 from channels.patience import Patience
-from gateway.config.settings import PlaceholderUse, UnknownSends
+from gateway.config.channels import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import DeliveryError, OutcomeUnknown, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState
@@ -88,6 +91,7 @@ class Sender:
         self._asking = adapter if isinstance(adapter, SupportsLookup) else None
         self._amending = adapter if isinstance(adapter, SupportsChoices) else None
         self._uploading = adapter if isinstance(adapter, SupportsUploads) else None
+        self._streaming = adapter if isinstance(adapter, SupportsStreaming) else None
 
     async def attempt(
         self, page: Page, chunk: AnyChunk, journey: Journey, *, since_ms: int, leaving: Callable[[], None]
@@ -99,6 +103,8 @@ class Sender:
         await self._adapter.until_ready()
         if page.reply.amends:
             return await self._amend(page, chunk, journey, leaving)
+        if page.shown:
+            return await self._make_it(page, chunk, journey, leaving)
         if self._uploading is not None and journey.carries_file:
             return await self._by_uploading(self._uploading, page, chunk, journey, since_ms, leaving)
         if self._editing is None:
@@ -149,6 +155,28 @@ class Sender:
                 lambda: amending.amend(journey.address, chunk, message_id=message_id, plain=journey.is_plain)
             )
         return ()
+
+    # --- where its draft was shown
+
+    async def _make_it(
+        self, page: Page, chunk: AnyChunk, journey: Journey, leaving: Callable[[], None]
+    ) -> tuple[str, ...]:
+        """Make the message that showed the draft the chunk itself. This may be repeated; once somebody has deleted the
+        message, the chunk is sent."""
+        message_id, streaming, amending = page.shown, self._streaming, self._amending
+        await self._about_to_call(page, journey, placeholder="")
+        leaving()
+        is_there = False
+        if streaming is not None and amending is not None:
+            await self._asked(lambda: streaming.end_stream(journey.address, message_id=message_id))
+            is_there = await self._asked(
+                lambda: amending.amend(journey.address, chunk, message_id=message_id, plain=journey.is_plain)
+            )
+        if not is_there:
+            page.lose_shown()
+            await page.note(DeliveryState.RETRY)
+            raise SendFailed("the message that showed the draft is gone")
+        return (message_id,)
 
     # --- where the platform can be asked
 

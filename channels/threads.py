@@ -16,27 +16,27 @@ class Threads:
     def __init__(self, positions: IntakeBus, prefix: str) -> None:
         self._positions = positions
         self._prefix = prefix
-        self._known: OrderedDict[str, bool] = OrderedDict()
+        self._joined: OrderedDict[str, None] = OrderedDict()
 
     async def has_joined(self, channel_id: str, thread_id: str) -> bool:
         """True when the bot was called into this thread before."""
         name = self._name(channel_id, thread_id)
-        if name not in self._known:
-            self._remember(name, await self._positions.position(name) is not None)
-        return self._known[name]
+        if name not in self._joined and await self._positions.position(name) is not None:
+            self._remember(name)
+        return name in self._joined
 
     async def join(self, channel_id: str, thread_id: str) -> None:
         """From now on what is said in this thread is said to the bot."""
         name = self._name(channel_id, thread_id)
-        if not self._known.get(name):
+        if name not in self._joined:
             await self._positions.set_position(name, thread_id)
-            self._remember(name, True)
+            self._remember(name)
 
     def _name(self, channel_id: str, thread_id: str) -> str:
         return f"{self._prefix}:thread:{channel_id}:{thread_id}"
 
-    def _remember(self, name: str, has_joined: bool) -> None:
-        self._known[name] = has_joined
-        self._known.move_to_end(name)
-        while len(self._known) > THREADS_KNOWN_MAX:
-            self._known.popitem(last=False)
+    def _remember(self, name: str) -> None:
+        """What is not so yet may become so by another process."""
+        self._joined[name] = None
+        while len(self._joined) > THREADS_KNOWN_MAX:
+            self._joined.popitem(last=False)

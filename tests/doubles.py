@@ -20,8 +20,10 @@ from gateway.contracts.messages import (
     ControlRequest,
     DeliveryRecord,
     DeliveryState,
+    Draft,
     Finding,
     InboundMessage,
+    Preview,
     Receipt,
     Reply,
 )
@@ -92,6 +94,7 @@ class MemoryBus:
     graves: dict[str, str] = field(default_factory=dict)
     doubted: set[str] = field(default_factory=set)
     sent_ids: dict[str, list[str]] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
     ambiguous: int = 0
     contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
@@ -100,6 +103,8 @@ class MemoryBus:
     suggestions: Sequence[Suggestion] = ()
     holder: str | None = None
     announced: asyncio.Queue[Activity] = field(default_factory=asyncio.Queue)
+    drafted: asyncio.Queue[Draft] = field(default_factory=asyncio.Queue)
+    shown: dict[str, Preview] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _check(self) -> None:
@@ -193,10 +198,34 @@ class MemoryBus:
             self.ledger.append(record)
         return entry_id not in self.taken_over
 
-    async def delivered(self, reply: Reply) -> DeliveryRecord:
+    async def delivered(self, key: SessionKey, reply_id: str) -> DeliveryRecord:
         self._check()
-        known = [record for record in self.ledger if record.reply_id == reply.amends]
-        return known[-1] if known else DeliveryRecord(reply.amends, DeliveryState.PENDING)
+        known = [record for record in self.ledger if record.reply_id == reply_id]
+        return known[-1] if known else DeliveryRecord(reply_id, DeliveryState.PENDING)
+
+    async def drafts(self, channel: str) -> AsyncIterator[Draft]:
+        self._check()
+        while True:
+            yield await self.drafted.get()
+
+    async def note_preview(self, channel: str, preview: Preview) -> bool:
+        self._check()
+        if any(record.reply_id == preview.reply_id for record in self.ledger):
+            return False
+        self.shown[preview.reply_id] = preview
+        return True
+
+    async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
+        self._check()
+        return self.shown.get(reply_id)
+
+    async def previews(self, channel: str) -> Sequence[Preview]:
+        self._check()
+        return list(self.shown.values())
+
+    async def drop_preview(self, channel: str, preview: Preview) -> None:
+        self._check()
+        self.shown.pop(preview.reply_id, None)
 
     async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
         self._check()
@@ -285,6 +314,14 @@ class MemoryBus:
         self._check()
         first = {new: old for old, new in self.moves.items()}
         return [first.get(chat, chat) for chat in chats]
+
+    async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
+        self._check()
+        self.links[name] = url
+
+    async def link(self, name: str) -> str:
+        self._check()
+        return self.links.get(name, "")
 
     async def count_ambiguous(self, channel: str) -> None:
         self._check()

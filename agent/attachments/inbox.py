@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from agent.attachment_sentences import EMPTY, NOBODY_ANSWERS, ONE_TOO_MANY, no_room, not_read, too_large
+from agent.attachment_sentences import EMPTY, NOBODY_ANSWERS, ONE_TOO_MANY, no_room, too_large
 from agent.limits import ATTACHMENT_ASKED_MAX
 from agent.tools.files.naming import media_type, safe_name
 from agent.tools.files.workspace import Homes, Workspace
@@ -40,10 +40,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A file that cannot be had: a sentence that says which and why, for its author and for the model."""
+    """A file that cannot be had, and why, as a clause."""
 
     name: CleanText
-    sentence: CleanText
+    reason: CleanText
 
 
 class Inbox:
@@ -67,7 +67,7 @@ class Inbox:
             return await self._taken(message, attachment, name, of_chat)
         except FileRefused as error:
             _log.info("attachment.refused", message=message.id, reason=str(error))
-            return Refused(name, of_chat.scrub(not_read(name, str(error))))
+            return Refused(name, of_chat.scrub(str(error)))
 
     async def _taken(
         self, message: InboundMessage, attachment: Attachment, name: CleanText, scrubber: Scrubber

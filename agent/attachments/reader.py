@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from agent.attachments.formats.locked import Locked
@@ -32,7 +33,8 @@ def main() -> int:
     except ModuleNotFoundError:
         return NOT_INSTALLED
     if CONFINES_ITSELF in sys.argv:
-        confine_this_process(None, writes=False)
+        installed = {Path(place) for place in sys.path if place.endswith("-packages")}  # what libraries load later
+        confine_this_process(None, writes=False, libraries=[place for place in installed if place.is_dir()])
     restrain(Limits(cpu_s=READER_CPU_S, memory_bytes=READER_MEMORY_BYTES, file_bytes=0))
     left = int(sys.argv[2])
     try:

@@ -21,7 +21,16 @@ from typing import Final, Protocol
 
 import structlog
 
-from agent.attachment_sentences import NOT_IN_TIME, NOT_LISTENING, NOT_UNDERSTOOD, TOO_MANY_PIXELS, not_read, not_shown
+from agent.attachment_sentences import (
+    NO_TEXT,
+    NOT_IN_TIME,
+    NOT_LISTENING,
+    NOT_UNDERSTOOD,
+    ONE_TOO_MANY,
+    TOO_MANY_PIXELS,
+    not_read,
+    not_shown,
+)
 from agent.attachments.beside import keep, kept, kept_text, small_path, text_path
 from agent.attachments.documents import Documents, format_of
 from agent.attachments.inbox import Kept, Refused
@@ -30,7 +39,7 @@ from agent.attachments.pictures import picture_in
 from agent.attachments.recordings import recording_of
 from agent.attachments.senses import Ears, Eyes
 from agent.insisting import insist
-from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE
+from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE, RECEIVED_MAX
 from agent.tokens import estimate_tokens
 from agent.tools.files.workspace import Homes
 from gateway.contracts import alongside
@@ -47,6 +56,7 @@ from gateway.contracts.messages import (
     own_words,
 )
 from gateway.contracts.ports import Scrubber
+from gateway.words import ENGLISH, words_for
 
 _log = structlog.get_logger(__name__)
 _SPOKEN: Final = frozenset({AttachmentKind.VOICE, AttachmentKind.AUDIO})
@@ -122,11 +132,13 @@ class Receiving:
         """Side by side, a few at a time; what is not there in time is given up."""
         slots = asyncio.Semaphore(RECEIVED_AT_ONCE)
 
-        async def one(message: InboundMessage, attachment: Attachment) -> _Looked:
+        async def one(at: int, message: InboundMessage, attachment: Attachment) -> _Looked:
+            if at >= RECEIVED_MAX:
+                return self._refused(attachment.name, ONE_TOO_MANY, occasion)
             async with slots:
                 return await self._one(message, attachment, occasion)
 
-        tasks = [asyncio.create_task(one(*file)) for file in files]
+        tasks = [asyncio.create_task(one(at, *file)) for at, file in enumerate(files)]
         try:
             await asyncio.wait(tasks, timeout=self._timeout_s)
         finally:
@@ -136,23 +148,23 @@ class Receiving:
             if late:
                 await asyncio.wait(late)
         return [
-            self._refused(attachment.name, not_read(attachment.name, NOT_IN_TIME)) if task in late else task.result()
+            self._refused(attachment.name, NOT_IN_TIME, occasion) if task in late else task.result()
             for task, (_, attachment) in zip(tasks, files, strict=True)
         ]
 
     async def _one(self, message: InboundMessage, attachment: Attachment, occasion: Occasion) -> _Looked:
         taken = await insist(lambda: self._inbox.take(message, attachment))
         if isinstance(taken, Refused):
-            return self._refused(taken.name, taken.sentence)
+            return self._refused(taken.name, taken.reason, occasion)
         if picture_in(taken.content) is not None:
             return await self._image(taken, occasion)
         if attachment.kind in _SPOKEN or taken.media_type.startswith("audio/"):
             return await self._recording(taken, occasion)
         return await self._document(taken, occasion)
 
-    def _refused(self, name: CleanText, sentence: str) -> _Looked:
-        said = self._scrubber.scrub(sentence)
-        return _Looked(partial(alongside.missing, name), said, note=said)
+    def _refused(self, name: CleanText, reason: str, occasion: Occasion) -> _Looked:
+        said, words = self._scrubber.scrub(not_read(name, reason)), words_for(occasion.session.language)
+        return _Looked(partial(alongside.missing, name), said, note=self._scrubber.scrub(not_read(name, reason, words)))
 
     # --- images
 
@@ -160,8 +172,9 @@ class Receiving:
         try:
             path, content = await self._showable(file, occasion)
         except FileRefused as error:
-            note = self._scrubber.scrub(not_shown(file.name, str(error)))
-            return _Looked(_as_file(file, self._scrubber), note, note=note)
+            said, words = not_shown(file.name, str(error)), words_for(occasion.session.language)
+            note = self._scrubber.scrub(not_shown(file.name, str(error), words))
+            return _Looked(_as_file(file, self._scrubber), self._scrubber.scrub(said), note=note)
         picture = picture_in(content)
         assert picture is not None
         kind = self._scrubber.scrub(picture.media_type)
@@ -202,8 +215,9 @@ class Receiving:
     async def _recording(self, file: Kept, occasion: Occasion) -> _Looked:
         heard = recording_of(file.content, file.name, file.media_type)
         element = partial(alongside.voice, file.path, self._scrubber.scrub(heard.media_type), len(file.content))
+        own = words_for(occasion.session.language)
         if self._ears is None:
-            return _Looked(element, NOT_LISTENING, note=NOT_LISTENING)
+            return _Looked(element, ENGLISH.say(NOT_LISTENING), note=own.say(NOT_LISTENING))
         ears = self._ears
 
         async def listen() -> CleanText:
@@ -212,12 +226,12 @@ class Receiving:
         try:
             words = await self._once(file, occasion, listen)
         except BudgetSpent:
-            return _Looked(element, NOT_UNDERSTOOD)  # the turn itself says why
+            return _Looked(element, ENGLISH.say(NOT_UNDERSTOOD))  # the turn itself says why
         except ModelError as error:
             _log.warning("attachment.not_heard", reason=f"{type(error).__name__}: {error}")
             words = None
         if not words:
-            return _Looked(element, NOT_UNDERSTOOD, note=NOT_UNDERSTOOD)
+            return _Looked(element, ENGLISH.say(NOT_UNDERSTOOD), note=own.say(NOT_UNDERSTOOD))
         return _Looked(element, spoken=words)
 
     # --- documents
@@ -231,9 +245,12 @@ class Receiving:
         try:
             text = await read() if is_plain else await self._once(file, occasion, read)
         except FileRefused as error:
-            note = self._scrubber.scrub(not_read(file.name, str(error)))
-            return _Looked(element, note, note=note)
-        return _Looked(element, text or None, whole_at=file.path if is_plain else text_path(file.path))
+            said, own = not_read(file.name, str(error)), words_for(occasion.session.language)
+            note = self._scrubber.scrub(not_read(file.name, str(error), own))
+            return _Looked(element, self._scrubber.scrub(said), note=note)
+        if not text:
+            return _Looked(element, None if format_of(file) is None else NO_TEXT)
+        return _Looked(element, text, whole_at=file.path if is_plain else text_path(file.path))
 
     async def _once(self, file: Kept, occasion: Occasion, make: Callable[[], Awaitable[CleanText]]) -> CleanText:
         """What is made of a file, made once and then kept beside it."""
@@ -290,7 +307,8 @@ def _begun(text: CleanText, chars_max: int, whole_at: CleanText) -> CleanText:
 
 
 def _as_file(file: Kept, scrubber: Scrubber) -> Callable[[CleanText | None], CleanText]:
-    return partial(alongside.file, file.path, scrubber.scrub(file.media_type), len(file.content))
+    kind = "application/pdf" if format_of(file) == "pdf" else file.media_type  # one may be nothing but ASCII
+    return partial(alongside.file, file.path, scrubber.scrub(kind), len(file.content))
 
 
 def _is_utf8(content: bytes) -> bool:

@@ -13,15 +13,21 @@ from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
 from gateway.doorkeeper import Doorkeeper, Refused
+from gateway.words import sentence
 
-_PRIVATELY: Final = "That names people: ask me in a direct message."
-_PERSON: Final = "a person by his key, such as `telegram:123456789`"
+_PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
 _ROLES: Final = (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
-_PLACE_FORMS: Final = (
+_PLACE_FORMS: Final = sentence(
     "Write `/place`, then what shall be different here: `everybody`, `members`, `admins` or `nobody`; `guests on` or "
     "`guests off`; `tools a,b` or `tools none`; `profile NAME`; or `reset`. In front may stand another place, such "
     "as `telegram:-100456`, or `server`."
 )
+ROLE_NAMES: Final = {
+    GrantRole.GUEST: sentence("guest"),
+    GrantRole.MEMBER: sentence("member"),
+    GrantRole.ADMIN: sentence("admin"),
+    GrantRole.BLOCKED: sentence("blocked"),
+}
 _SHOWN_MAX: Final = 50  # more than anybody reads in a chat; `trivet access list` shows all
 
 _Run = Callable[[Asked], Awaitable[Done]]
@@ -36,23 +42,38 @@ def access_commands(keeper: Doorkeeper) -> tuple[CommandRow, ...]:
                 return Done(await _waiting(asked, keeper))
             case ["deny", code]:
                 owner = await insist(lambda: keeper.deny(code, actor=_actor(asked)))
-                return Done(f"{_named(asked, owner)} was turned down.")
+                return Done(asked.words.say("{person} was turned down.", person=_named(asked, owner)))
             case [code, *rest] if not rest or rest[0] in _ROLES:
                 role = GrantRole(rest[0]) if rest else GrantRole.MEMBER
                 who, turn = _actor(asked), asked.turn_id
                 paired = await insist(lambda: keeper.pair(code, role, actor=who, by=who, taker=turn))
-                return Done(f"{_named(asked, paired.owner)} is {role.value} now and was told so.")
-        return Done("Write `/pair CODE`, `/pair CODE guest`, `/pair list` or `/pair deny CODE`.")
+                return Done(
+                    asked.words.say(
+                        "{person} is {role} now and was told so.",
+                        person=_named(asked, paired.owner),
+                        role=asked.words.say(ROLE_NAMES[role]),
+                    )
+                )
+        return Done(asked.words.say("Write `/pair CODE`, `/pair CODE guest`, `/pair list` or `/pair deny CODE`."))
 
     async def role(asked: Asked) -> Done:
         match asked.argument.split():
             case [person, word] if word in _ROLES:
                 owner = SessionKey.parse(person).owner
                 await insist(lambda: keeper.grant(owner, GrantRole(word), actor=_actor(asked)))
-                return Done(f"{owner} is {word} now.")
+                return Done(
+                    asked.words.say(
+                        "{person} is {role} now.", person=str(owner), role=asked.words.say(ROLE_NAMES[GrantRole(word)])
+                    )
+                )
             case [person, "none"]:
                 return await _taken_back(asked, keeper, person)
-        return Done(f"Write /role, {_PERSON}, and `guest`, `member`, `admin` or `none`.")
+        return Done(
+            asked.words.say(
+                "Write /role, a person by his key, such as `telegram:123456789`, and `guest`, `member`, `admin` or "
+                "`none`."
+            )
+        )
 
     async def block(asked: Asked) -> Done:
         person, _, reason = asked.argument.partition(" ")
@@ -60,30 +81,35 @@ def access_commands(keeper: Doorkeeper) -> tuple[CommandRow, ...]:
             return Done(await _blocked(asked, keeper))
         owner = SessionKey.parse(person).owner
         await insist(lambda: keeper.grant(owner, GrantRole.BLOCKED, actor=_actor(asked), reason=reason))
-        return Done(f"{owner} is blocked: I do not hear the next message any more. /unblock takes it back.")
+        return Done(
+            asked.words.say(
+                "{person} is blocked: I do not hear the next message any more. /unblock takes it back.",
+                person=str(owner),
+            )
+        )
 
     async def unblock(asked: Asked) -> Done:
         if not asked.argument:
-            return Done(f"Write /unblock and {_PERSON}.")
+            return Done(asked.words.say("Write /unblock and a person by his key, such as `telegram:123456789`."))
         return await _taken_back(asked, keeper, asked.argument)
 
     async def place(asked: Asked) -> Done:
         where, words = _place(asked)
         if where is None:
-            return Done(_PLACE_FORMS)
+            return Done(asked.words.say(_PLACE_FORMS))
         before = (await insist(keeper.places)).get(where, PlaceRule())
         if not words:
-            return Done(f"{where}: {before}.\n\n{_PLACE_FORMS}")
+            return Done(f"{where}: {before}.\n\n{asked.words.say(_PLACE_FORMS)}")
         after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
         await insist(lambda: keeper.set_place(where, after, actor=_actor(asked)))
         return Done(f"{where}: {after}.")
 
     return (
-        CommandRow("pair", "let a stranger in: /pair CODE, /pair list, /pair deny CODE", _refusing(pair)),
-        CommandRow("role", "what a person may be: /role PERSON guest|member|admin|none", _refusing(role)),
-        CommandRow("block", "do not listen to a person: /block PERSON [reason], /block list", _refusing(block)),
-        CommandRow("unblock", "listen to a person again: /unblock PERSON", _refusing(unblock)),
-        CommandRow("place", "who may speak here, with which tools: /place", _refusing(place)),
+        CommandRow("pair", _refusing(pair)),
+        CommandRow("role", _refusing(role)),
+        CommandRow("block", _refusing(block)),
+        CommandRow("unblock", _refusing(unblock)),
+        CommandRow("place", _refusing(place)),
     )
 
 
@@ -94,7 +120,11 @@ def _refusing(run: _Run) -> _Run:
         try:
             return await run(asked)
         except BadSessionKey:
-            return Done(f"I need {_PERSON}, or a place such as `telegram:-100456`.")
+            return Done(
+                asked.words.say(
+                    "I need a person by his key, such as `telegram:123456789`, or a place such as `telegram:-100456`."
+                )
+            )
         except (Refused, BadRule) as error:
             said = str(error)
             return Done(f"{said[:1].upper()}{said[1:]}.")
@@ -105,24 +135,30 @@ def _refusing(run: _Run) -> _Run:
 async def _taken_back(asked: Asked, keeper: Doorkeeper, person: str) -> Done:
     owner = SessionKey.parse(person).owner
     was_decided = await insist(lambda: keeper.revoke(owner, actor=_actor(asked)))
-    return Done(f"Nothing is decided about {owner} any more." if was_decided else f"Nothing was decided about {owner}.")
+    if was_decided:
+        return Done(asked.words.say("Nothing is decided about {person} any more.", person=str(owner)))
+    return Done(asked.words.say("Nothing was decided about {person}.", person=str(owner)))
 
 
 async def _waiting(asked: Asked, keeper: Doorkeeper) -> str:
     if not asked.message.is_private:
-        return _PRIVATELY
+        return asked.words.say(_PRIVATELY)
+    words = asked.words
     lines = [f"- **{each.code}**: {each.name} ({each.owner})" for each in await insist(keeper.pairings)]
     if not lines:
-        return "Nobody waits to be let in."
-    return "\n".join(("Who waits to be let in:", "", *lines, "", "Write `/pair CODE` or `/pair deny CODE`."))
+        return words.say("Nobody waits to be let in.")
+    hint = words.say("Write `/pair CODE` or `/pair deny CODE`.")
+    return "\n".join((words.say("Who waits to be let in:"), "", *lines, "", hint))
 
 
 async def _blocked(asked: Asked, keeper: Doorkeeper) -> str:
     if not asked.message.is_private:
-        return _PRIVATELY
+        return asked.words.say(_PRIVATELY)
     found = [grant for grant in await insist(keeper.grants) if grant.role is GrantRole.BLOCKED]
     lines = list(map(_line, found[-_SHOWN_MAX:]))
-    return "\n".join(("Who is blocked:", "", *lines)) if lines else "Nobody is blocked."
+    if not lines:
+        return asked.words.say("Nobody is blocked.")
+    return "\n".join((asked.words.say("Who is blocked:"), "", *lines))
 
 
 def _line(grant: Grant) -> str:
@@ -135,7 +171,7 @@ def _actor(asked: Asked) -> str:
 
 def _named(asked: Asked, owner: SessionKey) -> str:
     """Before others, nobody's id is said."""
-    return str(owner) if asked.message.is_private else "The person"
+    return str(owner) if asked.message.is_private else asked.words.say("The person")
 
 
 def _place(asked: Asked) -> tuple[SessionKey | None, list[str]]:

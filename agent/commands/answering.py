@@ -9,11 +9,11 @@ from agent.questions import NOT_OPEN_WORD
 def answering_commands() -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 
-    async def too_late(_asked: Asked) -> Done:
+    async def too_late(asked: Asked) -> Done:
         # One that comes this way was taken for work: the turn that could have asked it has ended.
-        return Done(NOT_OPEN_WORD)
+        return Done(asked.words.say(NOT_OPEN_WORD))
 
     return (
-        CommandRow("approve", "let me do what I asked about: /approve CODE", too_late),
-        CommandRow("deny", "do not let me: /deny CODE", too_late),
+        CommandRow("approve", too_late),
+        CommandRow("deny", too_late),
     )

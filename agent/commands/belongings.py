@@ -21,16 +21,18 @@ def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[Comman
     """The row of /export."""
 
     async def export(asked: Asked) -> Done:
-        owner = asked.session.key.owner
+        owner, words = asked.session.key.owner, asked.words
         is_owners = asked.message.is_private or not owner.user
         if not is_owners or asked.session.key != owner:
-            return Done("Write /export to me in a direct message: the file holds what you said there, too.")
+            return Done(words.say("Write /export to me in a direct message: the file holds what you said there, too."))
         file = await asyncio.to_thread(_enclosed, await people.export(owner, clean=scrubber.scrub))
         if len(file.content) > SENT_FILE_BYTES_MAX:
-            return Done("What I keep of you is too large to be sent here. The operator can export it for you.")
-        return Done("Here is everything I keep of you.", files=(file,))
+            return Done(
+                words.say("What I keep of you is too large to be sent here. The operator can export it for you.")
+            )
+        return Done(words.say("Here is everything I keep of you."), files=(file,))
 
-    return (CommandRow("export", "everything I keep of you, as a file", export),)
+    return (CommandRow("export", export),)
 
 
 def _enclosed(document: bytes) -> Enclosed:

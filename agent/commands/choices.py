@@ -23,36 +23,42 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
     async def retry(asked: Asked) -> Outcome:
         said = await store.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
         if not said:
-            return Done("There is nothing to try again: you have not said anything in this conversation yet.")
+            return Done(
+                asked.words.say("There is nothing to try again: you have not said anything in this conversation yet.")
+            )
         await ending.end_since(asked.session, said[0].created_at_ms)
         return Converse(joined(*(words_in(entry.text) for entry in said), by="\n\n"), is_stored=True)
 
     async def resume(asked: Asked) -> Done:
+        words = asked.words
         if not (asked.argument.isdecimal() and asked.argument.isascii()):
-            return Done("Write /resume and the number of a conversation; /sessions lists them.")
+            return Done(words.say("Write /resume and the number of a conversation; /sessions lists them."))
         number = int(asked.argument)
         found = await _numbered(store, asked.session, number)
         if found is None:
-            return Done(f"You have no conversation {number}. /sessions lists them.")
+            return Done(words.say("You have no conversation {number}. /sessions lists them.", number=number))
         if found.is_current:
-            return Done(f"You are in conversation {number} already: **{found.title}**.")
+            return Done(
+                words.say("You are in conversation {number} already: **{title}**.", number=number, title=found.title)
+            )
         await ending.ask(asked.session.key)
-        return Done(f"Back in conversation {number}: **{found.title}**.", (ResumeSession(number),))
+        back = words.say("Back in conversation {number}: **{title}**.", number=number, title=found.title)
+        return Done(back, (ResumeSession(number),))
 
     async def model(asked: Asked) -> Done:
-        wanted = asked.argument
+        wanted, words = asked.argument, asked.words
         if not wanted:
             return Done(_shown(asked, models))
         if wanted.lower() == DEFAULT:
-            return Done(f"This conversation uses `{models.default}` again.", (SetModel(""),))
+            return Done(words.say("This conversation uses `{model}` again.", model=models.default), (SetModel(""),))
         if wanted in models.choosable or (asked.role is GrantRole.ADMIN and models.is_callable(wanted)):
-            return Done(f"This conversation uses `{wanted}` from now on.", (SetModel(wanted),))
-        return Done(f"That model cannot be chosen here. There are:\n\n{_listed(models.choosable)}")
+            return Done(words.say("This conversation uses `{model}` from now on.", model=wanted), (SetModel(wanted),))
+        return Done(words.say("That model cannot be chosen here. There are:") + "\n\n" + _listed(models.choosable))
 
     return (
-        CommandRow("retry", "answer the last message once more", retry),
-        CommandRow("resume", "go on with an earlier conversation: /resume NUMBER", resume),
-        CommandRow("model", "show or choose the model: /model NAME, /model default", model),
+        CommandRow("retry", retry),
+        CommandRow("resume", resume),
+        CommandRow("model", model),
     )
 
 
@@ -62,12 +68,16 @@ async def _numbered(store: Store, session: Session, number: int) -> Session | No
 
 
 def _shown(asked: Asked, models: Models) -> str:
-    current = models.of_session(asked.session)
-    chosen = "" if current == asked.session.model else ", the default"
-    lines = [f"This conversation uses `{current}`{chosen}. You may choose:", _listed(models.choosable)]
+    current, words = models.of_session(asked.session), asked.words
+    used = (
+        words.say("This conversation uses `{model}`. You may choose:", model=current)
+        if current == asked.session.model
+        else words.say("This conversation uses `{model}`, the default. You may choose:", model=current)
+    )
+    lines = [used, _listed(models.choosable)]
     if asked.role is GrantRole.ADMIN:
-        lines.append("As an admin you may choose any other model by its name, too.")
-    return "\n\n".join((*lines, f"`/model {DEFAULT}` takes a choice back."))
+        lines.append(words.say("As an admin you may choose any other model by its name, too."))
+    return "\n\n".join((*lines, words.say("`/model default` takes a choice back.")))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from agent.memory import Memory
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact
 from gateway.contracts.ports import MemoryStore
+from gateway.words import Words, sentence
 
 Forgotten = Callable[[SessionKey], Awaitable[object]]
 """Told that facts of an owner are gone: whatever was made of them has to go, too."""
@@ -25,6 +26,16 @@ _NUMBERS: Final = re.compile(r"\d{1,20}(?:[\s,]+\d{1,20})*", re.ASCII)
 _ALL: Final = re.compile(r"all(\s+yes)?", re.IGNORECASE)
 _LISTED_CHARS_MAX: Final = 200
 
+_NO_SUCH_FACT: Final = sentence("There is no such fact. /memory lists them.")
+_SURE_OF_YOU: Final = sentence(
+    "This forgets everything I remember of you ({facts}), and that I can look up what we said in earlier "
+    "conversations. Write `/forget all yes` if you mean it."
+)
+_SURE_OF_HERE: Final = sentence(
+    "This forgets everything I remember from here ({facts}), and that I can look up what we said in earlier "
+    "conversations. Write `/forget all yes` if you mean it."
+)
+
 
 def memory_commands(
     memory: Memory, store: MemoryStore, *, forgotten: Sequence[Forgotten] = ()
@@ -32,83 +43,106 @@ def memory_commands(
     """The rows, in the order of /help."""
 
     async def show(asked: Asked) -> Done:
-        key = asked.session.key
+        key, words = asked.session.key, asked.words
         if sharing := _SHARING.fullmatch(asked.argument):
-            return await _share(store, key, int(sharing[2]), is_shared=sharing[1].lower() == "share")
+            return await _share(store, key, int(sharing[2]), words, is_shared=sharing[1].lower() == "share")
         facts = await memory.recall(key, asked.argument, limit=FACTS_LISTED_MAX)
         if not facts:
-            return Done("I remember nothing like that." if asked.argument else f"I remember nothing{_here(key)} yet.")
-        title = "What fits best" if asked.argument else f"What I remember{_here(key)}, newest first"
-        return Done(f"{title}:\n\n{_listed(facts, key)}\n\n/forget NUMBER makes me forget one of them.")
+            return Done(words.say("I remember nothing like that.") if asked.argument else _nothing(key, words))
+        title = words.say("What fits best:") if asked.argument else _everything(key, words)
+        hint = words.say(
+            "/forget NUMBER makes me forget one of them, /memory share NUMBER lets me use it wherever you talk to me."
+        )
+        return Done(f"{title}\n\n{_listed(facts, key, words)}\n\n{hint}")
 
     async def forget(asked: Asked) -> Done:
-        key, what = asked.session.key, asked.argument
+        key, what, words = asked.session.key, asked.argument, asked.words
         if not what:
-            return Done("Write /forget and a number from /memory, some words, or `all`.")
+            return Done(words.say("Write /forget and a number from /memory, some words, or `all`."))
         if everything := _ALL.fullmatch(what):
-            return await _forget_all(memory, store, key, is_sure=bool(everything[1]), forgotten=forgotten)
+            return await _forget_all(memory, store, key, words, is_sure=bool(everything[1]), forgotten=forgotten)
         if _NUMBERS.fullmatch(what):
             numbers = [int(number) for number in re.findall(r"\d+", what)]
         else:
             found = await memory.recall(key, what, limit=FACTS_LISTED_MAX)
             if len(found) != 1:
-                return Done(_which_of(found, key))
+                return Done(_which_of(found, key, words))
             numbers = [fact.number for fact in found]
         gone = await store.forget(key, [number for number in numbers if number < 2**31])
         for tell in forgotten if gone else ():
             await tell(key.owner)
-        return Done(f"Forgotten:\n\n{_listed(gone, key)}" if gone else "There is no such fact. /memory lists them.")
+        return Done(f"{words.say('Forgotten:')}\n\n{_listed(gone, key, words)}" if gone else words.say(_NO_SUCH_FACT))
 
     return (
-        CommandRow("memory", "what I remember: /memory WORDS, /memory share NUMBER, /memory private NUMBER", show),
-        CommandRow("forget", "make me forget: /forget NUMBER, /forget WORDS, /forget all", forget),
+        CommandRow("memory", show),
+        CommandRow("forget", forget),
     )
 
 
-async def _share(store: MemoryStore, key: SessionKey, number: int, *, is_shared: bool) -> Done:
+async def _share(store: MemoryStore, key: SessionKey, number: int, words: Words, *, is_shared: bool) -> Done:
     fact = await store.share(key, number, is_shared=is_shared) if number < 2**31 else None
     if fact is None:
-        return Done("There is no such fact. /memory lists them.")
-    where = "wherever you talk to me" if is_shared else "only where I learned it, and in our direct messages"
-    return Done(f"I use this {where}:\n\n{_listed([fact], key)}")
+        return Done(words.say(_NO_SUCH_FACT))
+    where = (
+        words.say("I use this wherever you talk to me:")
+        if is_shared
+        else words.say("I use this only where I learned it, and in our direct messages:")
+    )
+    return Done(f"{where}\n\n{_listed([fact], key, words)}")
 
 
 async def _forget_all(
-    memory: Memory, store: MemoryStore, key: SessionKey, *, is_sure: bool, forgotten: Sequence[Forgotten]
+    memory: Memory, store: MemoryStore, key: SessionKey, words: Words, *, is_sure: bool, forgotten: Sequence[Forgotten]
 ) -> Done:
     if not is_sure:
         count = len(await memory.recall(key, "", limit=FACTS_LISTED_MAX))
-        many = f"{count} or more" if count == FACTS_LISTED_MAX else str(count)
-        return Done(
-            f"This forgets everything I remember{_here(key)} ({many} facts), and that I can look up what we said in "
-            "earlier conversations. Write `/forget all yes` if you mean it."
-        )
+        many = words.count("{count} fact", "{count} facts", count)
+        if count == FACTS_LISTED_MAX:
+            many = words.count("{count} or more facts", "{count} or more facts", count)
+        return Done(words.say(_SURE_OF_YOU if key.is_private else _SURE_OF_HERE, facts=many))
     count = await store.forget_all(key)
     for tell in forgotten:
         await tell(key.owner)
     return Done(
-        f"I have forgotten {count} facts and cannot look up earlier conversations any more. "
-        "What this conversation holds is gone from my sight with /new."
+        words.count(
+            "I have forgotten {count} fact and cannot look up earlier conversations any more. "
+            "What this conversation holds is gone from my sight with /new.",
+            "I have forgotten {count} facts and cannot look up earlier conversations any more. "
+            "What this conversation holds is gone from my sight with /new.",
+            count,
+        )
     )
 
 
-def _which_of(found: Sequence[Fact], key: SessionKey) -> str:
+def _which_of(found: Sequence[Fact], key: SessionKey, words: Words) -> str:
     if not found:
-        return "I remember nothing like that. /memory lists what I remember."
-    return f"Which of these? Write /forget and its number.\n\n{_listed(found, key)}"
+        return words.say("I remember nothing like that. /memory lists what I remember.")
+    return f"{words.say('Which of these? Write /forget and its number.')}\n\n{_listed(found, key, words)}"
 
 
-def _here(key: SessionKey) -> str:
-    return " of you" if key.is_private else " from here"
+def _nothing(key: SessionKey, words: Words) -> str:
+    if key.is_private:
+        return words.say("I remember nothing of you yet.")
+    return words.say("I remember nothing from here yet.")
 
 
-def _listed(facts: Sequence[Fact], key: SessionKey) -> str:
-    return "\n".join(_line(fact, key) for fact in facts)
+def _everything(key: SessionKey, words: Words) -> str:
+    if key.is_private:
+        return words.say("What I remember of you, newest first:")
+    return words.say("What I remember from here, newest first:")
 
 
-def _line(fact: Fact, key: SessionKey) -> str:
+def _listed(facts: Sequence[Fact], key: SessionKey, words: Words) -> str:
+    return "\n".join(_line(fact, key, words) for fact in facts)
+
+
+def _line(fact: Fact, key: SessionKey, words: Words) -> str:
     text = " ".join(fact.text.split())
     shown = text if len(text) <= _LISTED_CHARS_MAX else f"{text[:_LISTED_CHARS_MAX]}…"
     day = f"{datetime.fromtimestamp(fact.created_at_ms / 1000, UTC):%Y-%m-%d}"
-    notes = [day, *(["from a group"] if fact.place and key.is_private else ()), *(["shared"] if fact.is_shared else ())]
+    notes = [day]
+    if fact.place and key.is_private:
+        notes.append(words.say("from a group"))
+    if fact.is_shared:
+        notes.append(words.say("shared"))
     return f"- **{fact.number}** {shown} ({', '.join(notes)})"

@@ -12,34 +12,36 @@ from agent.tools.tool import ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import clipped
 from gateway.contracts.ports import Scrubber
+from gateway.words import Words
 
 
 def plan_commands(planning: Planning, scrubber: Scrubber) -> tuple[CommandRow, ...]:
     """The row."""
 
     async def plan(asked: Asked) -> Outcome:
+        words = asked.words
         if not asked.argument:
-            return Done("Write /plan and the task, as in `/plan tidy up the notes in my workspace`.")
+            return Done(words.say("Write /plan and the task, as in `/plan tidy up the notes in my workspace`."))
         clean = scrubber.for_chat(str(asked.session.key)).scrub
         task = clipped(clean(asked.argument), PLAN_TASK_CHARS_MAX)
         try:
             proposal = await planning.propose(_context(asked), task)
         except NoPlan as problem:
-            return Done(f"There is no plan: {problem}.")
+            return Done(words.say("There is no plan: {problem}.", problem=problem.why(words)))
         except ToolError:
-            return Done("There is no plan: the planner failed.")
+            return Done(words.say("There is no plan: the planner failed."))
         if proposal.is_approved:
             return Converse(clean(f"/plan {task}\n\n{outcome_text(proposal)}\n\n{proposal.text}"))
-        return Done(_declined_text(proposal), noted=clean(f"{outcome_text(proposal)}\n\n{proposal.text}"))
+        return Done(_declined_text(proposal, words), noted=clean(f"{outcome_text(proposal)}\n\n{proposal.text}"))
 
-    return (CommandRow("plan", "plan a task first, then do it when you approve: /plan TASK", plan),)
+    return (CommandRow("plan", plan),)
 
 
-def _declined_text(proposal: Proposal) -> str:
-    return (
+def _declined_text(proposal: Proposal, words: Words) -> str:
+    if proposal.verdict is not Verdict.DENIED:
+        return words.say("Nobody approved the plan in time, so nothing was done.")
+    return words.say(
         "Then I leave it at that; nothing was done. Tell me what should be different, or give /plan another task."
-        if proposal.verdict is Verdict.DENIED
-        else "Nobody approved the plan in time, so nothing was done."
     )
 
 
@@ -56,4 +58,5 @@ def _context(asked: Asked) -> ToolContext:
         fence=asked.fence,
         permit=asked.permit,
         lineage=Lineage(asked.session.id),
+        language=asked.session.language,
     )

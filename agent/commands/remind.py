@@ -11,7 +11,7 @@ from agent.schedules.desk import Customer, Desk
 from agent.schedules.parts import Unclear
 from agent.schedules.sentences import (
     created_text,
-    length_text,
+    every_text,
     list_text,
     reminder_text,
     unclear_text,
@@ -43,28 +43,27 @@ def remind_commands(desk: Desk, scrubber: Scrubber, clock: Clock, *, heartbeat_m
         try:
             schedule = await desk.remind(customer_of(asked), asked.argument)
         except Unclear as problem:
-            return Done(unclear_text(problem.why))
+            return Done(unclear_text(problem.why(asked.words), asked.words))
         _, is_zone_known = await desk.zone(asked.session.key.owner)
-        return Done(created_text(schedule, is_zone_known=is_zone_known))
+        return Done(created_text(schedule, asked.words, is_zone_known=is_zone_known))
 
     async def heartbeat(asked: Asked) -> Done:
         return await _heartbeat(desk, asked, minutes=heartbeat_minutes)
 
     async def reminder(asked: Asked) -> Done:
         if not is_firing(asked.message):
-            return Done("I remind you of things with /remind.")
+            return Done(asked.words.say("I remind you of things with /remind."))
         zone, _ = await desk.zone(asked.session.key.owner)
         due_ms = asked.message.sent_at_ms
         text = scrubber.for_chat(str(asked.session.key)).scrub(
-            reminder_text(asked.argument, due_ms=due_ms, now_ms=clock.now_ms(), late_s=LATE_S, zone=zone)
+            reminder_text(asked.argument, asked.words, due_ms=due_ms, now_ms=clock.now_ms(), late_s=LATE_S, zone=zone)
         )
         return Done(text, noted=joined(own_words("(Delivered by the schedule)"), text, by="\n"))
 
-    listed = "look by myself whether something is to be done: /heartbeat on, off" if heartbeat_minutes else ""
     return (
-        CommandRow("remind", "remind you: /remind TIME TEXT, cancel NUMBER, zone NAME; alone it lists", remind),
-        CommandRow("heartbeat", listed, heartbeat),
-        CommandRow(REMINDER, "", reminder),
+        CommandRow("remind", remind),
+        CommandRow("heartbeat", heartbeat, is_listed=heartbeat_minutes > 0),
+        CommandRow(REMINDER, reminder, is_listed=False),
     )
 
 
@@ -86,40 +85,49 @@ async def _list(desk: Desk, asked: Asked) -> Done:
     owner = asked.session.key.owner
     zone, is_zone_known = await desk.zone(owner)
     found = await desk.active(owner, place=None if asked.message.is_private else asked.message.address)
-    return Done(list_text(found, zone, is_zone_known=is_zone_known))
+    return Done(list_text(found, zone, asked.words, is_zone_known=is_zone_known))
 
 
 async def _zone(desk: Desk, asked: Asked, wanted: str) -> Done:
-    owner = asked.session.key.owner
+    owner, words = asked.session.key.owner, asked.words
     if not wanted:
         zone, is_known = await desk.zone(owner)
-        return Done(f"Your time zone is {zone}." if is_known else unknown_zone_text(zone))
+        return Done(
+            words.say("Your time zone is {zone}.", zone=zone.key) if is_known else unknown_zone_text(zone, words)
+        )
     found = await desk.set_zone(owner, wanted)
     if found is None:
-        return Done(f"I know no time zone of that name. For example: {ZONE_EXAMPLES}.")
-    return Done(f"Your time zone is {found} now. What is scheduled already keeps its own.")
+        return Done(words.say("I know no time zone of that name. For example: {zones}.", zones=ZONE_EXAMPLES))
+    return Done(words.say("Your time zone is {zone} now. What is scheduled already keeps its own.", zone=found.key))
 
 
 async def _cancel(desk: Desk, asked: Asked, number: str) -> Done:
+    words = asked.words
     if not number:
-        return Done("Say which one: `/remind cancel NUMBER`; /remind lists them.")
+        return Done(words.say("Say which one: `/remind cancel NUMBER`; /remind lists them."))
     place = None if asked.message.is_private else asked.message.address
     cancelled = await desk.cancel(asked.session.key.owner, int(number[:9]), place=place)
     if cancelled is None:
-        return Done(f"Nothing is scheduled under number {number[:9]}; /remind lists what is.")
-    return Done(f"Cancelled: {cancelled.text}")
+        return Done(words.say("Nothing is scheduled under number {number}; /remind lists what is.", number=number[:9]))
+    return Done(words.say("Cancelled: {text}", text=cancelled.text))
 
 
 async def _heartbeat(desk: Desk, asked: Asked, *, minutes: int) -> Done:
+    words = asked.words
     if not minutes:
-        return Done("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`.")
+        return Done(words.say("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`."))
     if asked.role is not GrantRole.ADMIN:
-        return Done("Only an admin can switch the heartbeat on or off.")
+        return Done(words.say("Only an admin can switch the heartbeat on or off."))
     if asked.argument.lower() not in ("on", "off"):
-        return Done("Write /heartbeat on or /heartbeat off.")
+        return Done(words.say("Write /heartbeat on or /heartbeat off."))
     before = await desk.cancel_kind(asked.session.key.owner, ScheduleKind.HEARTBEAT)
     if asked.argument.lower() == "off":
-        return Done("The heartbeat is off." if before else "The heartbeat was not on.")
+        return Done(words.say("The heartbeat is off.") if before else words.say("The heartbeat was not on."))
     customer = customer_of(asked)
     await desk.order(customer, ScheduleKind.HEARTBEAT, f"every {minutes} minutes", PROMPTS.heartbeat)
-    return Done(f"I shall look every {length_text(minutes * 60)} from now on, at your cost. /heartbeat off ends it.")
+    return Done(
+        words.say(
+            "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
+            rule=every_text(minutes * 60, words),
+        )
+    )

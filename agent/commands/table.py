@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Final
 
+from agent.commands.help import help_text
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
 from agent.tools.enclosures import Enclosed
-from gateway.contracts.access import RANKS
-from gateway.contracts.commands import COMMANDS
+from gateway.contracts.commands import COMMANDS, is_offered
 from gateway.contracts.entries import Effect, GrantRole, Session
 from gateway.contracts.messages import CleanText, InboundMessage
+from gateway.words import Words, words_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,11 @@ class Asked:
     fence: int
     permit: Permit
     turn_id: str = ""
+
+    @property
+    def words(self) -> Words:
+        """Those of whoever asks: what the lane knows was brought up to date when the turn began."""
+        return words_for(self.session.language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +56,31 @@ class Converse:
 
 Outcome = Done | Converse
 
-_LEAST: Final = {spec.name: spec.role for spec in COMMANDS}
-"""Who a person has to be for a command."""
+_SPECS: Final = {spec.name: spec for spec in COMMANDS}
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """One command. `about` is its line in /help; empty: it is not listed."""
+    """What one command does. What /help says of it stands in `gateway.contracts.commands`."""
 
     name: str
-    about: str
     run: Callable[[Asked], Awaitable[Outcome]]
+    is_listed: bool = True
 
 
 class CommandTable:
     """Runs commands. Refuses two rows of one name."""
 
     def __init__(self, rows: Iterable[CommandRow]) -> None:
-        listed = (
-            CommandRow("help", "what I understand", self._help),
-            *rows,
-            CommandRow("start", "", self._help),
-        )
-        self._rows = {row.name: row for row in listed}
-        if len(self._rows) != len(listed):
+        known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
+        self._rows = {row.name: row for row in known}
+        if len(self._rows) != len(known):
             raise ValueError("two commands share a name")
+
+    @property
+    def names(self) -> Set[str]:
+        """Of all that it runs."""
+        return self._rows.keys()
 
     async def run(
         self,
@@ -88,19 +94,20 @@ class CommandTable:
     ) -> Outcome:
         """Do the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
         command = parse_command(message.text)
+        asked = Asked(command.argument if command else "", message, session, role, fence, permit, turn_id)
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]
-            return Done(f"I do not know /{name}. /help lists what I understand.")
+            return Done(asked.words.say("I do not know /{name}. /help lists what I understand.", name=name))
         if not _is_for(role, command.name):
-            return Done(f"Only admins may use /{command.name}. /help lists what I understand.")
-        asked = Asked(command.argument, message, session, role, fence, permit, turn_id)
+            return Done(
+                asked.words.say("Only admins may use /{name}. /help lists what I understand.", name=command.name)
+            )
         return await self._rows[command.name].run(asked)
 
     async def _help(self, asked: Asked) -> Done:
-        rows = (row for row in self._rows.values() if row.about and _is_for(asked.role, row.name))
-        lines = (f"- /{row.name}: {row.about}" for row in rows)
-        return Done("Write to me as you would to a person. I also understand:\n\n" + "\n".join(lines))
+        listed = {name for name, row in self._rows.items() if row.is_listed}
+        return Done(help_text(asked.role, asked.words, listed=listed))
 
 
 def _is_for(role: GrantRole, name: str) -> bool:
-    return RANKS.index(role) >= RANKS.index(_LEAST.get(name, GrantRole.GUEST))
+    return name not in _SPECS or is_offered(_SPECS[name], role)

@@ -10,27 +10,31 @@ from agent.subagents.ending import Ending
 from gateway.contracts.entries import Undo
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Store
+from gateway.words import sentence
 
-_NOTHING: Final = "There is nothing to take back."
+_NOTHING: Final = sentence("There is nothing to take back.")
 
 
 def undo_command(store: Store, ending: Ending) -> CommandRow:
     """Its row."""
 
     async def undo(asked: Asked) -> Done:
-        wanted = asked.argument or "1"
+        wanted, words = asked.argument or "1", asked.words
         if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= UNDO_TURNS_MAX):
-            return Done(f"Write /undo, or /undo N for the last N exchanges (1 to {UNDO_TURNS_MAX}).")
+            usage = words.say("Write /undo, or /undo N for the last N exchanges (1 to {most}).", most=UNDO_TURNS_MAX)
+            return Done(usage)
         turns = await store.newest_turns(asked.session.id, limit=int(wanted))
         if not turns:
-            return Done(_NOTHING)
+            return Done(words.say(_NOTHING))
         oldest = turns[-1]
         for entry in await store.transcript(asked.session.id, after_seq=oldest.first_seq - 1, limit=1):
             await ending.end_since(asked.session, entry.created_at_ms)
-        what = "this exchange" if len(turns) == 1 else f"the last {len(turns)} exchanges, from here on"
-        return Done(f"I took back {what}:\n\n> {first_words(oldest.text)}", (Undo(oldest.first_seq),))
+        what = words.count(
+            "I took back this exchange:", "I took back the last {count} exchanges, from here on:", len(turns)
+        )
+        return Done(f"{what}\n\n> {first_words(oldest.text)}", (Undo(oldest.first_seq),))
 
-    return CommandRow("undo", "take back the last exchange: /undo, /undo N", undo)
+    return CommandRow("undo", undo)
 
 
 def first_words(text: CleanText) -> str:

@@ -25,18 +25,19 @@ def usage_commands(book: UsageBook, meter: Meter, clock: Clock) -> tuple[Command
             return Done(await all_of_it(asked, now_ms))
         owner = asked.session.key.owner
         month = await book.by_purpose(owner, _month(now_ms))
-        return Done(usage_text(await today(owner, now_ms), month, now_ms=now_ms))
+        return Done(usage_text(await today(owner, now_ms), month, asked.words, now_ms=now_ms))
 
     async def all_of_it(asked: Asked, now_ms: int) -> str:
         if asked.role is not GrantRole.ADMIN:
-            return "Only admins may see what everybody uses. /usage shows what you use."
+            return asked.words.say("Only admins may see what everybody uses. /usage shows what you use.")
         if not asked.message.is_private:
-            return "That names people: ask me in a direct message."
+            return asked.words.say("That names people: ask me in a direct message.")
         month = _month(now_ms)
         return everybodys_usage_text(
             await today(None, now_ms),
             await book.by_purpose(None, month),
             await book.top(month, limit=_TOP_SHOWN),
+            asked.words,
             now_ms=now_ms,
         )
 
@@ -51,7 +52,7 @@ def usage_commands(book: UsageBook, meter: Meter, clock: Clock) -> tuple[Command
             counted = Amounts(charged.tokens, nano_of(charged.cost_usd), charged.turns)
         return Day(counted, caps, day_begins_ms(day + 1))
 
-    return (CommandRow("usage", "what you have used: today, this month", usage),)
+    return (CommandRow("usage", usage),)
 
 
 def _month(now_ms: int) -> Span:

@@ -161,8 +161,8 @@ def _newest_at(request: ModelRequest) -> int:
 
 
 def _without_preamble(text: str) -> str:
-    """The user's own words: blocks in angle brackets in front of them are the gateway's."""
-    return _PREAMBLE.sub("", text).strip()
+    """The user's own words: blocks in angle brackets in front of them are the gateway's, and all that came along."""
+    return _PREAMBLE.sub("", _CAME_WITH.sub("", text)).strip()
 
 
 def _slowness_s(request: ModelRequest) -> float:
@@ -213,9 +213,9 @@ def _turn(request: ModelRequest) -> _Script:
 
 
 def _what_came(text: str) -> list[str]:
-    """What came along with the newest message, as far as somebody without eyes and ears can tell."""
-    context = _CAME_WITH.search(text)
-    return [_got(*match.group("name", "head", "inside")) for match in _ELEMENT.finditer(context[0])] if context else []
+    """What came along with the newest messages, as far as somebody without eyes and ears can tell."""
+    elements = (match for context in _CAME_WITH.findall(text) for match in _ELEMENT.finditer(context))
+    return [_got(*match.group("name", "head", "inside")) for match in elements]
 
 
 def _got(name: str, head: str, inside: str | None) -> str:

@@ -66,7 +66,7 @@ def _written(scanner: Scanner, at: int) -> tuple[Clock, int] | None:
         if named is None and part is None and _is_torn(scanner, match.end()):
             return None
         if pattern is _WITH_DOT and named is None and part is None:
-            raise Unclear(f"“{match[0]}” may be a time or a date: write {match[1]}:{match[2]}", match.end())
+            raise _ambiguous(match)
         return checked(int(match[1]), int(match[2]), match.end()), named or match.end()
     return None
 
@@ -110,3 +110,10 @@ def _minutes(scanner: Scanner, at: int) -> tuple[int, int] | None:
 def _is_torn(scanner: Scanner, end: int) -> bool:
     """Whether a word goes on behind `end`: `9ish`."""
     return scanner.is_spaced and scanner.text[end : end + 1].isalnum()
+
+
+def _ambiguous(match: re.Match[str]) -> Unclear:
+    said, time = match[0], f"{match[1]}:{match[2]}"
+    return Unclear(
+        lambda words: words.say("“{said}” may be a time or a date: write {time}", said=said, time=time), match.end()
+    )

@@ -64,7 +64,12 @@ def _on_date(scanner: Scanner, at: int) -> tuple[Day, int] | None:
         return _dated(int(dotted[3] or 0), int(dotted[2]), int(dotted[1]), dotted.end())
     slashed = _SLASHED.match(scanner.text, at)
     if slashed is not None:
-        raise Unclear(f"“{slashed[0]}” is read in two ways: write the date as 2026-12-24 or 24.12.", slashed.end())
+        raise Unclear(
+            lambda words: words.say(
+                "“{date}” is read in two ways: write the date as 2026-12-24 or 24.12.", date=slashed[0]
+            ),
+            slashed.end(),
+        )
     han = None if scanner.is_spaced else _HAN.match(scanner.text, at)
     if han is not None:
         return _dated(int(han[1] or 0), int(han[2]), int(han[3]), han.end())
@@ -91,5 +96,5 @@ def _dated(year: int, month: int, day_: int, end: int) -> tuple[Day, int]:
     try:
         date(year or _LEAP_YEAR, month, day_)
     except ValueError:
-        raise Unclear("there is no such date", end) from None
+        raise Unclear(lambda words: words.say("there is no such date"), end) from None
     return Day(date=(year, month, day_)), end

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from agent.limits import SCHEDULE_GAP_S, SCHEDULE_GUEST_GAP_S, SCHEDULE_TEXT_CHARS_MAX, SCHEDULES_MAX
 from agent.schedules.parts import Unclear
 from agent.schedules.recurrence import shortest_gap_s
-from agent.schedules.sentences import length_text
+from agent.schedules.sentences import every_text
 from agent.schedules.times import When, understand_request, understand_time
 from agent.schedules.zones import find_zone, zone_named
 from gateway.contracts.entries import GrantRole
@@ -112,7 +112,11 @@ class Desk:
         )
         added = await self._book.add(schedule, active_max=SCHEDULES_MAX)
         if added is None:
-            raise Unclear(f"{SCHEDULES_MAX} things are scheduled already, and that is as many as I keep")
+            raise Unclear(
+                lambda words: words.say(
+                    "{most} things are scheduled already, and that is as many as I keep", most=SCHEDULES_MAX
+                )
+            )
         self._ring()
         return added
 
@@ -123,12 +127,18 @@ class Desk:
 def _check(when: When, text: str, role: GrantRole) -> None:
     """Raises `Unclear` for what is beyond the limits."""
     if len(text) > SCHEDULE_TEXT_CHARS_MAX:
-        raise Unclear(f"the text is longer than {SCHEDULE_TEXT_CHARS_MAX:,} characters")
+        raise Unclear(
+            lambda words: words.say(
+                "the text is longer than {most} characters", most=words.number(SCHEDULE_TEXT_CHARS_MAX)
+            )
+        )
     if text.lstrip().startswith("/"):
-        raise Unclear("a command cannot be scheduled")
+        raise Unclear(lambda words: words.say("a command cannot be scheduled"))
     gap_min_s = SCHEDULE_GUEST_GAP_S if role is GrantRole.GUEST else SCHEDULE_GAP_S
     if when.rule is not None and shortest_gap_s(when.rule) < gap_min_s:
-        raise Unclear(f"nothing can happen more often than every {length_text(gap_min_s)}")
+        raise Unclear(
+            lambda words: words.say("nothing can happen more often than {rule}", rule=every_text(gap_min_s, words))
+        )
 
 
 def _schedule_id(cause: str, words: str) -> str:

@@ -45,13 +45,13 @@ def _duration(scanner: Scanner, at: int, *, is_bare_allowed: bool) -> tuple[Dela
     while (found := _amount(scanner, at, is_bare_allowed=is_bare_allowed and not amounts)) is not None:
         amount, unit, end = found
         if unit in amounts:
-            raise Unclear("one unit stands there twice", end)
+            raise Unclear(lambda words: words.say("one unit stands there twice"), end)
         amounts[unit] = amount
         at = scanner.behind("and", scanner.behind_commas(end))
     if not amounts:
         return None
     if not (amounts.keys() <= _UNIT_S.keys() or amounts.keys().isdisjoint(_UNIT_S)):
-        raise Unclear("days and hours cannot be mixed", end)
+        raise Unclear(lambda words: words.say("days and hours cannot be mixed"), end)
     return (
         Delay(
             seconds=round(sum(amount * _UNIT_S.get(unit, 0) for unit, amount in amounts.items())),
@@ -78,7 +78,7 @@ def _amount(scanner: Scanner, at: int, *, is_bare_allowed: bool) -> tuple[float,
     if unit is None:
         return None
     if decimal is not None and unit[0] != "hour":
-        raise Unclear("only hours can be written with a decimal point", unit[1])
+        raise Unclear(lambda words: words.say("only hours can be written with a decimal point"), unit[1])
     return amount, *unit
 
 
@@ -131,7 +131,7 @@ def _what_every(scanner: Scanner, at: int) -> tuple[Repeating, int] | None:
 
 def _every_unit(scanner: Scanner, amount: int, unit: str, end: int) -> tuple[Repeating, int]:
     if amount < 1:
-        raise Unclear("nothing can happen every 0", end)
+        raise Unclear(lambda words: words.say("nothing can happen every 0"), end)
     if unit in _UNIT_S:
         return Repeating(seconds=amount * _UNIT_S[unit]), end
     behind_on = scanner.behind("on", scanner.behind_commas(end))
@@ -139,12 +139,15 @@ def _every_unit(scanner: Scanner, amount: int, unit: str, end: int) -> tuple[Rep
         day = scanner.ordinal(behind_on)
         if amount == 1 and day is not None:
             return Repeating(month_day=day[0]), day[1]
-        raise Unclear("say a day of the month, as in “every month on the 1st at 9:00”", end)
+        raise Unclear(lambda words: words.say("say a day of the month, as in “every month on the 1st at 9:00”"), end)
     weekday = scanner.weekday(behind_on, is_short_allowed=False)
     if unit == "week" and weekday is not None:
         if amount == 1:
             return _weekdays(scanner, *weekday)
-        raise Unclear("that leaves out weeks: say “every 14 days at 9:00” on the first of those days", weekday[1])
+        raise Unclear(
+            lambda words: words.say("that leaves out weeks: say “every 14 days at 9:00” on the first of those days"),
+            weekday[1],
+        )
     return Repeating(days=amount * _UNIT_DAYS[unit]), end
 
 

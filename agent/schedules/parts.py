@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.words import ENGLISH, Spoken
+
 _PART_HOURS: Final = {
     # The hours that a part of the day may name, and what is added to them; hours from 13 on name themselves.
     "am": ({12: -12}, range(1, 13)),
@@ -18,10 +20,11 @@ _PART_HOURS: Final = {
 
 
 class Unclear(ValueError):
-    """A time that was not understood: why, as a clause. `end` is how far it was read."""
+    """A time that was not understood: why, as a clause, to be said in anybody's language (a model reads it in English).
+    `end` is how far it was read."""
 
-    def __init__(self, why: str, end: int = 0) -> None:
-        super().__init__(why)
+    def __init__(self, why: Spoken, end: int = 0) -> None:
+        super().__init__(why(ENGLISH))
         self.why = why
         self.end = end
 
@@ -88,15 +91,21 @@ class Parts:
 def in_part(clock: Clock, part: str, end: int) -> Clock:
     """An hour with the part of the day that was said beside it. Raises `Unclear` where they contradict."""
     if clock.is_midnight:
-        raise Unclear("midnight is in no part of a day", end)
+        raise Unclear(lambda words: words.say("midnight is in no part of a day"), end)
     added, hours = _PART_HOURS[part]
     if clock.hour not in hours:
-        raise Unclear(f"{clock.hour}:{clock.minute:02} and that part of the day do not go together", end)
+        raise Unclear(
+            lambda words: words.say("{time} and that part of the day do not go together", time=_written(clock)), end
+        )
     return Clock(clock.hour + added.get(clock.hour, 0), clock.minute)
 
 
 def checked(hour: int, minute: int, end: int) -> Clock:
     """A time of day that exists. Raises `Unclear`."""
     if hour > 23 or minute > 59:
-        raise Unclear(f"{hour}:{minute:02} is no time of day", end)
+        raise Unclear(lambda words: words.say("{time} is no time of day", time=_written(Clock(hour, minute))), end)
     return Clock(hour, minute)
+
+
+def _written(clock: Clock) -> str:
+    return f"{clock.hour}:{clock.minute:02}"

@@ -55,7 +55,7 @@ def _read_delay(scanner: Scanner, parts: Parts, at: int) -> int | None:
     if found is None:
         return None
     if not parts.is_empty:
-        raise Unclear("two times stand in it", found[1])
+        raise Unclear(lambda words: words.say("two times stand in it"), found[1])
     parts.delay, end = found
     return end
 
@@ -65,7 +65,7 @@ def _read_repeating(scanner: Scanner, parts: Parts, at: int) -> int | None:
     if found is None:
         return None
     if parts.repeating or parts.day or parts.delay:
-        raise Unclear("two times stand in it", found[1])
+        raise Unclear(lambda words: words.say("two times stand in it"), found[1])
     parts.repeating, end = found
     _name_part(parts, parts.repeating.part, end)
     return end
@@ -76,7 +76,7 @@ def _read_clock(scanner: Scanner, parts: Parts, at: int) -> int | None:
     if found is None:
         return None
     if parts.clock is not None:
-        raise Unclear("two times of day stand in it", found.end)
+        raise Unclear(lambda words: words.say("two times of day stand in it"), found.end)
     parts.clock, parts.is_clock_final = found.clock, found.is_final
     return found.end
 
@@ -87,7 +87,7 @@ def _read_day(scanner: Scanner, parts: Parts, at: int) -> int | None:
         return None
     named, part, end = found
     if parts.repeating or parts.day or parts.delay:
-        raise Unclear("two days stand in it", end)
+        raise Unclear(lambda words: words.say("two days stand in it"), end)
     parts.day = named
     _name_part(parts, part, end)
     return end
@@ -119,21 +119,24 @@ def _refuse_what_follows(scanner: Scanner, parts: Parts) -> None:
     at = scanner.behind_commas(parts.end)
     refused = scanner.words("refused", at)
     if refused is not None:
-        raise Unclear(f"I do not understand “{scanner.text[at:refused]}” behind a time", refused)
+        raise Unclear(
+            lambda words: words.say("I do not understand “{said}” behind a time", said=scanner.text[at:refused]),
+            refused,
+        )
     if parts.clock is not None and (zone := _FOREIGN_ZONE.match(scanner.text, at)):
-        raise Unclear("times are in your own zone, which /remind zone sets", zone.end())
+        raise Unclear(lambda words: words.say("times are in your own zone, which /remind zone sets"), zone.end())
     joint = scanner.words("and", scanner.behind_spaces(parts.end))
     if joint is not None and _is_a_time(scanner, scanner.behind_commas(joint)):
-        raise Unclear("two times stand in it", joint)
+        raise Unclear(lambda words: words.say("two times stand in it"), joint)
     for name in _BEFORE_A_TIME:
         end = scanner.words(name, at)
         if end is not None and (_DIGIT.match(scanner.text, end) or _is_amount(scanner, scanner.behind_spaces(end))):
-            raise Unclear("two times stand in it", end)
+            raise Unclear(lambda words: words.say("two times stand in it"), end)
     lasting = scanner.words("lasting", at)
     if lasting is not None and length(scanner, scanner.behind_spaces(lasting)) is not None:
-        raise Unclear("what recurs goes on until it is cancelled", lasting)
+        raise Unclear(lambda words: words.say("what recurs goes on until it is cancelled"), lasting)
     if parts.clock is not None and not parts.clock.minute and _may_be_minutes(scanner, at):
-        raise Unclear("the minutes of a time are written as in 9:30", at)
+        raise Unclear(lambda words: words.say("the minutes of a time are written as in 9:30"), at)
 
 
 def _is_a_time(scanner: Scanner, at: int) -> bool:

@@ -80,7 +80,7 @@ class Scanner:
         if match is None or end is None:
             return None
         if int(match[0]) not in _DAYS_OF_ALL_MONTHS:
-            raise Unclear("not every month has that day: say one from 1 to 28", end)
+            raise Unclear(lambda words: words.say("not every month has that day: say one from 1 to 28"), end)
         return int(match[0]), end
 
 

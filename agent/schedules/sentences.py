@@ -9,23 +9,68 @@ from typing import Final
 from agent.schedules.recurrence import BadRecurrence, Cron, Days, Every, recurrence_from
 from agent.schedules.zones import zone_named
 from gateway.contracts.schedules import Schedule, ScheduleKind
+from gateway.words import Words, sentence
 
-EXAMPLES: Final = (
-    "`/remind in 30 minutes call mum`, `/remind tomorrow at 8 take the bins out`, "
+_EXAMPLES: Final = sentence(
+    "For example: `/remind in 30 minutes call mum`, `/remind tomorrow at 8 take the bins out`, "
     "`/remind on 24 December at 10:00 presents`, `/remind every day at 9:30 stand-up`, "
-    "`/remind every Monday and Thursday at 18:00 gym`"
+    "`/remind every Monday and Thursday at 18:00 gym`. "
+    "A colon ends the time: `/remind every day at 9: 5 things to do`."
 )
-_WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+"""A translation has examples in its own language: times are understood in all of them."""
+
+_MONDAY_FIRST: Final = (
+    sentence("Mon"),
+    sentence("Tue"),
+    sentence("Wed"),
+    sentence("Thu"),
+    sentence("Fri"),
+    sentence("Sat"),
+    sentence("Sun"),
+)
+_MONTHS: Final = (
+    sentence("Jan"),
+    sentence("Feb"),
+    sentence("Mar"),
+    sentence("Apr"),
+    sentence("May"),
+    sentence("Jun"),
+    sentence("Jul"),
+    sentence("Aug"),
+    sentence("Sep"),
+    sentence("Oct"),
+    sentence("Nov"),
+    sentence("Dec"),
+)
+_WEEKDAYS: Final = (
+    sentence("Sunday"),
+    sentence("Monday"),
+    sentence("Tuesday"),
+    sentence("Wednesday"),
+    sentence("Thursday"),
+    sentence("Friday"),
+    sentence("Saturday"),
+    sentence("Sunday"),
+)
+_KINDS: Final = {ScheduleKind.TASK: sentence("(task)"), ScheduleKind.HEARTBEAT: sentence("(heartbeat)")}
 _TEXT_SHOWN: Final = 200
 
 
-def moment_text(due_ms: int, zone: tzinfo) -> str:
+def moment_text(due_ms: int, zone: tzinfo, words: Words) -> str:
     """An instant on the wall of a zone: `Mon 23 Nov 2026, 09:30 (Europe/Berlin)`."""
-    return f"{datetime.fromtimestamp(due_ms / 1000, UTC).astimezone(zone):%a %d %b %Y, %H:%M} ({zone})"
+    moment = datetime.fromtimestamp(due_ms / 1000, UTC).astimezone(zone)
+    return words.say(
+        "{weekday} {day} {month} {year}, {time} ({zone})",
+        weekday=words.say(_MONDAY_FIRST[moment.weekday()]),
+        day=f"{moment:%d}",
+        month=words.say(_MONTHS[moment.month - 1]),
+        year=moment.year,
+        time=f"{moment:%H:%M}",
+        zone=str(zone),
+    )
 
 
-def rule_text(recurrence: str) -> str:
+def rule_text(recurrence: str, words: Words) -> str:
     """A rule in words, empty for what happens once."""
     if not recurrence:
         return ""
@@ -35,72 +80,93 @@ def rule_text(recurrence: str) -> str:
         return recurrence
     match rule:
         case Every(seconds):
-            return f"every {_length(seconds)}"
+            return every_text(seconds, words)
         case Days(count, at):
-            return f"every {count} days at {at:%H:%M}"
+            days = words.count("every {count} day", "every {count} days", count)
+            return words.say("{rule} at {time}", rule=days, time=f"{at:%H:%M}")
         case Cron(expression):
-            return _cron_text(expression)
+            return _cron_text(expression, words)
 
 
-def created_text(schedule: Schedule, *, is_zone_known: bool) -> str:
+def created_text(schedule: Schedule, words: Words, *, is_zone_known: bool) -> str:
     """The answer to a request that was understood."""
-    what = "remind you" if schedule.kind is ScheduleKind.REMINDER else "do this"
+    when, text = _when(schedule, words), _shown(schedule.text)
     lines = [
-        f"I shall {what} {_when(schedule)}: {_shown(schedule.text)}",
-        f"`/remind cancel {schedule.number}` takes it back.",
+        words.say("I shall remind you {when}: {text}", when=when, text=text)
+        if schedule.kind is ScheduleKind.REMINDER
+        else words.say("I shall do this {when}: {text}", when=when, text=text),
+        words.say("`/remind cancel {number}` takes it back.", number=schedule.number),
     ]
     if not is_zone_known:
-        lines.append(unknown_zone_text(zone_named(schedule.zone)))
+        lines.append(unknown_zone_text(zone_named(schedule.zone), words))
     return "\n\n".join(lines)
 
 
-def unknown_zone_text(zone: tzinfo) -> str:
+def unknown_zone_text(zone: tzinfo, words: Words) -> str:
     """For somebody who never said where the clock is read."""
-    return f"I read times in {zone}. If yours differ, say so first: `/remind zone Europe/Berlin`."
+    return words.say(
+        "I read times in {zone}. If yours differ, say so first: `/remind zone Europe/Berlin`.", zone=str(zone)
+    )
 
 
-def list_text(schedules: Sequence[Schedule], zone: tzinfo, *, is_zone_known: bool) -> str:
+def list_text(schedules: Sequence[Schedule], zone: tzinfo, words: Words, *, is_zone_known: bool) -> str:
     """The answer to a bare /remind."""
+    lines: list[str]
     if not schedules:
-        lines = [f"Nothing is scheduled. {examples_text()}"]
+        lines = [f"{words.say('Nothing is scheduled.')} {words.say(_EXAMPLES)}"]
     else:
-        lines = ["\n".join(_line(schedule) for schedule in schedules), "`/remind cancel NUMBER` takes one back."]
+        listed = "\n".join(_line(schedule, words) for schedule in schedules)
+        lines = [listed, words.say("`/remind cancel NUMBER` takes one back.")]
     if not is_zone_known:
-        lines.append(unknown_zone_text(zone))
+        lines.append(unknown_zone_text(zone, words))
     return "\n\n".join(lines)
 
 
-def unclear_text(why: str) -> str:
+def unclear_text(why: str, words: Words) -> str:
     """For a time that was not understood."""
-    return f"I did not schedule anything: {why}. {examples_text()}"
+    return f"{words.say('I did not schedule anything: {why}.', why=why)} {words.say(_EXAMPLES)}"
 
 
-def examples_text() -> str:
-    """How to say it."""
-    return f"For example: {EXAMPLES}. A colon ends the time: `/remind every day at 9: 5 things to do`."
-
-
-def reminder_text(text: str, *, due_ms: int, now_ms: int, late_s: float, zone: tzinfo) -> str:
+def reminder_text(text: str, words: Words, *, due_ms: int, now_ms: int, late_s: float, zone: tzinfo) -> str:
     """What arrives when a reminder fires."""
-    late = f"\n\n(It was due {moment_text(due_ms, zone)}.)" if now_ms - due_ms > late_s * 1000 else ""
-    return f"⏰ **Reminder**: {text}{late}"
+    said = words.say("⏰ **Reminder**: {text}", text=text)
+    if now_ms - due_ms <= late_s * 1000:
+        return said
+    return said + "\n\n" + words.say("(It was due {moment}.)", moment=moment_text(due_ms, zone, words))
 
 
-def length_text(seconds: int) -> str:
-    """A length of time in its largest whole unit."""
-    return _length(seconds)
+def every_text(seconds: int, words: Words) -> str:
+    """An interval in its largest whole unit: `every 2 hours`, `every day`."""
+    if seconds % 86_400 == 0:
+        count = seconds // 86_400
+        return words.say("every day") if count == 1 else words.count("every {count} day", "every {count} days", count)
+    if seconds % 3_600 == 0:
+        count = seconds // 3_600
+        return (
+            words.say("every hour") if count == 1 else words.count("every {count} hour", "every {count} hours", count)
+        )
+    if seconds % 60 == 0:
+        count = seconds // 60
+        many = words.count("every {count} minute", "every {count} minutes", count)
+        return words.say("every minute") if count == 1 else many
+    many = words.count("every {count} second", "every {count} seconds", seconds)
+    return words.say("every second") if seconds == 1 else many
 
 
-def _line(schedule: Schedule) -> str:
-    kind = "" if schedule.kind is ScheduleKind.REMINDER else f" ({schedule.kind.value})"
-    return f"- **{schedule.number}**{kind} {_when(schedule)}: {_shown(schedule.text)}"
+def _line(schedule: Schedule, words: Words) -> str:
+    kind = " " + words.say(_KINDS[schedule.kind]) if schedule.kind in _KINDS else ""
+    return f"- **{schedule.number}**{kind} {_when(schedule, words)}: {_shown(schedule.text)}"
 
 
-def _when(schedule: Schedule) -> str:
+def _when(schedule: Schedule, words: Words) -> str:
     """In the zone it was ordered in, which its rule is about."""
-    rule = rule_text(schedule.recurrence)
-    moment = moment_text(schedule.next_due_ms, zone_named(schedule.zone))
-    return f"{rule}, next {moment}" if rule else f"on {moment}"
+    rule = rule_text(schedule.recurrence, words)
+    moment = moment_text(schedule.next_due_ms, zone_named(schedule.zone), words)
+    return (
+        words.say("{rule}, next {moment}", rule=rule, moment=moment)
+        if rule
+        else words.say("on {moment}", moment=moment)
+    )
 
 
 def _shown(text: str) -> str:
@@ -108,27 +174,24 @@ def _shown(text: str) -> str:
     return line if len(line) <= _TEXT_SHOWN else f"{line[: _TEXT_SHOWN - 1]}…"
 
 
-def _length(seconds: int) -> str:
-    size, name = next((unit for unit in _UNITS if seconds % unit[0] == 0), _UNITS[-1])
-    count = seconds // size
-    return f"{count} {name}s" if count != 1 else name
-
-
-def _cron_text(expression: str) -> str:
+def _cron_text(expression: str, words: Words) -> str:
     """Those that our own phrases make, in words; any other as it is."""
     minute, hour, day, month, weekdays = expression.split()
+    bare = words.say("by cron `{expression}`", expression=expression)
     if not (minute.isdecimal() and hour.isdecimal() and month == "*"):
-        return f"by cron `{expression}`"
-    at = f"at {int(hour):02}:{int(minute):02}"
+        return bare
+    at = f"{int(hour):02}:{int(minute):02}"
     if weekdays == "*":
         if day == "*":
-            return f"every day {at}"
-        return f"on day {day} of every month {at}" if day.isdecimal() else f"by cron `{expression}`"
+            return words.say("{rule} at {time}", rule=words.say("every day"), time=at)
+        if not day.isdecimal():
+            return bare
+        return words.say("on day {day} of every month at {time}", day=int(day), time=at)
     if day != "*" or not all(part.isdecimal() for part in weekdays.split(",")):
-        return f"by cron `{expression}`"
-    return f"every {_named(weekdays.split(','))} {at}"
+        return bare
+    return words.say("every {weekdays} at {time}", weekdays=_named(weekdays.split(","), words), time=at)
 
 
-def _named(weekdays: Sequence[str]) -> str:
-    names = [_WEEKDAYS[int(number)] for number in sorted(weekdays, key=lambda number: int(number) or 7)]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _named(weekdays: Sequence[str], words: Words) -> str:
+    in_order = sorted(weekdays, key=lambda number: int(number) or 7)
+    return words.listed(*(words.say(_WEEKDAYS[int(number)]) for number in in_order))

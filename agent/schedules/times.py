@@ -68,7 +68,8 @@ def understand_time(text: str, *, now: datetime, zone: tzinfo) -> When:
     whole = _tidy(text)
     when, end = _prefix(whole, now=now, zone=zone)
     if when is None or whole[end:].strip(" .!,"):
-        raise Unclear(f"I do not understand “{whole[end:].strip()[:80]}”")
+        rest = whole[end:].strip()[:80]
+        raise Unclear(lambda words: words.say("I do not understand “{said}”", said=rest))
     return when
 
 
@@ -91,13 +92,17 @@ def _with_time_last(whole: str, start: int, *, now: datetime, zone: tzinfo) -> U
         try:
             when, end = _prefix(whole, at, now=now, zone=zone)
         except Unclear as problem:
-            raise Unclear(f"{problem.why}; write the time first") from None
+            raise _with_advice(problem) from None
         if when is None:
             continue
         if whole[end:].strip(" .!?。！,"):
-            raise Unclear("the time stands in the middle: write it first")
+            raise Unclear(lambda words: words.say("the time stands in the middle: write it first"))
         return Understood(when, _required(whole[start:at].strip(" ,:;—–-")))
-    raise Unclear("I found no time in it")
+    raise Unclear(lambda words: words.say("I found no time in it"))
+
+
+def _with_advice(problem: Unclear) -> Unclear:
+    return Unclear(lambda words: words.say("{problem}; write the time first", problem=problem.why(words)))
 
 
 def _beginnings(text: str, start: int) -> list[int]:
@@ -108,7 +113,7 @@ def _beginnings(text: str, start: int) -> list[int]:
 
 def _required(text: str) -> str:
     if not text:
-        raise Unclear("say what it is about, behind the time")
+        raise Unclear(lambda words: words.say("say what it is about, behind the time"))
     return text
 
 
@@ -139,7 +144,7 @@ def _prefix(text: str, start: int = 0, *, now: datetime, zone: tzinfo) -> tuple[
     if not found:
         raise next(reading.problem for reading in best if reading.problem is not None)
     if len(found) > 1:
-        raise Unclear("it means different times in different languages", reach)
+        raise Unclear(lambda words: words.say("it means different times in different languages"), reach)
     return found.pop(), reach
 
 
@@ -159,7 +164,10 @@ def _by_cron(expression: str, end: int, *, now: datetime, zone: tzinfo) -> When:
         rule = cron(expression)
         return When(rule.after(now, zone), rule)
     except BadRecurrence as error:
-        raise Unclear(f"that cron expression does not work ({error})", end) from error
+        reason = str(error)
+        raise Unclear(
+            lambda words: words.say("that cron expression does not work ({reason})", reason=reason), end
+        ) from error
 
 
 # --- from parts to instants
@@ -172,21 +180,21 @@ def resolved(parts: Parts, *, now: datetime, zone: tzinfo) -> When:
     elif parts.delay is not None:
         when = When(_delayed(parts.delay, parts.clock, parts, now=now, zone=zone))
     elif parts.clock is None:
-        raise Unclear("say at what time of day, as in “at 9:30”", parts.end)
+        raise Unclear(lambda words: words.say("say at what time of day, as in “at 9:30”"), parts.end)
     else:
         when = When(_on_day(parts.day, parts.clock, parts, now=now, zone=zone))
     if when.due - now > timedelta(days=SCHEDULE_AHEAD_DAYS_MAX):
-        raise Unclear("that is too far away", parts.end)
+        raise Unclear(lambda words: words.say("that is too far away"), parts.end)
     return when
 
 
 def _repeated(repeating: Repeating, clock: Clock | None, parts: Parts, *, now: datetime, zone: tzinfo) -> When:
     if repeating.seconds:
         if clock is not None or parts.part:
-            raise Unclear("say either an interval or a time of day", parts.end)
+            raise Unclear(lambda words: words.say("say either an interval or a time of day"), parts.end)
         return When(now + timedelta(seconds=repeating.seconds), Every(repeating.seconds))
     if clock is None:
-        raise Unclear("say at what time of day, as in “at 9:30”", parts.end)
+        raise Unclear(lambda words: words.say("say at what time of day, as in “at 9:30”"), parts.end)
     rule: Recurrence
     if repeating.days > 1:
         at = time(clock.hour, clock.minute)
@@ -202,12 +210,12 @@ def _repeated(repeating: Repeating, clock: Clock | None, parts: Parts, *, now: d
 def _delayed(delay: Delay, clock: Clock | None, parts: Parts, *, now: datetime, zone: tzinfo) -> datetime:
     if delay.seconds:
         if clock is not None or parts.day is not None or parts.part:
-            raise Unclear("say either how long from now or a time of day", parts.end)
+            raise Unclear(lambda words: words.say("say either how long from now or a time of day"), parts.end)
         return now + timedelta(seconds=min(delay.seconds, 86_400 * (SCHEDULE_AHEAD_DAYS_MAX + 1)))
     if parts.day is not None or not (delay.days or delay.months):
-        raise Unclear("two times stand in it", parts.end)
+        raise Unclear(lambda words: words.say("two times stand in it"), parts.end)
     if max(delay.days, delay.months * 28) > SCHEDULE_AHEAD_DAYS_MAX:
-        raise Unclear("that is too far away", parts.end)
+        raise Unclear(lambda words: words.say("that is too far away"), parts.end)
     wall = now.astimezone(zone).replace(tzinfo=None)
     day = _months_later(wall.date(), delay.months) + timedelta(days=delay.days)
     at = wall.time().replace(second=0, microsecond=0) if clock is None else time(clock.hour, clock.minute)
@@ -230,14 +238,14 @@ def _on_day(day: Day | None, clock: Clock, parts: Parts, *, now: datetime, zone:
         due = on(today)
         return due if due > now else on(today + timedelta(days=1))
     if clock.is_midnight:
-        raise Unclear("midnight is between two days: say 0:00 or 23:59", parts.end)
+        raise Unclear(lambda words: words.say("midnight is between two days: say 0:00 or 23:59"), parts.end)
     if day.date is not None:
         return _on_date(day.date, on, today, parts, now=now)
     if day.weekday:
         return _on_weekday(day, on, today, parts, now=now)
     due = on(today + timedelta(days=day.offset))
     if due <= now:
-        raise Unclear("that has passed", parts.end)
+        raise Unclear(lambda words: words.say("that has passed"), parts.end)
     return due
 
 
@@ -249,7 +257,7 @@ def _on_date(
     for candidate in years:
         if day <= monthrange(candidate, month)[1] and (due := on(date(candidate, month, day))) > now:
             return due
-    raise Unclear("that has passed", parts.end)
+    raise Unclear(lambda words: words.say("that has passed"), parts.end)
 
 
 def _on_weekday(day: Day, on: Callable[[date], datetime], today: date, parts: Parts, *, now: datetime) -> datetime:
@@ -261,7 +269,10 @@ def _on_weekday(day: Day, on: Callable[[date], datetime], today: date, parts: Pa
     if day.is_next:
         nearest = today + timedelta(days=ahead or 7)
         if nearest != next_week:
-            raise Unclear(f"it may mean {nearest.isoformat()} or {next_week.isoformat()}: write the date", parts.end)
+            one, other = nearest.isoformat(), next_week.isoformat()
+            raise Unclear(
+                lambda words: words.say("it may mean {one} or {other}: write the date", one=one, other=other), parts.end
+            )
         return on(nearest)
     due = on(today + timedelta(days=ahead))
     return due if due > now else on(today + timedelta(days=ahead + 7))

@@ -56,8 +56,8 @@ class Processes(Protocol):
 class Watch(Protocol):
     """Whoever shows people what goes on."""
 
-    def started(self, task: SubTask, address: ReplyAddress | None) -> None:
-        """It was asked for, or runs. `address`: where those are who asked for it."""
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str) -> None:
+        """It was asked for, or runs. `address`: where those are who asked for it; `language`: what they speak."""
         ...
 
     def ended(self, task: SubTask) -> None:
@@ -184,7 +184,8 @@ class SubAgents:
             await self._unopen(life)
             return False
         life.opened.set_result(opened)
-        self._watch.started(opened, life.charge.context.address)
+        context = life.charge.context
+        self._watch.started(opened, context.address, context.language)
         return True
 
     async def _unopen(self, life: Life) -> None:
@@ -236,7 +237,8 @@ class SubAgents:
             return False
         if not has_started and found.state is TaskState.QUEUED:
             return False
-        self._watch.started(found, life.charge.context.address)  # also if only an earlier try was heard
+        context = life.charge.context
+        self._watch.started(found, context.address, context.language)  # also if only an earlier try was heard
         return True
 
     def _queue(self, session_id: str) -> asyncio.Semaphore:

@@ -30,7 +30,10 @@ class PlanSubAgents:
         try:
             ended = await self._dispatcher.run(context, order)
         except ToolError as error:
-            raise NoPlan(str(error)) from error
+            reason = str(error)
+            raise NoPlan(lambda words: words.say("the planner could not start ({reason})", reason=reason)) from error
         if ended.state is TaskState.COMPLETED:
             return ended.result
-        raise NoPlan(f"the planner did not finish ({in_words(ended.reason)})")
+        raise NoPlan(
+            lambda words: words.say("the planner did not finish ({reason})", reason=in_words(ended.reason, words))
+        )

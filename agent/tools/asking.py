@@ -19,14 +19,15 @@ from agent.background import Background
 from agent.deadlines import while_asking
 from agent.insisting import insist
 from agent.limits import ANSWER_LOOK_EVERY_S, QUESTION_CHARS_MAX, QUESTION_CODE_CHARS
-from agent.questions import EXPIRED, QUESTION_PREFIX, WITHDRAWN, question_text
+from agent.questions import APPROVE_LABEL, DENY_LABEL, EXPIRED, QUESTION_PREFIX, WITHDRAWN, question_text
 from agent.tools.amending import amendment
 from agent.tools.approvals import Question, Verdict
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import Choice, CleanText, ControlKind, Reply, ReplyKind, clipped, own_words
+from gateway.contracts.messages import Choice, CleanText, ControlKind, Reply, ReplyKind, clipped
 from gateway.contracts.ports import Clock, LaneBus, QuestionBus, Scrubber, Store
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.limits import QUESTION_MARGIN_S
+from gateway.words import Sentence, words_for
 
 _log = structlog.get_logger(__name__)
 _VERDICTS: Final = {ControlKind.APPROVE: Verdict.APPROVED, ControlKind.DENY: Verdict.DENIED}
@@ -95,19 +96,20 @@ class AskingPeople:
         ttl_s = max(until_s - self._clock.monotonic_s(), 0.0) + QUESTION_MARGIN_S
         await insist(lambda: self._questions.put(put, ttl_s=ttl_s))
 
-    async def _end(self, put: PutQuestion, ending: str) -> None:
+    async def _end(self, put: PutQuestion, ending: Sentence) -> None:
         """Close it, unless a person was quicker: then the control lane says how it ended."""
         standing = await insist(lambda: self._questions.settle(put.code, None))
         if standing is None or standing.answer is None:
-            await self._publish(amendment(put.reply, ending, self._scrubber, self._clock))
+            said = words_for(put.reply.language).say(ending)
+            await self._publish(amendment(put.reply, said, self._scrubber, self._clock))
 
     async def _publish(self, *replies: Reply) -> None:
         await insist(lambda: self._store.put_outbox(replies))
         await insist(lambda: self._lanes.republish(replies))
 
     def _put(self, question: Question, address: ReplyAddress) -> PutQuestion:
-        code = self._clock.code(QUESTION_CODE_CHARS)
-        text = question_text(clipped(question.text, QUESTION_CHARS_MAX), code, minutes=round(self._ttl_s / 60))
+        code, words = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language)
+        text = question_text(clipped(question.text, QUESTION_CHARS_MAX), code, words, minutes=round(self._ttl_s / 60))
         reply = Reply(
             id=f"{QUESTION_PREFIX}{question.turn_id}:{code}",
             turn_id=question.turn_id,
@@ -117,9 +119,10 @@ class AskingPeople:
             kind=ReplyKind.QUESTION,
             created_at_ms=self._clock.now_ms(),
             choices=(
-                Choice(own_words("Approve"), self._command(ControlKind.APPROVE, code)),
-                Choice(own_words("Deny"), self._command(ControlKind.DENY, code)),
+                Choice(words.say(APPROVE_LABEL), self._command(ControlKind.APPROVE, code)),
+                Choice(words.say(DENY_LABEL), self._command(ControlKind.DENY, code)),
             ),
+            language=words.language.value,
         )
         return PutQuestion(code, reply, question.asked_by, question.fence)
 

@@ -29,6 +29,7 @@ from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.words import words_for
 
 _log = structlog.get_logger(__name__)
 
@@ -230,7 +231,8 @@ class ToolRegistry:
             fence=context.fence,
             asked_by=context.asked_by or context.owner,
             address=context.address,
-            text=self._scrubber.for_chat(str(context.key)).scrub(_asking(tool, call)),
+            text=self._scrubber.for_chat(str(context.key)).scrub(_asking(tool, call, context.language)),
+            language=context.language,
         )
         verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)
@@ -240,7 +242,11 @@ class ToolRegistry:
             raise ToolError(f"nobody approved {tool.spec.name} in time: do without it")
 
 
-def _asking(tool: Tool, call: RequestedCall) -> str:
+def _asking(tool: Tool, call: RequestedCall, language: str) -> str:
     return tool_question(
-        tool.spec.name, tool.risk.value, written_out(call.arguments), chars_max=ARGUMENTS_SHOWN_CHARS_MAX
+        tool.spec.name,
+        tool.risk.value,
+        written_out(call.arguments),
+        words_for(language),
+        chars_max=ARGUMENTS_SHOWN_CHARS_MAX,
     )

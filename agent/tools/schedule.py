@@ -20,6 +20,7 @@ from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import own_words
 from gateway.contracts.schedules import ScheduleKind
+from gateway.words import ENGLISH
 
 _SCHEDULE: Final = ToolSpec(
     "schedule",
@@ -53,7 +54,7 @@ def schedule_tools(desk: Desk) -> tuple[Tool, ...]:
             case _:
                 zone, is_zone_known = await desk.zone(context.owner)
                 found = await desk.active(context.owner, place=_seen_from(context))
-                return list_text(found, zone, is_zone_known=is_zone_known)
+                return list_text(found, zone, ENGLISH, is_zone_known=is_zone_known)
 
     return (Tool(_SCHEDULE, "tasks", Risk.READ, run, locks=lambda _arguments: ("schedule",)),)
 
@@ -77,9 +78,9 @@ async def _create(desk: Desk, context: ToolContext, arguments: Mapping[str, Any]
     try:
         schedule = await desk.order(customer, kind, arguments["when"], arguments["text"])
     except Unclear as problem:
-        raise ToolError(f"nothing was scheduled: {problem.why}") from problem
+        raise ToolError(f"nothing was scheduled: {problem}") from problem
     _, is_zone_known = await desk.zone(context.owner)
-    return created_text(schedule, is_zone_known=is_zone_known)
+    return created_text(schedule, ENGLISH, is_zone_known=is_zone_known)
 
 
 async def _cancel(desk: Desk, context: ToolContext, arguments: Mapping[str, Any]) -> str:

@@ -28,7 +28,8 @@ class ToolContext:
     sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with the
     turn's answer; None where no answer follows. `lineage` says in which session a call is made, a user's or a
     sub-agent's. `suspension` takes what the turn is to wait for; None where it cannot be suspended. `wake` says in
-    whose name that session is woken by what outlives its turn; None where nothing can wake it.
+    whose name that session is woken by what outlives its turn; None where nothing can wake it. `language` is that
+    of the person who asked, for what is said past the model.
     """
 
     key: SessionKey
@@ -45,6 +46,7 @@ class ToolContext:
     lineage: Lineage = NOBODYS
     suspension: Suspension | None = field(default=None, compare=False, repr=False)
     wake: WakeAddress | None = None
+    language: str = ""
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
 
 from agent.tools.approvals import Approvals
 from agent.tools.browser.chromium import Chromium, NoBrowser, find_browser, open_chromium
@@ -33,8 +32,7 @@ from gateway.config.tools import Browser, McpSetting, PolicySetting, Tools, Web
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber
-
-WORKSPACES: Final = "workspaces"
+from gateway.contracts.workspaces import WORKSPACES
 
 
 @asynccontextmanager

@@ -12,27 +12,29 @@ from typing import cast
 import discord
 from discord.ui import View
 
-from channels.adapter import AdapterParts, Budget, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
+from channels.discord.asides import Asides, goes_by_link
 from channels.discord.buttons import view_of
 from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
 from channels.discord.errors import delivery_error
 from channels.discord.files import DiscordFiles
+from channels.discord.links import Links
 from channels.discord.lookup import find_message, nonce_of
 from channels.discord.menus import commands, say_the_same
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings
-from gateway.contracts.errors import ConfigError, SendFailed
+from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
 
 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsDeletion`, `SupportsDownloads`, `SupportsMenus`,
-    `SupportsTyping`."""
+    `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
+    `SupportsStreaming`, `SupportsTyping`."""
 
     name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
@@ -43,6 +45,7 @@ class DiscordAdapter:
         *,
         positions: IntakeBus,
         leases: DeliveryBus,
+        places: PlaceBus,
         clock: Clock,
         holder: str,
         patience: Patience = PATIENCE,
@@ -51,8 +54,10 @@ class DiscordAdapter:
         self._in_flight: set[asyncio.Timeout] = set()
         self._clock = clock
         self._files = DiscordFiles(endpoint.api_base)
+        links = Links(places, leases, lambda: self.account)
+        self._asides = Asides(links)
         self._connection = Connection(
-            endpoint, positions, leases, clock, holder=holder, patience=patience, ended=self._cut_calls
+            endpoint, positions, leases, links, clock, holder=holder, patience=patience, ended=self._cut_calls
         )
 
     @property
@@ -95,6 +100,10 @@ class DiscordAdapter:
         target = parse_target(address.target)
         place = self._place(target)
         async with self._calling():
+            if not _is_silent(chunk):
+                shown = await self._asides.send(self._client(), target, chunk, send_id=send_id, plain=plain)
+                if shown is not None:
+                    return shown
             sent = await place.send(
                 chunk.plain if plain else chunk.content,
                 nonce=nonce_of(send_id),
@@ -107,7 +116,8 @@ class DiscordAdapter:
             return (str(sent.id),)
 
     async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
-        message = self._place(parse_target(address.target)).get_partial_message(int(message_id))
+        target = parse_target(address.target)
+        message = self._place(target).get_partial_message(int(message_id))
         async with self._calling():
             try:
                 await message.edit(
@@ -118,7 +128,7 @@ class DiscordAdapter:
             except discord.NotFound as error:
                 if error.code != limits.UNKNOWN_MESSAGE:
                     raise
-                return False
+                return await self._asides.amend(self._client(), target, chunk, message_id=message_id, plain=plain)
         return True
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
@@ -134,24 +144,52 @@ class DiscordAdapter:
                     raise
         return True
 
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Our own messages take no permission."""
+        return await self.delete_inbound(address, message_id=message_id)
+
+    def cadence(self, address: ReplyAddress) -> Cadence:
+        return limits.CADENCE
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return False
+
+    async def begin_stream(self, address: ReplyAddress, chunk: DiscordChunk, *, send_id: str) -> str:
+        (message_id,) = await self.send(address, chunk, send_id=send_id, plain=False)
+        return message_id
+
+    async def go_on(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, send_id: str) -> bool:
+        return await self.amend(address, chunk, message_id=message_id, plain=False)
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        """A message that is edited is one like any other all the time."""
+
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
-        if self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
-            return None  # sent again with its nonce, it is not shown again
         target = parse_target(address.target)
+        async with self._calling():
+            if await self._asides.may_repeat(target, send_id=send_id):
+                return None
+        is_ordinary = not goes_by_link(target, send_id)
+        if is_ordinary and self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
+            return None  # sent again with its nonce, it is not shown again
         place, me, nonce = self._place(target), self._my_id(), nonce_of(send_id)
         async with self._calling():
-            return await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
+            found = await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
+            if found is None and target.is_aside and not is_ordinary:
+                raise Untraceable("what only one person sees stands in no history")
+            return found
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
         async with self._calling():
             return await self._files.fetch(self._client(), reference, bytes_max=bytes_max)
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:
-        if not status:
+        target = parse_target(address.target)
+        if not status or target.is_aside:
             return
-        place = self._place(parse_target(address.target))
+        place = self._place(target)
         async with self._calling():
             await place.typing()
 
@@ -221,15 +259,16 @@ def _attachment(chunk: DiscordPart) -> discord.File:
     return discord.File(io.BytesIO(chunk.data), filename=chunk.name)
 
 
-def open_adapter(settings: Settings, parts: AdapterParts) -> DiscordAdapter:
-    """The adapter that `channels.discord` asks for. Raises `ConfigError`."""
-    chosen = settings.channels.discord
+def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordAdapter:
+    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    chosen = settings.channels.discords()[name]
     if chosen.token is None:
         raise ConfigError("channels.discord.token is empty: set the bot token of the application")
     return DiscordAdapter(
         Endpoint(chosen.token.get_secret_value(), chosen.api_base, chosen.gateway_url),
         positions=parts.positions,
         leases=parts.leases,
+        places=parts.places,
         clock=parts.clock,
         holder=parts.holder,
     )

@@ -11,10 +11,13 @@ from gateway.contracts.errors import BadEnvelope
 @dataclass(frozen=True, slots=True)
 class DiscordTarget:
     """`channel_id` is where to post (a thread is a channel); `reply_to_message_id` is the message to
-    reference, None in direct messages."""
+    reference, None in direct messages. `link` is the interaction of a command that was chosen from the menu, the name
+    under which the bus keeps its token; what `is_aside` is meant for the one who chose it alone."""
 
     channel_id: str
     reply_to_message_id: str | None = None
+    link: str | None = None
+    is_aside: bool = False
 
     @property
     def lane(self) -> str:
@@ -24,7 +27,7 @@ class DiscordTarget:
 
 def make_target(target: DiscordTarget) -> str:
     """Canonical JSON."""
-    return canonical(asdict(target))
+    return canonical(asdict(target) | {"is_aside": target.is_aside or None})
 
 
 def parse_target(target: str) -> DiscordTarget:
@@ -33,4 +36,9 @@ def parse_target(target: str) -> DiscordTarget:
     channel_id = text(fields.get("channel_id"))
     if not channel_id.isdecimal():
         raise BadEnvelope("a Discord target without channel_id")
-    return DiscordTarget(channel_id, text(fields.get("reply_to_message_id")) or None)
+    return DiscordTarget(
+        channel_id,
+        text(fields.get("reply_to_message_id")) or None,
+        text(fields.get("link")) or None,
+        fields.get("is_aside") is True,
+    )

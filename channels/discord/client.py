@@ -45,14 +45,14 @@ async def _named_gateway(api_base: str) -> str:
 
 
 class GatewayClient(discord.Client):
-    """One session with the gateway. `heard` gets each event, `pressed` each interaction, `began` is told of each
+    """One session with the gateway. `heard` gets each event, `interacted` each interaction, `began` is told of each
     session that is not a resume, before any message of it is heard."""
 
     def __init__(
         self,
         *,
         heard: Callable[[Heard[DiscordEvent]], object],
-        pressed: Callable[[discord.Interaction], object],
+        interacted: Callable[[discord.Interaction], object],
         began: Callable[[], None],
         silence_s: float,
     ) -> None:
@@ -69,7 +69,7 @@ class GatewayClient(discord.Client):
             enable_debug_events=False,
         )
         self._heard = heard
-        self._pressed = pressed
+        self._interacted = interacted
         self._began = began
         self._lost_at_s: float | None = None
         self._guilds_known = asyncio.Event()
@@ -120,7 +120,7 @@ class GatewayClient(discord.Client):
             self._heard(heard_deletion(payload.channel_id, message_id, is_direct=payload.guild_id is None))
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
-        self._pressed(interaction)
+        self._interacted(interaction)
 
     async def on_connect(self) -> None:
         """READY. The SDK calls itself ready only a second later, and has handed out messages by then."""

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,9 @@ from channels.discord.client import GatewayClient, point_at
 from channels.discord.errors import INTENT_MISSING, REJECTED
 from channels.discord.hearing import DiscordEvent, direct_place
 from channels.discord.history import History
+from channels.discord.invocations import Invocations
 from channels.discord.left_session import left_session, unheard_direct_words
+from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
@@ -33,7 +35,7 @@ from channels.leases import while_holding
 from channels.listening import LAST_WORD_S, Heard, Listener
 from channels.marks import Marks
 from channels.threads import Threads
-from channels.together import first_to_end
+from channels.together import first_to_end, heedful
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
 from gateway.limits import POLLER_LEASE_TTL_S
@@ -82,6 +84,7 @@ class Connection:
         endpoint: Endpoint,
         positions: IntakeBus,
         leases: DeliveryBus,
+        links: Links,
         clock: Clock,
         *,
         holder: str,
@@ -92,6 +95,7 @@ class Connection:
         self._endpoint = endpoint
         self._positions = positions
         self._leases = leases
+        self._links = links
         self._clock = clock
         self._holder = holder
         self._patience = patience
@@ -146,7 +150,7 @@ class Connection:
         """One client, from its login to its end."""
         events = _Events()
         client = GatewayClient(
-            heard=events.heard, pressed=events.pressed, began=events.began, silence_s=self._patience.silence_s
+            heard=events.heard, interacted=events.interaction, began=events.began, silence_s=self._patience.silence_s
         )
         async with client:
             await client.login(self._endpoint.token)
@@ -158,12 +162,16 @@ class Connection:
             threads = Threads(self._positions, f"discord:{me.user_id}")
             source = DiscordSource(me, History(client, marks, self._clock), threads)
             listener = events.listener = Listener("discord", door, marks, source)
-            events.presses = Presses(me, door, self._errands)
+            presses, invocations = Presses(me, door, self._errands), Invocations(me, door, self._links, self._errands)
+            events.interacted = (presses.heard, invocations.heard)
             self.client = client
             self._ready.set()
             try:
                 await first_to_end(
-                    client.connect(), self._watch(client), listener.run(), self._keep_session_on_record(client, me)
+                    heedful(client.connect()),
+                    self._watch(client),
+                    listener.run(),
+                    self._keep_session_on_record(client, me),
                 )
             finally:
                 self._ready.clear()
@@ -218,20 +226,20 @@ class Connection:
 
 
 class _Events:
-    """Passes the events of a client to its listener, which exists only after the login, like what takes presses."""
+    """Passes the events of a client to its listener, who exists only after the login, as do those for interactions."""
 
     def __init__(self) -> None:
         self.listener: Listener[DiscordEvent] | None = None
-        self.presses: Presses | None = None
+        self.interacted: Sequence[Callable[[discord.Interaction], None]] = ()
         self._has_begun = False
 
     def heard(self, event: Heard[DiscordEvent]) -> None:
         if self.listener is not None:
             self.listener.hear(event)
 
-    def pressed(self, interaction: discord.Interaction) -> None:
-        if self.presses is not None:
-            self.presses.heard(interaction)
+    def interaction(self, interaction: discord.Interaction) -> None:
+        for hear in self.interacted:
+            hear(interaction)
 
     def began(self) -> None:
         """A further session that is no resume: what was said in between is in the history only."""

@@ -33,9 +33,10 @@ class DiscordFiles:
     """What leads from a reference to bytes. At another API than Discord's own, files may be on its machine, too. A
     message is read once for all of its files."""
 
-    def __init__(self, api_base: str) -> None:
+    def __init__(self, api_base: str, proxy: str = "") -> None:
         self._api_base = api_base
         self._read: OrderedDict[int, tuple[float, discord.Message]] = OrderedDict()
+        self._proxy = proxy
 
     async def fetch(self, client: discord.Client, reference: str, *, bytes_max: int) -> FetchedFile:
         """Raises `FileRefused`, `SendFailed`, and what the SDK raises."""
@@ -54,7 +55,7 @@ class DiscordFiles:
         name, url = _found(message, wanted.file_id)
         if not (is_on(url, *_CDN) or belongs_to(url, self._api_base)):
             raise FileRefused(ELSEWHERE)
-        found = await download(url, bytes_max=bytes_max)
+        found = await download(url, bytes_max=bytes_max, proxy=self._proxy)
         return FetchedFile(name, found.media_type, found.content)
 
     def _read_lately(self, message_id: int) -> discord.Message | None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from channels.adapter import Cadence
+
 CHANNEL_PER_S: Final = 1.0  # commonly 5 messages per 5 seconds and channel; the headers have the last word
 CHANNEL_BURST: Final = 5
 BOT_PER_S: Final = 50.0  # requests per second for the whole bot
 BOT_BURST: Final = 500  # discord.py waits out what is too much; this only flattens what would come after
 
+CADENCE: Final = Cadence(first_after_s=1.0, every_s=1.2)
+"""Edits share a bucket of about five in five seconds per channel, of which answers keep half."""
+
 TYPING_PERIOD_S: Final = 8.0  # the indicator lasts 10 seconds
 
+LINK_TTL_S: Final = 14.5 * 60  # the token of an interaction is good for fifteen minutes, by Discord's clock
+LINK_OPENS_WITHIN_S: Final = 3.0  # or never: until then Discord waits to be told that an answer comes
+DEAD_LINK_CODES: Final = frozenset({10015, 10062, 50027})  # unknown webhook, unknown interaction, invalid token
 UNKNOWN_MESSAGE: Final = 10008  # the error code for a message that was deleted
 PRESS_TAKEN_WITHIN_S: Final = 2.0  # an interaction is to be acknowledged within three seconds
 

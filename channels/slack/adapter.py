@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from pydantic import SecretStr
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.calls import Call, CallAnswer
 from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.address import SlackTarget, parse_target
-from channels.slack.connection import PATIENCE, Connection, Endpoint, Patience
+from channels.slack.connection import Connection, Endpoint
 from channels.slack.downloads import fetch
 from channels.slack.errors import delivery_error, fetch_error, file_error, lookup_error
 from channels.slack.files import put_up, share
@@ -20,8 +22,9 @@ from channels.slack.links import Links, answer, direct_channel
 from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
 from channels.slack.posting import change, post
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
+from channels.slack.socket import PATIENCE, Patience
 from channels.slack.streams import Streams
-from gateway.config import Settings
+from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
@@ -29,11 +32,11 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsStreaming`, `SupportsFiles`, `SupportsUploads`,
-    `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
+    """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsStreaming`, `SupportsWithdrawal`,
+    `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`."""
 
-    name = "slack"
     typing_period_s = limits.STATUS_PERIOD_S
+    call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
 
     def __init__(
         self,
@@ -44,18 +47,23 @@ class SlackAdapter:
         places: PlaceBus,
         clock: Clock,
         holder: str,
+        name: str = "slack",
         patience: Patience = PATIENCE,
         stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
         """`holder` names this process in the lease."""
+        self.name = name
         self._api_base = endpoint.api_base
-        self._links = Links(places, lambda: self.account)
-        self._connection = Connection(endpoint, positions, leases, clock, self._links, holder=holder, patience=patience)
+        self._proxy = endpoint.proxy
+        self._links = Links(places, lambda: self.account, proxy=endpoint.proxy)
+        self._connection = Connection(
+            endpoint, positions, leases, clock, self._links, name=name, holder=holder, patience=patience
+        )
         self._streams = Streams(self._connected, clock, life_s=stream_life_s)
 
     @property
     def account(self) -> str:
-        return f"slack:{self._connection.account}"
+        return f"{self.name}:{self._connection.account}"
 
     @property
     def state(self) -> str:
@@ -64,6 +72,13 @@ class SlackAdapter:
     async def run(self, door: Door) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         await self._connection.run(door)
+
+    @property
+    def is_called(self) -> bool:
+        return self._connection.is_called
+
+    async def called(self, call: Call) -> CallAnswer:
+        return await self._connection.called(call)
 
     async def until_ready(self) -> None:
         await self._connection.until_ready()
@@ -91,7 +106,7 @@ class SlackAdapter:
 
     async def upload(self, address: ReplyAddress, chunk: SlackFile) -> str:
         try:
-            return await put_up(self._connected(), chunk)
+            return await put_up(self._connected(), chunk, proxy=self._proxy)
         except Exception as error:
             raise file_error(error) from error
 
@@ -102,6 +117,8 @@ class SlackAdapter:
                 return await share(client, await self._place_of(target), chunk)
             except Exception as error:
                 raise file_error(error) from error
+        if target.picks and send_id.endswith(":0"):
+            chunk = replace(chunk, picks=target.picks)
         if target.link:
             return await answer(client, self._links, target, chunk, send_id=send_id, plain=plain)
         return (await post(client, target, chunk, send_id=send_id, plain=plain),)
@@ -125,14 +142,17 @@ class SlackAdapter:
     async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
         await self._streams.end(parse_target(address.target), ts=message_id)
 
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        return await self._streams.take_back(parse_target(address.target), ts=message_id)
+
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
         """What arrived before it was whole, because it grew, is made whole."""
-        client = self._connected()
-        for pause_s in (limits.LOOKUP_SETTLES_S, 0):
+        client, asked = self._connected(), parse_target(address.target)
+        for pause_s in (0 if asked.is_aside else limits.LOOKUP_SETTLES_S, 0):  # what went by a link is in no history
             try:
-                target = await self._place_of(parse_target(address.target))
+                target = await self._place_of(asked)
                 is_it = self._is_it(target, chunk, send_id)
                 found = await find_post(client, target.channel, target.thread_ts, is_it=is_it, since_ms=since_ms)
             except Exception as error:
@@ -163,7 +183,7 @@ class SlackAdapter:
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
         client = self._connected()
         try:
-            return await fetch(client, reference, api_base=self._api_base, bytes_max=bytes_max)
+            return await fetch(client, reference, api_base=self._api_base, bytes_max=bytes_max, proxy=self._proxy)
         except Exception as error:
             raise fetch_error(error) from error
 
@@ -184,14 +204,20 @@ class SlackAdapter:
         return client
 
 
-def open_adapter(settings: Settings, parts: AdapterParts) -> SlackAdapter:
-    """The adapter that `channels.slack` asks for. Raises `ConfigError`."""
-    chosen = settings.channels.slack
-    if chosen.mode != "socket":
-        raise ConfigError("channels.slack.mode events is not supported yet: set it to socket")
-    if chosen.bot_token is None or chosen.app_token is None:
-        raise ConfigError("channels.slack.bot_token or .app_token is empty: set both, as the app's pages show them")
-    endpoint = Endpoint(chosen.bot_token.get_secret_value(), chosen.app_token.get_secret_value(), chosen.api_base)
+def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAdapter:
+    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    chosen = settings.channels.slacks()[name]
+    if chosen.bot_token is None or chosen.missing:
+        keys = " and ".join(f"{table_of(name)}.{key}" for key in chosen.missing)
+        raise ConfigError(f"{keys} is empty: set it, as the app's pages show it")
+    endpoint = Endpoint(
+        bot_token=chosen.bot_token.get_secret_value(),
+        app_token=_value(chosen.app_token) if chosen.mode == "socket" else "",
+        api_base=chosen.api_base,
+        connections=chosen.connections,
+        signing_secret=_value(chosen.signing_secret),
+        proxy=chosen.proxy,
+    )
     return SlackAdapter(
         endpoint,
         positions=parts.positions,
@@ -199,4 +225,9 @@ def open_adapter(settings: Settings, parts: AdapterParts) -> SlackAdapter:
         places=parts.places,
         clock=parts.clock,
         holder=parts.holder,
+        name=name,
     )
+
+
+def _value(secret: SecretStr | None) -> str:
+    return secret.get_secret_value() if secret else ""

@@ -15,7 +15,8 @@ class SlackTarget:
 
     `user_id` and `team_id` are the person who is answered, as Slack names him: a stream has to say for whom it is.
     `link` is the name under which the bus keeps the `response_url` of a slash command, never the address itself;
-    `is_aside`: only the one who asked shall see the answer.
+    `is_aside`: only the one who asked shall see the answer. `picks`: the command whose argument can be picked from a
+    list below the answer.
     """
 
     channel: str
@@ -25,6 +26,7 @@ class SlackTarget:
     team_id: str | None = None
     link: str | None = None
     is_aside: bool = False
+    picks: str | None = None
 
     @property
     def lane(self) -> str:
@@ -56,4 +58,5 @@ def parse_target(target: str) -> SlackTarget:
         text(fields.get("team_id")) or None,
         text(fields.get("link")) or None,
         is_aside=fields.get("is_aside") is True,
+        picks=text(fields.get("picks")) or None,
     )

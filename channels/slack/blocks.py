@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from channels.slack import limits
 from channels.slack.render import SlackChunk
 
 Block = dict[str, Any]
 
+PICK: Final = "pick-"
+"""In front of the command that a list is for."""
+
 
 def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
-    """The chunk's text with a row of buttons below it; nothing for a chunk without any."""
-    if not chunk.choices:
+    """The chunk's text with a row of buttons and lists below it; nothing for a chunk without any."""
+    if not chunk.choices and not chunk.picks:
         return []
     words, kind = (chunk.plain, "plain_text") if plain else (chunk.text, "mrkdwn")
     parts = [words[at : at + limits.SECTION_CHARS_MAX] for at in range(0, len(words), limits.SECTION_CHARS_MAX)]
@@ -26,5 +29,21 @@ def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
         }
         for number, choice in zip(count(1), chunk.choices, strict=False)
     ]
+    lists = [_list(chunk.picks)] if chunk.picks else []
     sections: list[Block] = [{"type": "section", "text": {"type": kind, "text": part}} for part in parts]
-    return [*sections, {"type": "actions", "elements": buttons}]
+    return [*sections, {"type": "actions", "elements": [*buttons, *lists]}]
+
+
+def _list(command: str) -> Block:
+    """Slack asks us what is in it, whenever somebody opens it or types. It speaks no language but that of commands."""
+    return {
+        "type": "external_select",
+        "action_id": f"{PICK}{command}",
+        "placeholder": {"type": "plain_text", "text": f"/{command} …"},
+        "min_query_length": 0,
+    }
+
+
+def option(label: str, value: str) -> Block:
+    """One line of a list."""
+    return {"text": {"type": "plain_text", "text": label[: limits.OPTION_CHARS_MAX]}, "value": value}

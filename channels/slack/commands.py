@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
-from channels.normalized import find_command
-from gateway.contracts.commands import COMMANDS
+from channels.normalized import Command, find_command
+from gateway.contracts.commands import COMMANDS, Suggests
 
 SLASH: Final = "/trivet"
 
 _TYPED: Final = re.compile(rf"\s*{SLASH}(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _ARGUMENTS: Final = {spec.name: spec.argument for spec in COMMANDS}
+SUGGESTED: Final = frozenset(spec.name for spec in COMMANDS if spec.suggests is not Suggests.NOTHING)
+"""Commands whose argument we can suggest."""
+_LISTED_BY: Final[Mapping[str, str]] = {"sessions": "resume"} | {name: name for name in SUGGESTED}
 _SPOKEN: Final = frozenset({"retry", "plan"})
 """Commands that the model answers: what it says belongs to the conversation."""
+
+
+def picks_below(command: Command | None) -> str | None:
+    """The command whose argument can be picked below the answer to this one."""
+    return _LISTED_BY.get(command.name) if command is not None and not command.arguments else None
 
 
 def meant(words: str) -> str:

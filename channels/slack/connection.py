@@ -1,7 +1,7 @@
-"""One app's presence in a workspace, under supervision: lease, socket, marks, what was missed.
+"""One app's presence in a workspace, under supervision: lease, sockets or requests, marks, what was missed.
 
 An event is acknowledged after the bus has it; whatever Slack does not send again is read back from its
-history. The socket is watched from outside, because the SDK may try one spent address for ever.
+history.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
 
 import aiohttp
-from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
-from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import CONNECTED, Door
+from channels.adapter import Door
 from channels.backoff import Backoff
+from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
 from channels.leases import while_holding
 from channels.listening import Listener
@@ -27,54 +27,42 @@ from channels.marks import Marks
 from channels.proxies import goes_direct
 from channels.raw import Raw
 from channels.slack import limits
+from channels.slack.bolt import bolt_app
 from channels.slack.buttons import Presses
 from channels.slack.context import ThreadContext
-from channels.slack.errors import api_word, is_rejection, rejected
+from channels.slack.errors import or_rejected
+from channels.slack.events import Events
 from channels.slack.history import ORDER, History
 from channels.slack.links import Links
 from channels.slack.logs import sdk_log
 from channels.slack.normalize import SlackIdentity
 from channels.slack.people import People
-from channels.slack.socket import socket_handler
+from channels.slack.socket import Patience, Sockets
 from channels.slack.source import SlackSource
 from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.contracts.errors import CredentialsRejected
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
-from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
 
 
-class SocketLost(Exception):
-    """The socket is dead and the SDK does not mend it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Which app, at which Slack. `api_base` ends with a slash."""
+    """Which app, at which Slack, by which way. `api_base` ends with a slash. With an `app_token` it is listened to,
+    over so many `connections`; without one Slack calls us, and proves it by the `signing_secret`."""
 
     bot_token: str
     app_token: str
     api_base: str
+    connections: int = 1
+    signing_secret: str = ""
+    proxy: str = ""
 
     @property
     def lease(self) -> str:
         """The name of the right to listen: one per app token, which it does not give away."""
         return f"socket:slack:{hashlib.blake2s(self.app_token.encode(), digest_size=8).hexdigest()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """When a connection counts as dead: four pings of `ping_every_s` without an answer, `dead_s` without a
-    socket that has greeted us. `lease_ttl_s` after our death somebody else connects."""
-
-    ping_every_s: float = limits.PING_EVERY_S
-    dead_s: float = limits.DEAD_AFTER_S
-    lease_ttl_s: float = POLLER_LEASE_TTL_S
-
-
-PATIENCE: Final = Patience()
 
 
 class Connection:
@@ -88,9 +76,11 @@ class Connection:
         clock: Clock,
         links: Links,
         *,
+        name: str,
         holder: str,
         patience: Patience,
     ) -> None:
+        self._name = name
         self._endpoint = endpoint
         self._positions = positions
         self._leases = leases
@@ -98,7 +88,8 @@ class Connection:
         self._links = links
         self._holder = holder
         self._patience = patience
-        self._errands = Errands("slack")
+        self._errands = Errands(name)
+        self._events = None if endpoint.app_token else Events(endpoint.signing_secret, clock)
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None
         self.me: SlackIdentity | None = None
@@ -114,18 +105,30 @@ class Connection:
         await self._ready.wait()
 
     async def run(self, door: Door) -> None:
-        """Listen, whenever nobody else does, until cancelled. Raises `CredentialsRejected`."""
+        """Listen, whenever nobody else does, until cancelled; requests are taken by every process. Raises
+        `CredentialsRejected`."""
+        if self._events is not None:
+            await self._stay_connected(door)
+            return
         await while_holding(
             self._leases,
             self._endpoint.lease,
             self._holder,
             lambda: self._stay_connected(door),
-            waiting=self._wait_for_lease,
+            waiting=self._tell,
             ttl_s=self._patience.lease_ttl_s,
         )
 
-    def _wait_for_lease(self, obstacle: str) -> None:
-        self.state = obstacle
+    @property
+    def is_called(self) -> bool:
+        return self._events is not None
+
+    async def called(self, call: Call) -> CallAnswer:
+        """As `SupportsCalls` has it."""
+        return come_again() if self._events is None else await self._events.called(call)
+
+    def _tell(self, state: str) -> None:
+        self.state = state
 
     async def _stay_connected(self, door: Door) -> None:
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
@@ -140,104 +143,68 @@ class Connection:
                         raise
                     except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
                         self.state = f"not connected ({type(error).__name__})"
-                        log.warning("slack: %s", self.state, exc_info=log.isEnabledFor(logging.DEBUG))
+                        log.warning("%s: %s", self._name, self.state, exc_info=log.isEnabledFor(logging.DEBUG))
                     await asyncio.sleep(backoff.next_s())
             finally:
                 self._ready.clear()
                 self.client = None
 
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
-        """One handler with its sockets, from the check of the credentials to its end."""
+        """From the check of the credentials to the end of whatever it is that brings us events."""
         me = self.me = await self._identify(client)
-        marks = Marks(self._positions, f"slack:{me.account}:marks", ORDER)
+        marks = Marks(self._positions, f"{self._name}:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
-        threads = Threads(self._positions, f"slack:{me.account}")
+        threads = Threads(self._positions, f"{self._name}:{me.account}")
         people = People(client, self._clock)
-        context = ThreadContext(client, people, Threads(self._positions, f"slack:{me.account}:read"))
+        context = ThreadContext(client, people, Threads(self._positions, f"{self._name}:{me.account}:read"))
         source = SlackSource(me, History(client, marks, self._clock), threads, self._links, people, context)
-        listener: Listener[Raw] = Listener("slack", door, marks, source)
-        url = await self._socket_url(client)
-        hear = Presses(me, door, self._errands).before(source.hearing(listener))
-        every_s = self._patience.ping_every_s
-        handler = socket_handler(client, self._endpoint.app_token, url, me, hear, every_s)
-        greetings = _Greetings(listener)
-        handler.client.message_listeners.append(greetings.heard)
+        listener: Listener[Raw] = Listener(self._name, door, marks, source)
+        hear = Presses(me, door, people, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
+        app = bolt_app(client, me, hear)
+        log.info("%s: workspace %s knows us as %s", self._name, me.team_id, me.user_id)
+        backoff.reset()
         self._ready.set()
         try:
-            async with asyncio.timeout(limits.CONNECT_TIMEOUT_S):
-                await handler.connect_async()  # type: ignore[no-untyped-call]
-                await greetings.first.wait()
-            self.state = CONNECTED
-            backoff.reset()
-            log.info("slack: connected to workspace %s as %s", me.team_id, me.user_id)
-            await first_to_end(listener.run(), self._watch(handler, greetings))
+            await first_to_end(listener.run(), self._be_brought(client, app, listener.lost_touch))
         finally:
-            await handler.close_async()  # type: ignore[no-untyped-call]
             await self._errands.end()
             await people.close()
+
+    async def _be_brought(self, client: AsyncWebClient, app: AsyncApp, lost_touch: Callable[[], None]) -> None:
+        """Let Slack bring events, over sockets or by HTTP. Raises `CredentialsRejected`."""
+        if self._events is not None:
+            with self._events.open(app, lost_touch):
+                await self._events.keep(client, self._tell)
+            return
+        await Sockets(
+            client,
+            app,
+            app_token=self._endpoint.app_token,
+            connections=self._endpoint.connections,
+            patience=self._patience,
+            lost_touch=lost_touch,
+            tell=self._tell,
+        ).run()
 
     async def _identify(self, client: AsyncWebClient) -> SlackIdentity:
         try:
             answer = await client.auth_test()
         except SlackApiError as error:
-            raise _or_rejected(error) from error
+            raise or_rejected(error) from error
         return SlackIdentity(
             team_id=str(answer.get("team_id") or ""),
             user_id=str(answer["user_id"]),
             bot_id=str(answer.get("bot_id") or ""),
             enterprise_id=str(answer.get("enterprise_id") or ""),
+            channel=self._name,
         )
-
-    async def _socket_url(self, client: AsyncWebClient) -> str:
-        """Asked for by ourselves, because the SDK would try a wrong app token for ever."""
-        try:
-            answer = await client.apps_connections_open(app_token=self._endpoint.app_token)
-        except SlackApiError as error:
-            raise _or_rejected(error) from error
-        return str(answer["url"])
-
-    async def _watch(self, handler: AsyncSocketModeHandler, greetings: _Greetings) -> None:
-        """Raise `SocketLost` when there is no socket that answers pings and has greeted us for too long."""
-        loop = asyncio.get_running_loop()
-        alive_at_s = loop.time()
-        while loop.time() - alive_at_s < self._patience.dead_s:
-            await asyncio.sleep(limits.WATCH_EVERY_S)
-            if await handler.client.is_connected() and greetings.current is handler.client.current_session:
-                alive_at_s = loop.time()
-                self.state = CONNECTED
-            else:
-                self.state = "the socket is being mended"
-        raise SocketLost
 
     def _web_client(self, session: aiohttp.ClientSession) -> AsyncWebClient:
         endpoint = self._endpoint
         client = AsyncWebClient(
             token=endpoint.bot_token, base_url=endpoint.api_base, session=session, retry_handlers=[], logger=sdk_log
         )
-        if goes_direct(endpoint.api_base):
-            client.proxy = None  # the SDK takes HTTP_PROXY for every address and knows no NO_PROXY
+        if endpoint.proxy or goes_direct(endpoint.api_base):
+            client.proxy = endpoint.proxy or None  # the SDK takes HTTP_PROXY for every address and knows no NO_PROXY
         return client
-
-
-class _Greetings:
-    """Which socket has said hello. Each but the first is new, and in between something may have been said."""
-
-    def __init__(self, listener: Listener[Raw]) -> None:
-        self._listener = listener
-        self.first = asyncio.Event()
-        self.current: object = None
-
-    async def heard(self, client: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None) -> None:
-        """A frame as the SDK hands it on."""
-        if message.get("type") != "hello":
-            return
-        if self.first.is_set():
-            self._listener.lost_touch()
-        self.current = getattr(client, "current_session", None)
-        self.first.set()
-
-
-def _or_rejected(error: SlackApiError) -> Exception:
-    word = api_word(error)
-    return rejected(word) if is_rejection(word) else error

@@ -16,8 +16,9 @@ from channels.raw import Raw, integer, mapping, target_fields, text
 from channels.slack.errors import api_word
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ports import FetchedFile
+from gateway.words import sentence
 
-NO_SCOPE: Final = "the app lacks the scope files:read"
+NO_SCOPE: Final = sentence("the app lacks the scope files:read")
 
 _HOSTS: Final = ("slack.com", "slack-files.com", "slack-edge.com")
 _GONE_MODES: Final = frozenset({"tombstone", "hidden_by_limit"})
@@ -27,7 +28,9 @@ _FOREIGN_WORDS: Final = frozenset({"access_denied", "no_permission", "team_acces
 _PAGE: Final = "text/html"
 
 
-async def fetch(client: AsyncWebClient, reference: str, *, api_base: str, bytes_max: int) -> FetchedFile:
+async def fetch(
+    client: AsyncWebClient, reference: str, *, api_base: str, bytes_max: int, proxy: str = ""
+) -> FetchedFile:
     """The file of a reference (`channels.slack.normalize`). Raises `FileRefused`, `SendFailed`, and what the SDK
     raises."""
     file = await _told(client, text(target_fields(reference).get("id")))
@@ -40,7 +43,8 @@ async def fetch(client: AsyncWebClient, reference: str, *, api_base: str, bytes_
         raise FileRefused(NOT_FOR_US)
     if not (is_on(url, *_HOSTS) or belongs_to(url, api_base)):
         raise FileRefused(ELSEWHERE)
-    found = await download(url, bytes_max=bytes_max, headers={"Authorization": f"Bearer {client.token}"})
+    token = {"Authorization": f"Bearer {client.token}"}
+    found = await download(url, bytes_max=bytes_max, headers=token, proxy=proxy)
     _check(file, found)
     return FetchedFile(text(file.get("name")) or text(file.get("title")), _media_type(file, found), found.content)
 

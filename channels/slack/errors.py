@@ -42,6 +42,9 @@ _UNSURE: Final = frozenset({
 that an earlier post with the same client_msg_id exists and cannot be shown."""
 CANNOT_BE_CHANGED: Final = frozenset({"message_not_found", "cant_update_message", "edit_window_closed"})
 """Words of chat.update for a message that is gone, or none of ours."""
+ALREADY_DELETED: Final = frozenset({"message_not_found"})
+CANNOT_BE_DELETED: Final = frozenset({"cant_delete_message", "compliance_exports_prevent_deletion"})
+"""Words of chat.delete."""
 STILL_STREAMING: Final = frozenset({"streaming_state_conflict"})
 """chat.update, for a message that still grows."""
 NEVER_STREAMS: Final = _SCOPE | {"unknown_method", "not_allowed", "feature_not_enabled", "method_deprecated"}
@@ -104,6 +107,12 @@ def rejected(word: str) -> CredentialsRejected:
     return CredentialsRejected(
         f"Slack answers {word!r}; check channels.slack.bot_token and channels.slack.app_token and reinstall the app"
     )
+
+
+def or_rejected(error: SlackApiError) -> Exception:
+    """The error itself, unless it says that only the operator can help."""
+    word = api_word(error)
+    return rejected(word) if is_rejection(word) else error
 
 
 def is_rejection(word: str) -> bool:

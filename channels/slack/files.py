@@ -20,14 +20,16 @@ _OK: Final = 200
 _SERVER_FAULT: Final = 500
 
 
-async def put_up(client: AsyncWebClient, file: SlackFile) -> str:
+async def put_up(client: AsyncWebClient, file: SlackFile, *, proxy: str = "") -> str:
     """Put the bytes up; Slack's name for them. Raises what the SDK and aiohttp raise, `FormatRefused`, `SendFailed`."""
     promised = await client.files_getUploadURLExternal(filename=file.name, length=len(file.content))
     url = str(promised["upload_url"])
     timeout = aiohttp.ClientTimeout(total=limits.UPLOAD_TIMEOUT_S, sock_connect=limits.CONNECT_TIMEOUT_S)
     async with (
-        aiohttp.ClientSession(timeout=timeout, trust_env=not goes_direct(url)) as session,
-        session.post(url, data=file.content, headers={"Content-Type": "application/octet-stream"}) as answer,
+        aiohttp.ClientSession(timeout=timeout, trust_env=not proxy and not goes_direct(url)) as session,
+        session.post(
+            url, data=file.content, headers={"Content-Type": "application/octet-stream"}, proxy=proxy or None
+        ) as answer,
     ):
         if answer.status >= _SERVER_FAULT:
             raise SendFailed(f"Slack answers {answer.status} to an upload")

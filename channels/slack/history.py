@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -24,8 +25,14 @@ from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
 
+_TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
 _TYPES: Final = "im,mpim,public_channel,private_channel"
 Json = dict[str, Any]
+
+
+def is_ts(ts: str) -> bool:
+    """Whether it has the form of a timestamp; whatever has not stands in no history."""
+    return _TS.fullmatch(ts) is not None
 
 
 def ts_order(ts: str) -> tuple[int, int]:
@@ -45,7 +52,7 @@ ORDER: Final = Order(key=ts_order, before=_just_before)
 def place_of(channel_id: str, event: Raw) -> str:
     """The place a message belongs to: its thread if it is a reply, else the channel."""
     thread_ts = str(event.get("thread_ts") or "")
-    return f"{channel_id}/{thread_ts}" if thread_ts and thread_ts != event.get("ts") else channel_id
+    return f"{channel_id}/{thread_ts}" if is_ts(thread_ts) and thread_ts != event.get("ts") else channel_id
 
 
 class History:

@@ -9,6 +9,7 @@ CHANNEL_BURST: Final = 5
 WORKSPACE_PER_S: Final = 10.0  # "several hundred messages per minute" for a workspace
 WORKSPACE_BURST: Final = 500  # the number is not published: peaks are tried, and the 429 has the last word
 
+OPTION_CHARS_MAX: Final = 75  # of a line in a list
 SECTION_CHARS_MAX: Final = 3_000  # of the text in one section block
 
 STATUS_PERIOD_S: Final = 60.0  # assistant.threads.setStatus fades after two minutes
@@ -18,6 +19,10 @@ UPLOAD_TIMEOUT_S: Final = 120.0  # ten megabytes over a poor line
 CONNECT_TIMEOUT_S: Final = 20.0
 PING_EVERY_S: Final = 5.0
 WATCH_EVERY_S: Final = 1.0
+CALL_ANSWERED_WITHIN_S: Final = 2.7  # of ours to Slack's request; it waits for 3
+API_LOOK_EVERY_S: Final = 60.0  # auth.test allows several hundred a minute
+EVENTS_KNOWN_MAX: Final = 10_000  # Slack repeats an event within six minutes
+LOOK_BACK_EVERY_S: Final = 60.0  # after an outage every event comes as a repetition
 DEAD_AFTER_S: Final = 12.0  # the SDK looks every ping; what it has not mended by then we build anew
 RETRY_FIRST_S: Final = 1.0
 RETRY_CAP_S: Final = 60.0

@@ -34,9 +34,10 @@ _REFUSED_WORDS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_EN
 class Links:
     """The links of one installation, which `account` names. Raises `BusUnavailable`."""
 
-    def __init__(self, places: PlaceBus, account: Callable[[], str]) -> None:
+    def __init__(self, places: PlaceBus, account: Callable[[], str], *, proxy: str = "") -> None:
         self._places = places
         self._account = account
+        self.proxy = proxy
 
     async def keep(self, name: str, url: str) -> None:
         if url:
@@ -72,12 +73,12 @@ async def direct_channel(client: AsyncWebClient, target: SlackTarget) -> str:
     return str(opened["channel"]["id"])
 
 
-async def respond(url: str, chunk: SlackChunk, *, plain: bool) -> bool:
+async def respond(url: str, chunk: SlackChunk, *, plain: bool, proxy: str = "") -> bool:
     """Show it to the one whom the link is for, and to nobody else. False: the link is good no more. Raises the
     `DeliveryError` tree."""
     webhook = AsyncWebhookClient(url, timeout=int(limits.CALL_TIMEOUT_S), logger=sdk_log, retry_handlers=[])
-    if goes_direct(url):
-        webhook.proxy = None  # the SDK takes HTTP_PROXY for every address and knows no NO_PROXY
+    if proxy or goes_direct(url):
+        webhook.proxy = proxy or None  # the SDK takes HTTP_PROXY for every address and knows no NO_PROXY
     try:
         response = await webhook.send(
             text=chunk.plain if plain else chunk.text,
@@ -95,7 +96,7 @@ async def _through(links: Links, target: SlackTarget, chunk: SlackChunk, *, plai
         url = await links.find(target.link or "")
     except BusUnavailable as error:
         raise SendFailed("the bus is away, and with it the way to the one who asked") from error
-    return bool(url) and await respond(url, chunk, plain=plain)
+    return bool(url) and await respond(url, chunk, plain=plain, proxy=links.proxy)
 
 
 def _is_shown(response: WebhookResponse) -> bool:

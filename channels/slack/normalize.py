@@ -23,7 +23,7 @@ from channels.normalized import (
 )
 from channels.raw import Raw, mapping, text
 from channels.slack.address import SlackTarget, make_target
-from channels.slack.commands import spelled_out
+from channels.slack.commands import picks_below, spelled_out
 from channels.slack.quotes import forwarded
 from channels.slack.references import references
 from channels.slack.wording import TOKEN, readable
@@ -130,7 +130,8 @@ def _message(
     words = spelled_out(readable(without(content, mentions) or content, names))
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
     thread_ts = _thread(event)
-    target = SlackTarget(channel, thread_ts, ts, user, _team(event, me))
+    command = find_command(words)
+    target = SlackTarget(channel, thread_ts, ts, user, _team(event, me), picks=picks_below(command))
     return Incoming(
         id=f"{me.channel}:{me.account}:{channel}:{ts}",
         channel=me.channel,
@@ -145,7 +146,7 @@ def _message(
         sent_at_ms=sent_at_ms,
         edited_at_ms=edited_at_ms,
         attachments=attachments,
-        command=find_command(words),
+        command=command,
         realm=realm_of(payload, me),
         quotes=quotes,
     )

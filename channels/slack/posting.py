@@ -6,7 +6,15 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.slack.address import SlackTarget
 from channels.slack.blocks import blocks_of
-from channels.slack.errors import CANNOT_BE_CHANGED, STILL_STREAMING, api_word, delivery_error, is_about_streams
+from channels.slack.errors import (
+    ALREADY_DELETED,
+    CANNOT_BE_CHANGED,
+    CANNOT_BE_DELETED,
+    STILL_STREAMING,
+    api_word,
+    delivery_error,
+    is_about_streams,
+)
 from channels.slack.lookup import client_msg_id, metadata_of
 from channels.slack.render import SlackChunk
 
@@ -50,6 +58,21 @@ async def change(client: AsyncWebClient, target: SlackTarget, chunk: SlackChunk,
         else:
             return True
         await stop_stream(client, target, ts=ts)
+    return True
+
+
+async def take_back(client: AsyncWebClient, target: SlackTarget, *, ts: str) -> bool:
+    """Delete a message of ours; one that is gone is deleted. False: it is none of ours, or not to be deleted. Raises
+    the `DeliveryError` tree."""
+    if target.thread_ts:
+        await stop_stream(client, target, ts=ts)
+    try:
+        await client.chat_delete(channel=target.channel, ts=ts)
+    except Exception as error:
+        word = api_word(error)
+        if word in ALREADY_DELETED or word in CANNOT_BE_DELETED:
+            return word in ALREADY_DELETED
+        raise delivery_error(error) from error
     return True
 
 

@@ -39,12 +39,14 @@ _QUOTE_SIGN: Final = re.compile(r"\s*>")
 @dataclass(frozen=True, slots=True)
 class SlackChunk:
     """One message's `text`, to be sent with `mrkdwn` on. `plain` is for `mrkdwn` off; both are escaped. `choices`
-    are the buttons below it. `source` is the same as Markdown for a stream, and empty for a part of a longer text."""
+    are the buttons below it, `picks` is the command whose argument can be picked there. `source` is the same as
+    Markdown for a stream, and empty for a part of a longer text."""
 
     text: str
     plain: str
     choices: tuple[Choice, ...] = ()
     source: str = ""
+    picks: str = ""
 
 
 @dataclass(frozen=True, slots=True)

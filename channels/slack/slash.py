@@ -12,7 +12,7 @@ from typing import Final
 from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
 from channels.raw import Raw, mapping, text
 from channels.slack.address import SlackTarget, make_target
-from channels.slack.commands import is_for_one, meant_by
+from channels.slack.commands import is_for_one, meant_by, picks_below
 from channels.slack.normalize import SlackIdentity, realm_of
 from channels.slack.wording import readable
 from gateway.contracts.ids import ReplyAddress
@@ -37,12 +37,14 @@ def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user) and _TRIGGER.fullmatch(trigger)):
         return Ignored(IgnoreReason.MALFORMED)
     words = meant_by(text(payload.get("command")), readable(text(payload.get("text")), {}))
+    command = find_command(words)
     target = SlackTarget(
         channel,
         user_id=user,
         team_id=team if _ID.fullmatch(team) else me.team_id,
         link=trigger,
         is_aside=is_for_one(words) and not channel.startswith("D"),  # a direct message is for one anyway
+        picks=picks_below(command),
     )
     return Incoming(
         id=f"{me.channel}:{me.account}:{channel}:{trigger}",
@@ -56,7 +58,7 @@ def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
         text=words,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
         sent_at_ms=0,
-        command=find_command(words),
+        command=command,
         realm=realm_of(payload, me),
     )
 

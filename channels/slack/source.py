@@ -12,14 +12,15 @@ from channels.listening import Heard, Listener
 from channels.normalized import Ignored, Incoming, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
+from channels.slack.bolt import Hear
 from channels.slack.context import ThreadContext
-from channels.slack.history import History, place_of
+from channels.slack.history import History, is_ts, place_of
 from channels.slack.links import Links
 from channels.slack.normalize import SlackIdentity, normalize
 from channels.slack.people import People
+from channels.slack.picking import is_pick, normalize_pick
 from channels.slack.quotes import people_in
 from channels.slack.slash import is_slash, normalize_slash, response_url_of
-from channels.slack.socket import Hear
 from channels.slack.wording import mentioned
 from channels.threads import Threads
 
@@ -77,7 +78,7 @@ class SlackSource:
             yield heard
 
     async def understand(self, heard: Heard[Raw]) -> Incoming | Retraction | None:
-        understood = await (self._slash(heard.raw) if is_slash(heard.raw) else self._spoken(heard.raw))
+        understood = await (self._given(heard.raw) if _is_given(heard.raw) else self._spoken(heard.raw))
         if isinstance(understood, Ignored):
             log.debug("slack: message %s ignored: %s", heard.message_id, understood.reason)
             return None
@@ -90,9 +91,9 @@ class SlackSource:
         if target.thread_ts and not incoming.is_private:
             await self._threads.join(target.channel, target.thread_ts)
 
-    async def _slash(self, payload: Raw) -> Incoming | Ignored:
-        """Its link is on the bus before the message is."""
-        understood = normalize_slash(payload, self._me)
+    async def _given(self, payload: Raw) -> Incoming | Ignored:
+        """A command that was given otherwise than by a message. Its link is on the bus before it is."""
+        understood = (normalize_slash if is_slash(payload) else normalize_pick)(payload, self._me)
         if isinstance(understood, Ignored):
             return understood
         name = parse_target(understood.address.target).link or ""
@@ -124,15 +125,20 @@ class SlackSource:
 
 
 def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:
-    if is_slash(body):
-        return Heard(text(body.get("channel_id")), "", body)
+    if _is_given(body):
+        channel_id = text(body.get("channel_id")) or text(mapping(body.get("container")).get("channel_id"))
+        return Heard(channel_id, "", body)
     event = mapping(body.get("event"))
     ts, channel_id = text(event.get("ts")), text(event.get("channel"))
-    if event.get("type") not in _MESSAGES or not ts or not channel_id:
+    if event.get("type") not in _MESSAGES or not is_ts(ts) or not channel_id:
         return None
     if event.get("subtype") in _CHANGES:  # they have a time of their own and stand in no history
         return Heard(place_of(channel_id, spoken(event)), "", body)
     return Heard(place_of(channel_id, event), ts, body)
+
+
+def _is_given(body: Raw) -> bool:
+    return is_slash(body) or is_pick(body)
 
 
 def spoken(event: Raw) -> Raw:

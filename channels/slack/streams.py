@@ -23,7 +23,7 @@ from channels.slack import limits
 from channels.slack.address import SlackTarget
 from channels.slack.errors import NEVER_STREAMS, api_word, delivery_error, is_about_streams
 from channels.slack.growing import continuation, settled
-from channels.slack.posting import change, post, stop_stream
+from channels.slack.posting import change, post, stop_stream, take_back
 from channels.slack.render import SlackChunk
 from gateway.contracts.ports import Clock
 
@@ -60,7 +60,7 @@ class Streams:
         """None for what only one person sees, and where so much goes on that an answer would hardly move."""
         if target.link:
             return None
-        live = 1 + len(self._live)
+        live = len({live.target.lane for live in self._live.values()} | {target.lane})
         if self._may_stream(target):
             return Cadence(limits.STREAM_FIRST_S, max(limits.APPEND_EVERY_S, live * limits.APPEND_SHARE_S))
         every_s = live * limits.CHANGE_SHARE_S
@@ -97,6 +97,11 @@ class Streams:
         if live.appended is not None:
             await self._stop(live)
         self._live.pop((target.channel, ts), None)
+
+    async def take_back(self, target: SlackTarget, *, ts: str) -> bool:
+        """Delete it. False: that may not be. Raises the `DeliveryError` tree."""
+        self._live.pop((target.channel, ts), None)
+        return await take_back(self._client(), target, ts=ts)
 
     # --- one stream
 
@@ -153,4 +158,4 @@ class Streams:
         return self._clock.monotonic_s() - live.begun_s >= self._life_s
 
     def _change_every_s(self) -> float:
-        return limits.CHANGE_SHARE_S * sum(live.appended is None for live in self._live.values())
+        return limits.CHANGE_SHARE_S * len({live.target.lane for live in self._live.values() if live.appended is None})

@@ -21,6 +21,7 @@ from telegram.error import (
     TimedOut,
 )
 
+from channels.backoff import Backoff
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,
@@ -59,7 +60,7 @@ _TOO_LARGE: Final = "request entity too large"
 _NEVER_LEFT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 """Transport errors that happen before the request is written."""
 
-REJECTED: Final = "Telegram does not accept the bot token; set channels.telegram.token to the one that @BotFather shows"
+REJECTED: Final = "Telegram does not accept the bot token; set it to the one that @BotFather shows"
 
 
 def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -> DeliveryError:
@@ -86,6 +87,12 @@ def fetch_error(error: TelegramError) -> DeliveryError:
     if isinstance(error, RetryAfter):
         return RateLimited(seconds(error.retry_after))
     return SendFailed(f"Telegram does not say where a file is ({type(error).__name__})")
+
+
+def wait_s(error: Exception, backoff: Backoff) -> float:
+    """What the server asks to wait, else what we choose."""
+    asked_s = getattr(error, "retry_after", None)
+    return seconds(asked_s) if asked_s is not None else backoff.next_s()
 
 
 def seconds(delay: float | timedelta) -> float:

@@ -27,11 +27,12 @@ class TelegramFiles:
     """The files of one bot. `folder` is where a server of our own, running with `--local`, keeps them; a path outside
     of it is not read."""
 
-    def __init__(self, bot: Bot, *, files_base: str, folder: Path | None = None) -> None:
+    def __init__(self, bot: Bot, *, files_base: str, folder: Path | None = None, proxy: str = "") -> None:
         """`files_base` is what addresses of files begin with, the token included."""
         self._bot = bot
         self._files_base = files_base
         self._folder = folder
+        self._proxy = proxy
 
     async def fetch(self, file_id: str, *, bytes_max: int) -> FetchedFile:
         """Raises `FileRefused`, `SendFailed`, and the SDK's `TelegramError`."""
@@ -39,7 +40,7 @@ class TelegramFiles:
         name = path.rpartition("/")[2]
         if path.startswith("/"):
             return FetchedFile(name, "", await asyncio.to_thread(self._read, Path(path), bytes_max))
-        found = await download(f"{self._files_base}/{quote(path)}", bytes_max=bytes_max)
+        found = await download(f"{self._files_base}/{quote(path)}", bytes_max=bytes_max, proxy=self._proxy)
         return FetchedFile(name, found.media_type, found.content)
 
     async def _path(self, file_id: str) -> str:

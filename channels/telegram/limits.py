@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from channels.adapter import Cadence
+
 CHAT_PER_S: Final = 1.0  # "avoid sending more than one message per second" in one chat; short bursts pass
 CHAT_BURST: Final = 6
 GROUP_PER_S: Final = 20 / 60  # "not more than 20 messages per minute" in one group
 GROUP_BURST: Final = 10
 BOT_PER_S: Final = 30.0  # "about 30 messages per second" over all chats
 BOT_BURST: Final = 500  # the server tolerates peaks, and its 429 has the last word
+
+DRAFT_CADENCE: Final = Cadence(first_after_s=0.4, every_s=0.9, fades_after_s=20.0)
+"""Nothing is published about drafts but that they fade after about 30 seconds; they count as requests."""
+EDIT_CADENCE: Final = Cadence(first_after_s=1.0, every_s=1.5)
+"""In private chats without drafts; edits every half second have led to a flood wait of two minutes (by others)."""
+GROUP_CADENCE: Final = Cadence(first_after_s=2.0, every_s=3.5)
+"""20 messages a minute, edits included, which a group shares among all that go on in it."""
 
 TYPING_PERIOD_S: Final = 4.0  # a chat action is shown for 5 seconds or less
 
@@ -20,6 +29,11 @@ POLL_RETRY_FIRST_S: Final = 0.5
 POLL_RETRY_CAP_S: Final = 30.0
 CONFLICT_FIRST_S: Final = 5.0  # two pollers end each other's requests: quarrelling fast helps nobody
 CONFLICT_CAP_S: Final = 60.0
+
+CALL_ANSWERED_WITHIN_S: Final = 25.0  # of ours to Telegram's call; the server waits for 60
+WEBHOOK_CONNECTIONS_MAX: Final = 40  # calls at once: the server's own default, asked for by name
+WEBHOOK_LOOK_EVERY_S: Final = 30.0
+WEBHOOK_DOUBT_EVERY_S: Final = 5.0  # setWebhook is limited to about one a second
 
 SEND_READ_TIMEOUT_S: Final = 45.0  # a busy server finishes late; giving up early makes the outcome unknown
 DOWNLOAD_BYTES_MAX: Final = 20 * 1024 * 1024  # getFile says "file is too big" of anything larger

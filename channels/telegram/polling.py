@@ -2,13 +2,12 @@
 
 Telegram forgets an update when the next `getUpdates` asks for a higher offset, so the offset moves after
 the last message of a batch is on the bus and never before; a batch that was interrupted comes again, and
-the bus knows what it has. The raw JSON is read: an update that nobody can parse must not stop the others.
+the bus knows what it has.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,16 +15,12 @@ from typing import Any, Final
 from telegram import Bot
 
 from channels.adapter import HELD_POLL_S, Door, Outcome, QueueFull
-from channels.normalized import Ignored, Incoming, Migrated
+from channels.normalized import Incoming
 from channels.telegram import limits
-from channels.telegram.answering import Presses
-from channels.telegram.normalize import TelegramIdentity, normalize
 from channels.telegram.offsets import Offset
-from channels.telegram.presses import query_id_of
-from gateway.contracts.ports import Clock, IntakeBus, PlaceBus
+from channels.telegram.updates import Updates, id_of
+from gateway.contracts.ports import Clock, IntakeBus
 from gateway.limits import POLLER_LEASE_TTL_S
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +42,22 @@ class Poller:
     def __init__(
         self,
         bot: Bot,
-        me: TelegramIdentity,
-        presses: Presses,
+        updates: Updates,
         positions: IntakeBus,
-        places: PlaceBus,
+        position: str,
         clock: Clock,
         *,
         silence_s: float,
     ) -> None:
         self._bot = bot
-        self._me = me
-        self._presses = presses
+        self._updates = updates
         self._positions = positions
-        self._places = places
+        self._position = position
         self._clock = clock
         self._silence_s = silence_s
-        self._position = f"telegram:{me.bot_id}"
         self._offset: Offset | None = None
         self._held: set[int | None] = set()
         self._taken: set[int] = set()  # from the offset on: what came behind an update that is not confirmed yet
-        self.poisoned = 0
-        """Updates that could not be understood, since the start."""
 
     async def next_batch(self, door: Door, *, wait_s: int) -> int:
         """One poll; everything in it goes through the door, then the offset moves. Returns its size.
@@ -78,9 +68,9 @@ class Poller:
             self._offset = Offset.parse(await self._positions.position(self._position))
         updates = await self._get_updates(self._offset.valid_at(self._clock.now_ms()), wait_s)
         refusals = _Refusals()
-        held = await self._take([update for update in updates if _update_id(update) not in self._taken], door, refusals)
-        known = [update_id for update in updates if (update_id := _update_id(update)) is not None]
-        unconfirmed = [id_ for id_ in (refusals.first_id, *map(_update_id, held)) if id_ is not None]
+        held = await self._take([update for update in updates if id_of(update) not in self._taken], door, refusals)
+        known = [update_id for update in updates if (update_id := id_of(update)) is not None]
+        unconfirmed = [id_ for id_ in (refusals.first_id, *map(id_of, held)) if id_ is not None]
         if unconfirmed:
             await self._move_to(min(unconfirmed))
         elif known and refusals.first is None:
@@ -95,15 +85,15 @@ class Poller:
         """Hand these in, in order. Those that are held; Telegram brings them again, with all that was said since,
         which comes first then: it may be what they wait for."""
         held: list[Any] = []
-        for update in sorted(updates, key=lambda update: _update_id(update) in self._held):
+        for update in sorted(updates, key=lambda update: id_of(update) in self._held):
             outcome = await self._hand_in(update, door, refusals)
             if outcome is Outcome.HELD:
                 held.append(update)
-            elif outcome is not None and (update_id := _update_id(update)) is not None:
+            elif outcome is not None and (update_id := id_of(update)) is not None:
                 self._taken.add(update_id)
         # What was said after one of them has ended its wait.
         held = [update for update in held if await self._hand_in(update, door, refusals) is Outcome.HELD]
-        self._held = {_update_id(update) for update in held}
+        self._held = {id_of(update) for update in held}
         return held
 
     async def _move_to(self, update_id: int) -> None:
@@ -129,28 +119,15 @@ class Poller:
 
     async def _hand_in(self, update: Any, door: Door, refusals: _Refusals) -> Outcome | None:
         """What became of it; None: there was no room for it."""
-        if query_id_of(update):
-            await self._presses.hand_in(update, door)
-            return Outcome.IGNORED
-        try:
-            incoming = normalize(update, self._me)
-        except Exception:  # named boundary, adapter callback: one poisonous update must not hold up the others
-            self.poisoned += 1
-            log.exception("telegram: update %s is skipped: it cannot be understood", _update_id(update))
-            return Outcome.IGNORED
-        if isinstance(incoming, Ignored):
-            log.debug("telegram: update %s ignored: %s", _update_id(update), incoming.reason)
-            return Outcome.IGNORED
-        if isinstance(incoming, Migrated):
-            log.info("telegram: chat %s is %s now", incoming.old, incoming.new)
-            await self._places.note_move(self._me.channel, incoming.old, incoming.new)
+        incoming = await self._updates.message_in(update, door)
+        if incoming is None:
             return Outcome.IGNORED
         if refusals.holds_back(incoming):
             return None
         try:
             return await door.accept(incoming)
         except QueueFull as error:
-            refusals.add(incoming, _update_id(update), error)
+            refusals.add(incoming, id_of(update), error)
             return None
 
 
@@ -173,8 +150,3 @@ class _Refusals:
     @staticmethod
     def _lane(incoming: Incoming) -> tuple[str, str]:
         return incoming.user_id, incoming.address.lane
-
-
-def _update_id(update: Any) -> int | None:
-    value = update.get("update_id") if isinstance(update, dict) else None
-    return value if isinstance(value, int) else None

@@ -7,6 +7,7 @@ we answered can be found out without changing anything, see `find_lost`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable
 from itertools import count, islice
 from typing import Final
@@ -20,7 +21,7 @@ from telegram import (
     MessageEntity,
     ReplyParameters,
 )
-from telegram.error import BadRequest, InvalidToken
+from telegram.error import BadRequest, InvalidToken, TelegramError
 
 from channels.telegram import limits
 from channels.telegram.address import TelegramTarget
@@ -47,7 +48,7 @@ class TelegramSender:
         sent = await self._bot.send_message(
             target.chat_id,
             chunk.plain if plain else chunk.text,
-            entities=None if plain else _entities(chunk),
+            entities=None if plain else entities_of(chunk),
             message_thread_id=target.message_thread_id,
             direct_messages_topic_id=target.direct_messages_topic_id,
             business_connection_id=target.business_connection_id,
@@ -100,7 +101,7 @@ class TelegramSender:
                 chunk.plain if plain else chunk.text,
                 target.chat_id,
                 int(message_id),
-                entities=None if plain else _entities(chunk),
+                entities=None if plain else entities_of(chunk),
                 business_connection_id=target.business_connection_id,
                 reply_markup=_keyboard(chunk),
                 link_preview_options=_NO_PREVIEW,
@@ -141,7 +142,7 @@ class TelegramSender:
 
         Where a chat has topics the lost message may belong to another of them: no search.
         """
-        if target.business_connection_id or await self._has_topics(target):
+        if not await self._can_search(target):
             return None
         if len(known) >= SENT_IDS_MAX and min(map(int, known)) > after:
             return None  # older ones of ours were forgotten
@@ -154,6 +155,19 @@ class TelegramSender:
             if is_ours is None or len(found) > 1:
                 return None
         return str(found[0]) if found else None
+
+    async def begin(self, target: TelegramTarget, chunk: TelegramChunk) -> str:
+        """A message that is going to change; its id. Where it could not be found again if it got lost it begins as a
+        placeholder, of which nobody thinks that it says something."""
+        if await self._can_search(target):
+            return await self.send(target, chunk, plain=False)
+        message_id = await self.put_placeholder(target)
+        with contextlib.suppress(TelegramError):  # it is there; the next text comes soon
+            await self.complete(target, chunk, message_id=message_id, plain=False)
+        return message_id
+
+    async def _can_search(self, target: TelegramTarget) -> bool:
+        return not target.business_connection_id and not await self._has_topics(target)
 
     async def _is_ours(self, chat_id: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> bool | None:
         """True: there is a message of ours with this id. False: there is none. None: who knows."""
@@ -203,7 +217,8 @@ async def _is_edited(edit: Awaitable[object]) -> bool:
     return True
 
 
-def _entities(chunk: TelegramChunk) -> list[MessageEntity]:
+def entities_of(chunk: TelegramChunk) -> list[MessageEntity]:
+    """As the SDK wants them."""
     return [
         MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
         for entity in chunk.entities

@@ -18,6 +18,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.doorkeeper import Doorkeeper
 from gateway.exits import run_to_exit
 from gateway.preflight import cannot_listen
@@ -55,6 +56,7 @@ async def _serve(loaded: Loaded) -> None:
                 channels=settings.channels.enabled_names,
                 version=version("trivet"),
                 sub_types=settings.subagents.rows(scrubber.scrub),
+                workspaces=settings.data_dir / WORKSPACES,
                 stopping=stopping,
             )
             taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)

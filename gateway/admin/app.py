@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
@@ -63,7 +64,8 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
-    they are configured. Streams end when `stopping` is set."""
+    they are configured. `workspaces` is where conversations have their files, None where none are. Streams end when
+    `stopping` is set."""
 
     store: Store
     figures: OperatorBus
@@ -75,6 +77,7 @@ class Parts:
     channels: Sequence[str]
     version: str
     sub_types: SubTypeRows = field(default_factory=lambda: SUB_TYPE_ROWS)
+    workspaces: Path | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -97,7 +100,8 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
     app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(
-        people(parts.store, parts.keeper, parts.vault, parts.scrubber), dependencies=[Depends(admin.require)]
+        people(parts.store, parts.keeper, parts.vault, parts.scrubber, parts.workspaces),
+        dependencies=[Depends(admin.require)],
     )
     app.include_router(access_routes(parts.keeper, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])

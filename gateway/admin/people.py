@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response
 from starlette import status
@@ -10,28 +15,42 @@ from gateway.admin.views import Erased
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Scrubber, Store, VaultBus
+from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.doorkeeper import Doorkeeper
 
 
-def people(store: Store, keeper: Doorkeeper, vault: VaultBus, scrubber: Scrubber) -> APIRouter:
+def people(store: Store, keeper: Doorkeeper, vault: VaultBus, scrubber: Scrubber, workspaces: Path | None) -> APIRouter:
     """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
     router = APIRouter(prefix="/api/users", tags=["users"])
 
     @router.get("/{key:path}/export", response_class=Response)
     async def export(key: str) -> Response:
-        """Everything that is kept of a user, as one JSON document."""
+        """Everything that is kept of a user, as one JSON document. The files that he sent are in the workspaces, named
+        where his messages stand."""
         return Response(await store.people.export(_owner(key), clean=scrubber.scrub), media_type="application/json")
 
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
-        """Delete every trace of a user, what was granted to him and his kept secrets included. What is under way
-        at this moment (a queued message, a running turn) may still write; erase again when it has ended."""
-        await vault.drop_all(_owner(key))
-        erased = await store.people.erase(_owner(key))
+        """Delete every trace of a user, what was granted to him, his kept secrets and the files of his conversations
+        on this machine included. What is under way at this moment (a queued message, a running turn) may still write;
+        erase again when it has ended."""
+        owner = _owner(key)
+        await vault.drop_all(owner)
+        keys = {owner, *await store.people.keys(owner)}
+        files = await asyncio.to_thread(_erase_files, workspaces, keys) if workspaces is not None else 0
+        erased = await store.people.erase(owner)
         await keeper.project()
-        return Erased(key=str(_owner(key)), rows=dict(erased))
+        return Erased(key=str(owner), rows={**erased, **({WORKSPACES: files} if files else {})})
 
     return router
+
+
+def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:
+    """Delete the workspaces of these keys; how many there were."""
+    homes = [home for home in (workspaces / folder_name(key) for key in keys) if home.is_dir()]
+    for home in homes:
+        shutil.rmtree(home)
+    return len(homes)
 
 
 def _owner(key: str) -> SessionKey:

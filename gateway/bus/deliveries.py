@@ -20,6 +20,7 @@ from gateway.bus.scripts import script
 from gateway.bus.wire import bounded
 from gateway.contracts.envelope import decode, decode_reply
 from gateway.contracts.errors import BadEnvelope, NewerEnvelope
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, DeliveryRecord, Draft, Preview, Receipt, Reply
 from gateway.contracts.ports import PendingReply, WantedFile
 
@@ -95,9 +96,8 @@ class Deliveries:
             known.reader.finished(entry_id)
         return bool(is_ours)
 
-    async def delivered(self, reply: Reply) -> DeliveryRecord:
-        """What the ledger says of the reply that `reply` amends."""
-        return ledger.from_fields(reply.amends, await self._line.call("HGETALL", self._keys.ledger(reply.amends)))
+    async def delivered(self, key: SessionKey, reply_id: str) -> DeliveryRecord:
+        return ledger.from_fields(reply_id, await self._line.call("HGETALL", self._keys.ledger(reply_id)))
 
     def put_back(self, channel: str) -> None:
         """Whatever was handed out and is not finished is handed out again, to whoever asks next."""
@@ -122,8 +122,8 @@ class Deliveries:
     async def note_preview(self, channel: str, preview: Preview) -> bool:
         return await self._previews.note(channel, preview)
 
-    async def preview(self, reply: Reply) -> Preview | None:
-        return await self._previews.of(reply)
+    async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
+        return await self._previews.of(channel, reply_id)
 
     async def previews(self, channel: str) -> Sequence[Preview]:
         return await self._previews.all(channel)

@@ -10,7 +10,7 @@ from gateway.bus.scripts import script
 from gateway.bus.wire import bounded
 from gateway.contracts.envelope import decode
 from gateway.contracts.errors import BadEnvelope
-from gateway.contracts.messages import Preview, Reply
+from gateway.contracts.messages import Preview
 
 READ_MAX: Final = 1_000  # of one channel at a time: more than it has lanes that are answered at once
 
@@ -27,9 +27,9 @@ class Previews:
         keys = (self._keys.ledger(preview.reply_id), self._keys.previews(channel))
         return bool(await self._line.run(script("note_preview"), keys, (preview.reply_id, bounded(preview))))
 
-    async def of(self, reply: Reply) -> Preview | None:
+    async def of(self, channel: str, reply_id: str) -> Preview | None:
         """That of one reply."""
-        return _read(await self._line.call("HGET", self._keys.previews(reply.address.channel), reply.id))
+        return _read(await self._line.call("HGET", self._keys.previews(channel), reply_id))
 
     async def all(self, channel: str) -> list[Preview]:
         """Up to READ_MAX of a channel."""

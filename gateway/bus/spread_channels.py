@@ -97,8 +97,8 @@ class SpreadDeliveries:
             raise BusError(f"the reply {record.reply_id!r} is not being delivered by this process")
         return await self._shards[shard].deliveries.record(channel, entry_id, record)
 
-    async def delivered(self, reply: Reply) -> DeliveryRecord:
-        return await self._rooms.of(reply.key).delivered(reply)
+    async def delivered(self, key: SessionKey, reply_id: str) -> DeliveryRecord:
+        return await self._rooms.of(key).delivered(key, reply_id)
 
     def put_back(self, channel: str) -> None:
         for shard in self._shards:
@@ -116,8 +116,8 @@ class SpreadDeliveries:
     async def note_preview(self, channel: str, preview: Preview) -> bool:
         return await self._rooms.of(preview.key).note_preview(channel, preview)
 
-    async def preview(self, reply: Reply) -> Preview | None:
-        return await self._rooms.of(reply.key).preview(reply)
+    async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
+        return await self._rooms.of(key).preview(channel, key, reply_id)
 
     async def previews(self, channel: str) -> Sequence[Preview]:
         found = await asyncio.gather(*(shard.deliveries.previews(channel) for shard in self._shards))

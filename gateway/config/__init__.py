@@ -1,31 +1,31 @@
 """Configuration: `trivet.toml` under the environment, typed, documented, frozen. The only reader of the environment."""
 
+from gateway.config.channels import DiscordAccount, SlackAccount, TelegramAccount, table_of
 from gateway.config.credentials import masked_url, settings_secrets
-from gateway.config.derived import auto_consolidate, database_url, house_language, utility_model
+from gateway.config.derived import auto_consolidate, database_url, hook_path, hook_url, house_language, utility_model
 from gateway.config.kept import admin_token, placeholder_key, vault_key
 from gateway.config.loading import Loaded, load, load_settings, process_environment
 from gateway.config.settings import (
     SCRIPTED_MODEL,
-    Discord,
     LogLevel,
     QueueMode,
     Settings,
-    Slack,
-    Telegram,
 )
 
 __all__ = [
     "SCRIPTED_MODEL",
-    "Discord",
+    "DiscordAccount",
     "Loaded",
     "LogLevel",
     "QueueMode",
     "Settings",
-    "Slack",
-    "Telegram",
+    "SlackAccount",
+    "TelegramAccount",
     "admin_token",
     "auto_consolidate",
     "database_url",
+    "hook_path",
+    "hook_url",
     "house_language",
     "load",
     "load_settings",
@@ -33,6 +33,7 @@ __all__ = [
     "placeholder_key",
     "process_environment",
     "settings_secrets",
+    "table_of",
     "utility_model",
     "vault_key",
 ]

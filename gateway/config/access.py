@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from gateway.config.section import Section, expecting
 from gateway.contracts.access import (
@@ -34,6 +34,11 @@ def _to_key(value: object) -> SessionKey:
         return SessionKey.parse(str(value))
     except BadSessionKey as error:
         raise ValueError(str(error)) from error
+
+
+def _in_text(value: object) -> object:
+    """The ids of Telegram and Discord are numbers, and are written as such."""
+    return str(value) if type(value) is int else value
 
 
 def _checked_place(text: str) -> str:
@@ -65,7 +70,7 @@ Key = Annotated[
 PlaceName = Annotated[str, AfterValidator(_checked_place)]
 PlaceTools = Annotated[tuple[str, ...], AfterValidator(_checked_tools)]
 PlaceProfile = Annotated[str, AfterValidator(_checked_profile)]
-Ids = tuple[str, ...]
+Ids = tuple[Annotated[str, BeforeValidator(_in_text)], ...]
 
 
 class ChannelAccess(Section):

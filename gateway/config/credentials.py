@@ -74,6 +74,10 @@ def _in_setting(value: object) -> Iterator[str]:
             yield value.get_secret_value()
         case str():
             yield from _in_text(value)
+        case Mapping():
+            for entry in value.values():
+                for _, held in entry:
+                    yield from _in_setting(held)
         case tuple():
             for line in value:
                 yield from _in_secret_line(line.get_secret_value()) if isinstance(line, SecretStr) else _in_text(line)

@@ -14,6 +14,16 @@ def database_url(settings: Settings) -> str:
     return settings.database.url or f"sqlite+aiosqlite:///{settings.data_dir / 'trivet.db'}"
 
 
+def hook_path(channel: str) -> str:
+    """Where the platform of a channel calls us: `/webhooks/telegram`, `/webhooks/telegram/support`."""
+    return "/webhooks/" + channel.replace(".", "/")
+
+
+def hook_url(settings: Settings, channel: str) -> str:
+    """The same as the platform sees it; empty while nobody said how we are reached."""
+    return settings.http.public_url + hook_path(channel) if settings.http.public_url else ""
+
+
 def utility_model(settings: Settings, of: str = "") -> str:
     """The model for titles and summaries of a conversation with the model `of` (empty: the configured one). As
     configured, else a cheap one of the same provider; never of another provider than the conversation's own."""

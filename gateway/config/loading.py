@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.config.catalog import ENV_PREFIX, Setting, catalog, variables
+from gateway.config.catalog import ENV_DOT, ENV_PREFIX, Setting, catalog, variables
 from gateway.config.credentials import environment_secrets, settings_secrets
 from gateway.config.derived import is_readable_by_others
 from gateway.config.lines import flatten, lines_of_keys
@@ -143,7 +143,11 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Given], li
         if not name.startswith(ENV_PREFIX) or name in _NOT_SETTINGS:
             continue
         setting = variables().get(name)
-        if setting is None:
+        if setting is None and (table := _table_of(name)) is not None:
+            if text:
+                path = name.removeprefix(table.variable + ENV_DOT).lower().replace(ENV_DOT, ".")
+                _take_entry(table, f"{table.key}.{path}", text, name, given, warnings, is_text=True)
+        elif setting is None:
             warnings.append(_unknown(name, "the environment", variables()))
         elif text and setting.is_table and (entries := _table(text)) is not None:
             for key, value in flatten(entries, f"{setting.key}."):
@@ -153,8 +157,22 @@ def _from_environment(environ: Mapping[str, str]) -> tuple[dict[str, _Given], li
     return given, warnings
 
 
+def _table_of(name: str) -> Setting | None:
+    """The table of which this variable sets a key of an entry, as `TRIVET_SUBAGENTS__TYPES__CODE__LABEL` does."""
+    return next(
+        (each for variable, each in variables().items() if each.is_table and name.startswith(variable + ENV_DOT)), None
+    )
+
+
 def _take_entry(
-    table: Setting, key: str, value: object, source: str, given: dict[str, _Given], warnings: list[str]
+    table: Setting,
+    key: str,
+    value: object,
+    source: str,
+    given: dict[str, _Given],
+    warnings: list[str],
+    *,
+    is_text: bool = False,
 ) -> None:
     """One key of an entry of `table`: what it sets goes into `given`, a key that entries do not have is warned of."""
     name, _, inner = key.removeprefix(f"{table.key}.").partition(".")
@@ -163,7 +181,7 @@ def _take_entry(
     except ValueError as error:
         raise ConfigError(f"{source}: {table.key} must be {table.expected}, but {name} was found") from error
     if setting is not None:
-        given[key] = _Given(setting, value, source, is_text=False)
+        given[key] = _Given(setting, value, source, is_text=is_text)
     elif inner:
         warnings.append(_unknown(key, source, table.entry_keys(name)))
     elif not isinstance(value, Mapping):
@@ -234,18 +252,14 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
 
 def _check_together(settings: Settings, sources: Mapping[str, str]) -> None:
     """What no single key can show."""
-    channels = settings.channels
-    hooked = {
-        "channels.telegram.mode": channels.telegram.is_enabled and channels.telegram.mode == "webhook",
-        "channels.slack.mode": channels.slack.is_enabled and channels.slack.mode == "events",
-    }
-    for key in (key for key, is_hooked in hooked.items() if is_hooked):
+    called = tuple(settings.channels.called())
+    for key in called:
         if not settings.http.public_url:
             raise ConfigError(
                 f"{sources[key]}: {key} needs http.public_url, which is empty: "
                 "set it to the address under which the platform reaches the webhook port"
             )
-    if any(hooked.values()) and settings.http.port == settings.http.webhook_port:
+    if called and settings.http.port == settings.http.webhook_port:
         raise ConfigError(
             f"{sources['http.port']}: http.port and http.webhook_port are both {settings.http.port}: give each its own"
         )

@@ -25,6 +25,11 @@ def url_with(*schemes: str, may_be_empty: bool = True) -> AfterValidator:
     return AfterValidator(check)
 
 
+def bare(url: str) -> str:
+    """An address to which a path can be appended."""
+    return url.rstrip("/")
+
+
 def _filled(secret: SecretStr | None) -> SecretStr | None:
     """An empty token is no token: a template with blanks configures nothing."""
     return secret if secret is not None and secret.get_secret_value() else None

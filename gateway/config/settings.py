@@ -15,12 +15,13 @@ from pydantic import AfterValidator, Field
 from gateway.config.access import Access
 from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
+from gateway.config.channels import Channels
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
-from gateway.config.section import HTTP_SCHEMES, Secret, Section, WebUrl, expecting, url_with
+from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, url_with
 from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionScope
@@ -36,7 +37,6 @@ REDIS_SCHEMES: Final = (
     "rediss+cluster://",
 )
 DATABASE_SCHEMES: Final = ("sqlite+aiosqlite://", "postgresql+asyncpg://")
-WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
 SCRIPTED_MODEL: Final = "demo/scripted"
 REPLICAS_MAX: Final = 5  # more copies of a message than any set of servers is run with
 PROCESSES_MAX: Final = 64  # more than one machine can feed; a typing mistake starts no thousand processes
@@ -52,22 +52,6 @@ class QueueMode(StrEnum):
     INTERRUPT = "interrupt"
 
 
-class UnknownSends(StrEnum):
-    """What happens to a message of ours that may have arrived, when nobody can say whether it did."""
-
-    MARK = "mark"
-    RESEND = "resend"
-    DROP = "drop"
-
-
-class PlaceholderUse(StrEnum):
-    """When an answer goes out as a placeholder that is then edited: an edit can be repeated, a send cannot."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -77,14 +61,6 @@ class LogLevel(StrEnum):
 
 def _resolved(path: Path) -> Path:
     return path.expanduser().absolute()
-
-
-def _bare(url: str) -> str:
-    return url.rstrip("/")
-
-
-def _slashed(url: str) -> str:
-    return url.rstrip("/") + "/"
 
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
@@ -127,7 +103,7 @@ class Http(Section):
     webhook_port: Port = Field(
         default=8421, description="Port the channels role listens on when a channel's mode needs webhooks."
     )
-    public_url: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(_bare)] = Field(
+    public_url: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(bare)] = Field(
         default="",
         description="How the platforms reach the webhook port from the internet; needed by webhook modes.",
         json_schema_extra=expecting("empty or an http(s) URL"),
@@ -207,97 +183,6 @@ class Agent(Section):
     concurrency: int = Field(
         default=64, ge=1, le=CONCURRENCY_MAX, description="Turns at once in each agent process, one per session key."
     )
-
-
-class Channel(Section):
-    """What all channels have in common."""
-
-    enabled: bool | None = Field(
-        default=None, description="Whether the channel is connected. Empty: true if all its tokens are there."
-    )
-    unknown_sends: UnknownSends = Field(
-        default=UnknownSends.MARK,
-        description="A message that may have arrived and cannot be looked up: send it again under a line that says so "
-        "(mark), send it again as it is (resend), or leave it (drop).",
-    )
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Keys that must be filled before the channel can connect."""
-        return tuple(name for name in self._needed() if getattr(self, name) is None)
-
-    @property
-    def is_enabled(self) -> bool:
-        """What `enabled` says, else whether the channel has what it needs to connect."""
-        return not self.missing if self.enabled is None else self.enabled
-
-    def _needed(self) -> tuple[str, ...]:
-        return ("token",)
-
-
-class Telegram(Channel):
-    """Telegram, by its Bot API."""
-
-    token: Secret = Field(default=None, description="The token that @BotFather gave.")
-    api_base: Annotated[WebUrl, AfterValidator(_bare)] = Field(
-        default="https://api.telegram.org", description="Address of the Bot API, without /bot."
-    )
-    mode: Literal["polling", "webhook"] = Field(
-        default="polling", description="How updates come in; webhook needs http.public_url."
-    )
-    placeholder: PlaceholderUse = Field(
-        default=PlaceholderUse.AUTO,
-        description="Send a placeholder and edit it, which a lost acknowledgement cannot double: for ten minutes "
-        "after one was lost (auto), always, or never.",
-    )
-
-
-class Discord(Channel):
-    """Discord, by its gateway and REST API."""
-
-    token: Secret = Field(default=None, description="The bot token of the application.")
-    api_base: Annotated[WebUrl, AfterValidator(_bare)] = Field(
-        default="https://discord.com/api/v10", description="Address of the REST API, with its version."
-    )
-    gateway_url: Annotated[str, url_with(*WEBSOCKET_SCHEMES)] = Field(
-        default="",
-        description="Address of the gateway's websocket. Empty: ask the API.",
-        json_schema_extra=expecting("empty or a ws(s) URL"),
-    )
-
-
-class Slack(Channel):
-    """Slack, by Socket Mode or the Events API."""
-
-    bot_token: Secret = Field(default=None, description="Bot token (xoxb-…).")
-    app_token: Secret = Field(default=None, description="App-level token (xapp-…) for Socket Mode.")
-    signing_secret: Secret = Field(default=None, description="Signing secret; needed by mode events.")
-    api_base: Annotated[WebUrl, AfterValidator(_slashed)] = Field(
-        default="https://slack.com/api/", description="Address of the Web API."
-    )
-    mode: Literal["socket", "events"] = Field(
-        default="socket", description="How events come in; events (HTTP) needs http.public_url."
-    )
-
-    def _needed(self) -> tuple[str, ...]:
-        return "bot_token", "app_token" if self.mode == "socket" else "signing_secret"
-
-
-class Channels(Section):
-    """Our connections to the platforms."""
-
-    telegram: Telegram = Telegram()
-    discord: Discord = Discord()
-    slack: Slack = Slack()
-
-    def each(self) -> dict[str, Channel]:
-        """Every channel by its name."""
-        return {"telegram": self.telegram, "discord": self.discord, "slack": self.slack}
-
-    @property
-    def enabled_names(self) -> tuple[str, ...]:
-        """The channels that shall be connected."""
-        return tuple(name for name, channel in self.each().items() if channel.is_enabled)
 
 
 class Session(Section):

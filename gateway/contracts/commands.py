@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, LiteralString
 
+from gateway.contracts.access import RANKS
 from gateway.contracts.entries import GrantRole
 
 
@@ -40,6 +41,11 @@ class CommandSpec:
     is_aloud: bool = False
 
 
+def is_offered(spec: CommandSpec, role: GrantRole) -> bool:
+    """Whether a person of `role` may use the command."""
+    return role is not GrantRole.BLOCKED and RANKS.index(role) >= RANKS.index(spec.role)
+
+
 COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("help", "what I understand"),
     CommandSpec("new", "begin a new conversation"),
@@ -60,6 +66,9 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("remind", "remind you of something", "when and what"),
     CommandSpec("plan", "plan a task first, then do it when you approve", "task", needs_argument=True, is_aloud=True),
     CommandSpec("export", "everything I keep of you, as a file", only_private=True),
+    CommandSpec(
+        "heartbeat", "look by myself whether something is to be done", "on, off", role=GrantRole.ADMIN, is_in_menu=False
+    ),
     CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("pair", "let a stranger in, or list who waits", "code", role=GrantRole.ADMIN, only_private=True),

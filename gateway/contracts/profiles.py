@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, LiteralString
 
 from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL, FILES, READING, RUNNING, SEARCHING
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRow:
-    """One profile. `about` is its line in the list of /agent; `tools` may be `EVERY_TOOL` alone."""
+    """One profile. `about`, English and the key of its translations, is its line in the list of /agent; `tools` may be
+    `EVERY_TOOL` alone."""
 
     name: str
-    about: str
+    about: LiteralString
     tools: tuple[str, ...]
 
 
@@ -30,7 +31,7 @@ _ALWAYS: Final = (
 _DRAFTING: Final = ("file_write", "file_edit", "file_undo", "file_redo")
 
 
-def _row(name: str, about: str, tools: tuple[str, ...]) -> ProfileRow:
+def _profile_row(name: str, about: LiteralString, tools: tuple[str, ...]) -> ProfileRow:
     return ProfileRow(name, about, (*_ALWAYS, *tools))
 
 
@@ -38,27 +39,27 @@ PROFILE_ROWS: Final[Mapping[str, ProfileRow]] = {
     row.name: row
     for row in (
         ProfileRow("assistant", "helps with anything, with every tool there is", (EVERY_TOOL,)),
-        _row("developer", "reads, changes and runs code", (*FILES, *RUNNING, *SEARCHING, *DELEGATING)),
-        _row(
+        _profile_row("developer", "reads, changes and runs code", (*FILES, *RUNNING, *SEARCHING, *DELEGATING)),
+        _profile_row(
             "researcher",
             "finds things out and says how sure it is",
             (*READING, *SEARCHING, "browser", *DELEGATING),
         ),
-        _row("architect", "weighs designs; changes no code", (*READING, *SEARCHING, *DELEGATING)),
-        _row(
+        _profile_row("architect", "weighs designs; changes no code", (*READING, *SEARCHING, *DELEGATING)),
+        _profile_row(
             "analyst",
             "works with data and numbers",
             (*READING, *_DRAFTING, *RUNNING, "db_query", "web_search", *DELEGATING),
         ),
-        _row("writer", "drafts and edits texts", (*FILES, *SEARCHING)),
-        _row(
+        _profile_row("writer", "drafts and edits texts", (*FILES, *SEARCHING)),
+        _profile_row(
             "devops",
             "looks after systems, one reversible step at a time",
             (*FILES, *SEARCHING, "shell", *DELEGATING),
         ),
-        _row("security", "looks for weaknesses; changes nothing", (*READING, *SEARCHING)),
-        _row("reviewer", "reads changes and says what to mend; changes nothing", (*READING, "web_search")),
-        _row("tester", "writes and runs tests", (*FILES, *RUNNING)),
+        _profile_row("security", "looks for weaknesses; changes nothing", (*READING, *SEARCHING)),
+        _profile_row("reviewer", "reads changes and says what to mend; changes nothing", (*READING, "web_search")),
+        _profile_row("tester", "writes and runs tests", (*FILES, *RUNNING)),
     )
 }
 """In the order of /agent. A profile that delegates hands out no more than it has: the ceiling of a sub-agent lies

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from gateway.config import Loaded
 from gateway.doctor.findings import Finding
 from gateway.doctor.machine import check_configuration, check_data_dir, check_model, check_ports, check_scrubber
-from gateway.doctor.platforms import check_platforms, platform_client
+from gateway.doctor.platforms import check_platforms
 from gateway.doctor.servers import check_database, check_redis
 
 
 async def examine(loaded: Loaded, environ: Mapping[str, str]) -> list[Finding]:
     """Look at everything; takes as long as the slowest server that does not answer."""
     settings = loaded.settings
-    async with platform_client() as client:
-        platforms = await check_platforms(settings, client)
+    platforms = await check_platforms(settings)
     return [
         *check_configuration(loaded),
         check_data_dir(settings),

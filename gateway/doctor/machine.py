@@ -84,7 +84,7 @@ async def check_ports(settings: Settings) -> list[Finding]:
     """Is each port free, or is it Trivet itself that uses it?"""
     http = settings.http
     wanted = [("http.port", http.port)]
-    if settings.channels.telegram.mode == "webhook" or settings.channels.slack.mode == "events":
+    if any(settings.channels.called()):
         wanted.append(("http.webhook_port", http.webhook_port))
     return [await _check_port(http.host, port, key) for key, port in wanted]
 

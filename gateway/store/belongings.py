@@ -8,7 +8,7 @@ shared place used) loses the name only.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -114,6 +114,11 @@ def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict
     }
 
 
+def keys_of(connection: Connection, owner: SessionKey) -> list[SessionKey]:
+    """The lanes of an owner."""
+    return [SessionKey.parse(key) for key in connection.execute(_KEYS, {"whose": str(owner)}).scalars()]
+
+
 def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     """Delete every trace of an owner. SQLite overwrites what it deletes, in the table and in the index."""
     is_sqlite = connection.dialect.name == "sqlite"
@@ -148,6 +153,10 @@ class SqlPeople:
     async def export(self, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
         """All that is kept of an owner, as one JSON document of clean texts."""
         return await self._database.read(partial(written, owner=owner, now_ms=self._clock.now_ms(), clean=clean))
+
+    async def keys(self, owner: SessionKey) -> Sequence[SessionKey]:
+        """Under which an owner has spoken."""
+        return await self._database.read(partial(keys_of, owner=owner))
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:
         """Delete every trace of an owner; how many rows there were, by the name of their table."""

@@ -14,7 +14,7 @@ import structlog
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
-from gateway.config import Loaded, Settings, admin_token, load, process_environment
+from gateway.config import Loaded, Settings, admin_token, load, process_environment, table_of
 from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
 from gateway.preflight import check_port_free, check_redis_answers, http_get
@@ -66,8 +66,8 @@ def _check(settings: Settings) -> None:
         )
     for name in settings.channels.enabled_names:
         if missing := settings.channels.each()[name].missing:
-            keys = " and ".join(f"channels.{name}.{key}" for key in missing)
-            raise ConfigError(f"channels.{name} is enabled, but {keys} is empty: set it or disable the channel")
+            keys = " and ".join(f"{table_of(name)}.{key}" for key in missing)
+            raise ConfigError(f"{table_of(name)} is enabled, but {keys} is empty: set it or disable the channel")
     check_port_free(settings.http.host, settings.http.port, "http.port")
     admin_token(settings)
     for key in settings.access.open_keys:

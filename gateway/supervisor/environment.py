@@ -45,5 +45,5 @@ def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[
 
 def _without_channels(environ: Mapping[str, str], channels: Iterable[str]) -> dict[str, str]:
     """Of the channels only which of them shall be connected."""
-    told = {f"{_CHANNELS}{name.upper()}__ENABLED": "true" for name in channels}
+    told = {f"{_CHANNELS}{name.replace('.', '__ACCOUNTS__').upper()}__ENABLED": "true" for name in channels}
     return {name: value for name, value in environ.items() if not name.startswith(_CHANNELS)} | told

@@ -13,12 +13,13 @@ text to be scrubbed, as ever. Logs, prompts, the operator's API and the command 
 from gateway.words.choosing import language_of, words_for
 from gateway.words.commands import about_in, argument_in
 from gateway.words.languages import Language, language_named, language_written
-from gateway.words.saying import ENGLISH, Sentence, Words, sentence
+from gateway.words.saying import ENGLISH, Sentence, Spoken, Words, sentence
 
 __all__ = [
     "ENGLISH",
     "Language",
     "Sentence",
+    "Spoken",
     "Words",
     "about_in",
     "argument_in",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, LiteralString, NewType, overload
 
@@ -40,6 +41,11 @@ class Words:
         """The sentence with its values in the places that are named after them."""
         return CleanText(_filled(catalogue_of(self.language).gettext(own), values))
 
+    def known(self, text: str) -> str:
+        """What came in English, over the bus or out of an error: in these words if it is a whole sentence of ours,
+        without values, else as it is."""
+        return catalogue_of(self.language).gettext(text) if text else text
+
     @overload
     def count(
         self, one: LiteralString | Sentence, many: LiteralString | Sentence, count: int, /, **values: CleanText | int
@@ -75,3 +81,6 @@ def _filled(text: str, values: dict[str, str | int]) -> str:
 
 
 ENGLISH: Final = Words(Language.EN)
+
+Spoken = Callable[[Words], str]
+"""Something to be said before anybody knows to whom: `lambda words: words.say("{day} has passed", day=day)`."""

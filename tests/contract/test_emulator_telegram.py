@@ -172,7 +172,7 @@ class TestSending:
         await bot.send_message_draft(int(ada.id), 7, "half an ans")
         typing, draft = await anext(seen), await anext(seen)
         assert (typing.kind, typing.status) == (EventKind.TYPING, "typing")
-        assert (draft.kind, draft.status) == (EventKind.TYPING, "half an ans")
+        assert (draft.kind, draft.said.text if draft.said else "") == (EventKind.DRAFT, "half an ans")
         assert telegram_emulator.emulator.said(dm_of(telegram_emulator, ada).id) == []
 
     async def test_a_draft_needs_a_private_chat_and_an_id(

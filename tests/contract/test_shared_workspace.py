@@ -16,10 +16,11 @@ from agent.subagents.frames import ModelCall
 from agent.tools.files import locking
 from agent.tools.files.journal import Journal
 from agent.tools.files.locking import FolderLock
-from agent.tools.files.workspace import Workspaces, folder_name
+from agent.tools.files.workspace import Workspaces
 from agent.tools.files.writing import writing_tools
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.workspaces import folder_name
 from tests.parts.child_talk import HERE, a_call, an_init, child_talk
 from tests.parts.tooling import call, context, registry
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from channels.adapter import SupportsStreaming
 from channels.emulators.slack import SlackEmulator
+from channels.emulators.slack.world import User
 from channels.emulators.stage import PlaceKind, Said
 from channels.slack import limits
 from channels.slack.adapter import SlackAdapter
@@ -219,18 +220,33 @@ async def test_nobody_is_called_by_a_stream(scene: Scene) -> None:
 
 
 async def test_so_many_answers_at_once_that_none_would_move_are_shown_when_they_are_whole(scene: Scene) -> None:
-    cadence = scene.streams.cadence(scene.dm)
-    assert cadence is not None
-    alone_s = cadence.every_s
-    for number in range(3):
-        await scene.streams.begin(scene.dm, chunk("One"), send_id=f"reply-{number}:0")
-    cadence = scene.streams.cadence(scene.dm)
-    assert cadence is not None
-    assert cadence.every_s == 4 * alone_s
+    """A workspace takes so many changes a minute from all of them together."""
     scene.stage.switches.is_rate_limited = False
-    for number in range(6):
-        await scene.streams.begin(scene.dm, chunk("One"), send_id=f"more-{number}:0")
-    assert scene.streams.cadence(scene.dm) is None
+    places = [replace(scene.dm, channel=scene.stage.world.dm_with(user).id) for user in people(scene, 9)]
+    alone = scene.streams.cadence(places[0])
+    for number, place in enumerate(places[:4]):
+        await scene.streams.begin(place, chunk("One"), send_id=f"reply-{number}:0")
+    crowded = scene.streams.cadence(places[0])
+    assert alone is not None
+    assert crowded is not None
+    assert crowded.every_s == 4 * alone.every_s
+    for number, place in enumerate(places[4:], start=4):
+        await scene.streams.begin(place, chunk("One"), send_id=f"reply-{number}:0")
+    assert scene.streams.cadence(places[0]) is None
+
+
+async def test_what_no_answer_follows_is_taken_back(scene: Scene) -> None:
+    for target, place in ((scene.target, scene.thread_id), (scene.dm, scene.dm.channel)):
+        ts = await scene.streams.begin(target, chunk("Once upon"), send_id="reply:0")
+        assert await scene.streams.take_back(target, ts=ts)
+        assert await scene.streams.take_back(target, ts=ts)
+        assert ts not in [said.id for said in scene.stage.said(place)]
+    root = scene.target.message_ts or ""
+    assert not await scene.streams.take_back(scene.target, ts=root)
+
+
+def people(scene: Scene, count: int) -> Sequence[User]:
+    return [scene.stage.world.new_user(f"p{number}", f"P{number}") for number in range(count)]
 
 
 async def test_streams_beyond_what_the_workspace_begins_in_a_minute_are_posts(scene: Scene) -> None:

@@ -94,7 +94,7 @@ async def test_a_line_when_it_starts_and_the_same_line_when_it_is_over(chat: Cha
     """Both are committed before they are published, as replies of the turn."""
     lines = chat.lines()
     task = await chat.running("k1", label="log in with hunter2hunter2")
-    lines.started(task, CHAT)
+    lines.started(task, CHAT, "")
     (first,) = await chat.until(lambda sent: len(sent) == 1)
     assert (first.kind, first.address, first.key, first.turn_id) == (ReplyKind.STATUS, CHAT, task.key, task.turn_id)
     assert first.text.startswith("⏳ explore: log in with ")
@@ -110,13 +110,13 @@ async def test_a_line_when_it_starts_and_the_same_line_when_it_is_over(chat: Cha
 async def test_one_that_waits_says_so_only_after_a_while(chat: Chat) -> None:
     patient, impatient = chat.lines(), chat.lines(waits_after_s=0.0)
     task = await chat.opened("k1")
-    patient.started(task, CHAT)
-    patient.started(await chat.running("k1"), CHAT)
+    patient.started(task, CHAT, "")
+    patient.started(await chat.running("k1"), CHAT, "")
     assert [reply.text for reply in await chat.until(lambda sent: sent)] == ["⏳ explore: label of k1"]
 
-    impatient.started(await chat.opened("k2"), CHAT)
+    impatient.started(await chat.opened("k2"), CHAT, "")
     await chat.until(lambda sent: len(sent) == 2)
-    impatient.started(await chat.running("k2"), CHAT)
+    impatient.started(await chat.running("k2"), CHAT, "")
     *_, waiting, running = await chat.until(lambda sent: len(sent) == 3)
     assert waiting.text == "⏳ explore: label of k2 (waits)"
     assert running.text == "⏳ explore: label of k2"
@@ -127,7 +127,7 @@ async def test_many_at_once_are_a_few_lines(chat: Chat) -> None:
     lines = chat.lines()
     tasks = [await chat.running(f"k{number}") for number in range(9)]
     for task in tasks:
-        lines.started(task, CHAT)
+        lines.started(task, CHAT, "")
     await chat.until(lambda sent: len({reply.amends or reply.id for reply in sent}) == STATUS_LINES_MAX + 1)
     for task in tasks:
         lines.ended(await chat.over(task.id))
@@ -141,15 +141,15 @@ async def test_whoever_has_no_line_has_none(chat: Chat) -> None:
     lines, off = chat.lines(), chat.lines(is_on=False)
     parent = await chat.running("k1")
     child = await chat.running("k2", parent)
-    off.started(parent, CHAT)
+    off.started(parent, CHAT, "")
     off.ended(await chat.over("k2"))
-    lines.started(child, CHAT)
+    lines.started(child, CHAT, "")
     lines.ended(await chat.now("k2"))
-    lines.started(await chat.running("k3"), None)
-    lines.started(await chat.opened("k4"), CHAT)
+    lines.started(await chat.running("k3"), None, "")
+    lines.started(await chat.opened("k4"), CHAT, "")
     lines.ended(await chat.over("k4", TaskState.CANCELLED))
     for number in range(5, 12):
-        lines.started(await chat.opened(f"k{number}"), CHAT)
+        lines.started(await chat.opened(f"k{number}"), CHAT, "")
     for number in range(5, 12):
         lines.ended(await chat.over(f"k{number}", TaskState.CANCELLED))
     assert await chat.silence() == []
@@ -158,7 +158,7 @@ async def test_whoever_has_no_line_has_none(chat: Chat) -> None:
 async def test_one_whose_process_was_lost_is_told_of_by_another(chat: Chat) -> None:
     """Which finds its line in SQL; one that had no line gets none."""
     dead, living = chat.lines(), chat.lines()
-    dead.started(await chat.running("k1"), CHAT)
+    dead.started(await chat.running("k1"), CHAT, "")
     (first,) = await chat.until(lambda sent: sent)
     await chat.running("k2")
     for task in await chat.store.tasks.lose(now_ms=CLOCK.now_ms() + 60_000):
@@ -175,8 +175,8 @@ async def test_what_is_said_twice_is_sent_once(chat: Chat) -> None:
     """By the process that had it and by the one that found it lost."""
     first, second = chat.lines(), chat.lines()
     task = await chat.running("k1")
-    first.started(task, CHAT)
-    first.started(task, CHAT)
+    first.started(task, CHAT, "")
+    first.started(task, CHAT, "")
     await chat.until(lambda sent: sent)
     ended = await chat.over("k1", TaskState.FAILED)
     for lines in (first, second, first):

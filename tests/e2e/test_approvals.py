@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from agent.model.scripted import ScriptedClient
-from agent.tools.toolbox import WORKSPACES
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Person, Place, Said, StageEvent
@@ -17,6 +16,7 @@ from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.store.store import SqlStore
 from tests.parts.agents import running_agent
 from tests.parts.towns import Town, town

@@ -81,7 +81,9 @@ async def test_an_answer_pings_nobody(town: Town, bus: RedisBus, agent: EchoAgen
 
 async def test_a_wrong_token_ends_the_line_with_a_sentence(town: Town, bus: RedisBus) -> None:
     endpoint = Endpoint("wrong", f"{town.api_base}/api/v10", f"{town.api_base}/gateway".replace("http", "ws"))
-    adapter = DiscordAdapter(endpoint, positions=bus.intake, leases=bus.deliveries, clock=SystemClock(), holder="test")
+    adapter = DiscordAdapter(
+        endpoint, positions=bus.intake, leases=bus.deliveries, places=bus.places, clock=SystemClock(), holder="test"
+    )
     with pytest.raises(CredentialsRejected, match=r"channels\.discord\.token"):
         await adapter.run(NobodyHome())
 

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from channels.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
+from channels.emulators.slack.delivery import Parcel
 from channels.emulators.stage import PlaceKind
 from channels.slack.adapter import SlackAdapter
 from channels.slack.connection import Endpoint
@@ -130,3 +132,21 @@ async def test_a_new_group_that_we_never_heard_before_is_read_back(town: Town, b
     await town.stage.say(town.ann.id, garden.id, "first words here", mention_bot=True)
     async with town.line(bus):
         assert (await town.until_answers(2))[1] == "echo: first words here"
+
+
+async def test_a_message_without_a_proper_time_is_acknowledged_and_forgotten(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """It stands in no history; nor may it spoil what is known of its channel."""
+    broken = {"type": "message", "channel": town.group.id, "user": town.ann.id, "text": "hello"}
+    events = [broken | {"ts": "yesterday"}, broken | {"ts": "1.000001", "thread_ts": "yesterday"}]
+    async with town.line(bus):
+        for event in events:
+            stage.delivery.send(Parcel("events_api", {"type": "event_callback", "team_id": "T1", "event": event}))
+        await stage.say(town.ann.id, town.group.id, "hello", mention_bot=True)
+        await town.until_answers(1, town.group)
+        await until(lambda: len(stage.sockets.acknowledged) >= len(events) + 2)
+    async with town.line(bus) as line:
+        await stage.say(town.ann.id, town.group.id, "again", mention_bot=True)
+        await town.until_answers(2, town.group)
+        assert line.state == CONNECTED

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from channels.emulators.stage import PlaceKind, SharedFile
+from tests.parts.pictures import pdf, png
 from tests.parts.product import PLATFORMS, Chat, Product, running_product
 from tests.parts.waiting import until
 
@@ -61,6 +62,22 @@ async def test_a_file_arrives_in_the_thread_it_was_asked_for_in(product: Product
     await until(lambda: bool(received(thread)), lambda: product.log[-3000:])
     assert [file.content for file in received(thread)] == [b"# Soup\n"]
     assert received(Chat(platform, stage, person, group)) == []
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_what_people_send_is_looked_at(product: Product, platform: str) -> None:
+    """An image and a document, fetched from the platform's own servers; at Telegram they are two messages."""
+    chat = product.chat(platform, "Ida")
+    files = [
+        SharedFile("cat.png", "image/png", png(8)),
+        SharedFile(
+            "letter.pdf", "application/pdf", pdf("Dear Ida", "the key is ghp_16C7e42F292c6912E7710c838347Ae178B4a")
+        ),
+    ]
+    await chat.ask("what came?", "I got an image (PNG, ", files=files)
+    await until(lambda: "It begins: Dear Ida" in chat.heard, lambda: chat.heard)
+    await product.until_settled()
+    assert chat.heard.count("I got ") == len(files)
 
 
 async def test_the_bytes_are_kept_no_longer_than_needed(product: Product) -> None:

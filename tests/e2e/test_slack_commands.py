@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,11 @@ from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import MenuStage, Place, Said
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
+from gateway.contracts.commands import Suggests
+from gateway.contracts.messages import CleanText
+from gateway.contracts.suggestions import Suggestion, Wanted
 from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.called import called_slack_town
 from tests.parts.towns import Town, slack_town
 from tests.parts.waiting import until
 
@@ -149,3 +155,54 @@ async def test_the_menu_has_one_command(town: Town, stage: SlackEmulator) -> Non
         await stage.invoke(town.ann.id, town.thread.id, "trivet", "help")
     with pytest.raises(ValueError, match="asks nobody"):
         await stage.suggest(town.ann.id, town.group.id, "trivet", "resume ")
+
+
+@pytest.mark.parametrize("home", [slack_town, called_slack_town])
+async def test_a_conversation_is_picked_from_a_list_below_the_answer(
+    home: Callable[[], AbstractAsyncContextManager[Town]], bus: RedisBus, agent: EchoAgent
+) -> None:
+    """Slack asks us what is in it, over the socket or by HTTP; what is picked is a command like one that was typed, for
+    the one who picked."""
+    async with home() as town:
+        await picked_in(town, bus, agent)
+
+
+async def picked_in(town: Town, bus: RedisBus, agent: EchoAgent) -> None:
+    stage = town.stage
+    assert isinstance(stage, SlackEmulator)
+    asked: list[Wanted] = []
+
+    async def suggest() -> None:
+        while True:
+            wanted = await bus.suggestions.wanted(wait_s=5.0)
+            if wanted is not None:
+                asked.append(wanted)
+                await bus.suggestions.suggest(wanted, [Suggestion(CleanText("2. Lunch, and " * 7), CleanText("2"))])
+
+    suggesting = asyncio.create_task(suggest())
+    try:
+        async with town.line(bus):
+            await stage.invoke(town.ann.id, town.group.id, "trivet", "sessions")
+            (said,) = await said_in(town, town.group)
+            lines = await stage.options(town.ann.id, said.id, town.group.id, "lun")
+            stage.pick(town.ann.id, said.id, town.group.id, lines[0])
+            await until(lambda: len(town.answers(town.group)) == 2)
+    finally:
+        suggesting.cancel()
+        await asyncio.gather(suggesting, return_exceptions=True)
+    assert [value for _, value in lines] == ["2"]
+    (wanted,) = asked
+    assert (str(wanted.owner), wanted.kind, wanted.typed) == (f"slack:{town.ann.id}", Suggests.SESSIONS, "lun")
+    picked = town.answers(town.group)[1]
+    assert (picked.text, picked.only_for) == ("echo: /resume 2", town.ann.id)
+    assert len({message.key for message in agent.heard}) == 1
+
+
+@pytest.mark.long
+async def test_nobody_is_kept_waiting_for_a_list(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    async with town.line(bus):
+        await stage.say(town.ann.id, town.dm(town.ann).id, "/model")
+        (said,) = await said_in(town, town.dm(town.ann))
+        assert await stage.options(town.ann.id, said.id, town.dm(town.ann).id) == []

@@ -10,7 +10,7 @@ from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import PlaceKind
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import InboundMessage, QuoteKind
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, until_queued
 from tests.parts.towns import Town, slack_town
 from tests.parts.waiting import until
 
@@ -60,6 +60,19 @@ async def test_who_is_called_into_a_thread_learns_what_was_said_in_it(
     assert quoted(second) == []
     assert [text for _, text in quoted(third)][2:] == ["@trivet help us", "echo: help us", "and?", "echo: and?"]
     assert quoted(third)[3][0] == "Trivet"
+
+
+async def test_an_edit_keeps_what_came_along(town: Town, stage: SlackEmulator, bus: RedisBus) -> None:
+    async with town.line(bus):
+        said = await stage.say(town.ann.id, town.thread.id, "help", mention_bot=True)
+        await until_queued(bus)
+        await stage.edit(said.id, town.thread.id, f"<@{stage.world.bot.id}> help us")
+        await until(lambda: stage.sockets.sent[-1]["payload"]["event"].get("subtype") == "message_changed")
+        await until(lambda: stage.sockets.sent[-1]["envelope_id"] in stage.sockets.acknowledged)
+        async with EchoAgent(bus).at_work() as agent:
+            await until(lambda: bool(agent.heard))
+    assert agent.heard[0].text == "help us"
+    assert [text for _, text in quoted(agent.heard[0])] == ["recipes"]
 
 
 async def test_a_thread_under_our_own_answer_begins_with_that_answer(

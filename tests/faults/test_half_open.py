@@ -9,6 +9,7 @@ from channels.discord import connection as discord_connection
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
 from channels.slack import connection as slack_connection
+from channels.slack import socket as slack_socket
 from channels.slack.adapter import SlackAdapter
 from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
@@ -48,6 +49,7 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
             discord_connection.Endpoint(DISCORD_TOKEN, f"{address}/api/v10", gateway_url),
             positions=bus.intake,
             leases=bus.deliveries,
+            places=bus.places,
             clock=clock,
             holder=holder,
             patience=discord_connection.Patience(silence_s=2.0, lost_s=3.0),
@@ -59,7 +61,7 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
         places=bus.places,
         clock=clock,
         holder=holder,
-        patience=slack_connection.Patience(ping_every_s=0.5, dead_s=3.0),
+        patience=slack_socket.Patience(ping_every_s=0.5, dead_s=3.0),
     )
 
 

@@ -46,5 +46,8 @@ class NobodyHome:
     async def told(self, press: Incoming) -> CleanText:
         raise AssertionError(press)
 
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        raise AssertionError(chosen)
+
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         raise AssertionError(typing)

@@ -47,7 +47,7 @@ class Board:
     seen: list[tuple[str, TaskState]] = field(default_factory=list)
     rung: int = 0
 
-    def started(self, task: SubTask, address: ReplyAddress | None) -> None:
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str) -> None:
         self.seen.append((task.id, task.state))
 
     def ended(self, task: SubTask) -> None:

@@ -30,7 +30,7 @@ import psutil
 
 from channels.emulators.__main__ import PARTS, Part
 from channels.emulators.serving import Emulator, serve
-from channels.emulators.stage import Person, Place, PlaceKind
+from channels.emulators.stage import Person, Place, PlaceKind, SharedFile
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.contracts.errors import TrivetError
@@ -56,10 +56,10 @@ class Chat:
     person: Person
     place: Place
 
-    async def say(self, text: str) -> None:
+    async def say(self, text: str, *files: SharedFile) -> None:
         """Write; outside of direct chats the bot is addressed."""
         is_group = self.place.kind is not PlaceKind.DM
-        await self.stage.say(self.person.id, self.place.id, text, mention_bot=is_group)
+        await self.stage.say(self.person.id, self.place.id, text, mention_bot=is_group, files=files)
 
     @property
     def answers(self) -> list[str]:
@@ -75,10 +75,10 @@ class Chat:
         """Wait until the bot has said something with `text` in it."""
         await until(lambda: text in self.heard, lambda: f"{text!r} in {self.answers} ({self.platform})")
 
-    async def ask(self, text: str, expecting: str = "") -> str:
+    async def ask(self, text: str, expecting: str = "", *, files: Sequence[SharedFile] = ()) -> str:
         """Say something and wait for a new answer (with `expecting` in it); that answer."""
         before = len(self.answers)
-        await self.say(text)
+        await self.say(text, *files)
         await until(
             lambda: len(self.answers) > before and expecting in "\n".join(self.answers[before:]),
             lambda: f"an answer to {text[:80]!r}: {self.answers[before:]} ({self.platform})",
@@ -316,6 +316,7 @@ async def running_product(
                 "TRIVET_HTTP__PORT": str(free_port(_LOOPBACK)),
                 "TRIVET_HTTP__ADMIN_TOKEN": secrets.token_urlsafe(24),
                 "TRIVET_ACCESS__DEFAULT": "open",
+                "TRIVET_LIMITS__MESSAGES_PER_MINUTE": "0",  # tests write faster than people
                 "TRIVET_AGENT__MODEL": "demo/scripted",
             }
             | (model_settings(model) if model else {})

@@ -23,6 +23,7 @@ from channels.emulators.stage import EventKind, Person, Place, PlaceKind, Said, 
 from channels.emulators.telegram import TelegramEmulator
 from channels.line import Line, Rooms, Rules
 from channels.slack import connection as slack_connection
+from channels.slack import socket as slack_socket
 from channels.slack.adapter import SlackAdapter
 from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
@@ -187,6 +188,7 @@ async def discord_town() -> AsyncIterator[Town]:
                 ),
                 positions=bus.intake,
                 leases=bus.deliveries,
+                places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
                 patience=discord_connection.Patience(lease_ttl_s=lease_ttl_s),
@@ -203,13 +205,13 @@ async def slack_town() -> AsyncIterator[Town]:
 
         def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
             return SlackAdapter(
-                slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/"),
+                slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2),
                 positions=bus.intake,
                 leases=bus.deliveries,
                 places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
-                patience=slack_connection.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),
+                patience=slack_socket.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),
             )
 
         yield _settled("slack", stage, address, 4000, adapter)

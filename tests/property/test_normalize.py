@@ -20,14 +20,8 @@ from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
 from channels.telegram.presses import normalize_press as normalize_telegram_press
 from gateway.contracts.ids import SessionKey, SessionScope
+from tests.parts.shapes import ANY_JSON, like
 from tests.parts.texts import patient
-
-_NUMBERS = st.integers() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False)
-_SCALARS = st.none() | st.booleans() | _NUMBERS | st.text(max_size=8)
-_JSON = st.recursive(
-    _SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-)
 
 _TELEGRAM: dict[str, Any] = {
     "update_id": 1,
@@ -86,24 +80,6 @@ _SLACK: dict[str, Any] = {
 }
 
 
-def _mutated(draw: st.DrawFn, value: Any) -> Any:
-    """`value` with some of its parts replaced by anything, or left out."""
-    match draw(st.integers(0, 12)):
-        case 0:
-            return draw(_JSON)
-        case _ if isinstance(value, dict):
-            return {name: _mutated(draw, part) for name, part in value.items() if draw(st.integers(0, 12))}
-        case _ if isinstance(value, list):
-            return [_mutated(draw, part) for part in value]
-        case _:
-            return value
-
-
-@st.composite
-def _like(draw: st.DrawFn, shape: dict[str, Any]) -> Any:
-    return {name: _mutated(draw, part) for name, part in shape.items()}
-
-
 def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:
     """What is a message has a key in every scope, and the key survives its text form."""
     if isinstance(outcome, Incoming | Retraction):
@@ -115,14 +91,14 @@ def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:
 
 
 @patient
-@given(st.one_of(_JSON, _like(_TELEGRAM)))
+@given(st.one_of(ANY_JSON, like(_TELEGRAM)))
 def test_telegram_updates_never_raise(update: Any) -> None:
     """From recorded shapes with parts torn out, and from anything at all."""
     _check(normalize_telegram(update, TelegramIdentity(42, "TrivetBot")))
 
 
 @patient
-@given(st.one_of(_JSON, _like(_SLACK)), st.sampled_from(["", "message_changed", "message_deleted"]))
+@given(st.one_of(ANY_JSON, like(_SLACK)), st.sampled_from(["", "message_changed", "message_deleted"]))
 def test_slack_events_never_raise(payload: Any, subtype: str) -> None:
     """From recorded shapes with parts torn out, and from anything at all."""
     if subtype and isinstance(payload, dict) and isinstance(payload.get("event"), dict):
@@ -204,14 +180,14 @@ _BLOCK_ACTIONS: dict[str, Any] = {
 
 
 @patient
-@given(st.one_of(_JSON, _like(_CALLBACK)))
+@given(st.one_of(ANY_JSON, like(_CALLBACK)))
 def test_telegram_presses_never_raise(update: Any) -> None:
     """From recorded shapes with parts torn out, and from anything at all."""
     _check_press(normalize_telegram_press(update, TelegramIdentity(42, "TrivetBot")))
 
 
 @patient
-@given(_like(_BLOCK_ACTIONS))
+@given(like(_BLOCK_ACTIONS))
 def test_slack_presses_never_raise(body: Any) -> None:
     """From recorded shapes with parts torn out."""
     _check_press(normalize_slack_press(body, SlackIdentity("T1", "U0")))

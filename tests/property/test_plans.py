@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent.limits import PLAN_STEPS_MAX
 from agent.planning import BadPlan, plan_text, read_plan
+from gateway.words import ENGLISH
 
 
 def step(number: int, depends_on: Sequence[int] = (), **changes: object) -> Mapping[str, Any]:
@@ -64,7 +65,7 @@ def test_a_plan_is_found_between_words_and_fences() -> None:
 
 
 def test_a_plan_reads_as_a_document() -> None:
-    text = plan_text(read_plan(written(step(1), step(2, [1], rollback=""))))
+    text = plan_text(read_plan(written(step(1), step(2, [1], rollback=""))), ENGLISH)
     assert text == (
         "**Plan: Tidy up**\n\n**S1. Step 1**\n\nDo it.\n\n- Risk: It may fail.\n- Rollback: Undo it.\n\n"
         "**S2. Step 2** (after S1)\n\nDo it.\n\n- Risk: It may fail."

@@ -25,13 +25,13 @@ from agent.model.client import (
     ToolSpec,
 )
 from agent.model.scripted import ScriptedClient
-from agent.tools.files.workspace import folder_name
 from gateway.bus.bus import RedisBus
 from gateway.config.cache import Cache
 from gateway.config.tools import Tools
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ReplyKind
+from gateway.contracts.workspaces import folder_name
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.model.scripted import ScriptedClient
-from agent.tools.files.workspace import folder_name
-from agent.tools.toolbox import WORKSPACES
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import EntryKind, Role, TodoState, UsagePurpose
 from gateway.contracts.errors import ModelRejected
@@ -19,6 +17,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, Reply, ReplyKind
 from gateway.contracts.subagents import TaskState
 from gateway.contracts.toolsets import READING
+from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import until

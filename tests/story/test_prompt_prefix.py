@@ -5,6 +5,7 @@ Providers keep what they have read of a prompt and charge a fraction for it, up 
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -12,13 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from agent.attachments.gallery import WorkspaceGallery
 from agent.model.catalog import ModelCatalog
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient
+from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus
+from gateway.contracts.messages import AttachmentKind
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
-from tests.parts.model_server import Body, ModelServer, call, echo, last_user_text, serve_model
+from tests.parts.model_server import Body, ModelServer, call, echo, images_of, last_user_text, serve_model
+from tests.parts.pictures import png
+from tests.parts.postmen import delivering, with_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
 
@@ -47,6 +54,29 @@ async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, provider: ModelS
     async with running_agent(bus, store, RetryingClient(client), tmp_path, model=model) as process:
         yield process
     await client.close()
+
+
+async def test_an_image_stays_where_it_was_shown(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, provider: ModelServer
+) -> None:
+    """Its bytes, too, are part of what a provider has read."""
+    gallery = WorkspaceGallery(Workspaces(tmp_path / WORKSPACES))
+    client = LitellmClient(ModelCatalog(), api_base=provider.url, api_key="key-of-the-test", gallery=gallery)
+    async with (
+        delivering(bus) as postman,
+        running_agent(bus, sqlite_store, RetryingClient(client), tmp_path, model="openai/gpt-4o-mini") as agent,
+    ):
+        files = [postman.post("cat.png", png(9), AttachmentKind.IMAGE), postman.post("notes.txt", b"about cats")]
+        await agent.bus.intake.enqueue(with_files("whose cat?", *files))
+        await agent.heard(1)
+        await agent.ask("look for cats")
+        await agent.ask("bye")
+    await client.close()
+    (address,) = images_of(of_turns(provider)[0])
+    assert base64.b64decode(address.removeprefix("data:image/png;base64,")) == png(9)
+    for before, after in pairwise(map(as_read, of_turns(provider))):
+        assert after.startswith(before)
+    assert all(images_of(body) == [address] for body in of_turns(provider))
 
 
 def of_turns(provider: ModelServer) -> list[Body]:

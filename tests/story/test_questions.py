@@ -19,16 +19,16 @@ from agent.model.scripted import ScriptedClient
 from agent.people import People
 from agent.tools.approvals import Question, Verdict
 from agent.tools.asking import AskingPeople
-from agent.tools.files.workspace import folder_name
-from agent.tools.toolbox import WORKSPACES
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, ControlKind, ControlRequest, Reply
 from gateway.contracts.ports import Claim
+from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
+from gateway.words import ENGLISH
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import policy_of
 from tests.parts.waiting import until
@@ -265,7 +265,7 @@ async def test_what_is_too_long_for_a_question_is_said_before_it(bus: RedisBus, 
     assert len(asked.text) < QUESTION_CHARS_MAX + 100
     people = People(bus.access, sqlite_store.access, policy_of())
     decided = await Deciding(bus.questions, bus.operator, people, scrubber, clock).decide(
-        ControlRequest(ControlKind.APPROVE, replace(message, text=asked.choices[0].command))
+        ControlRequest(ControlKind.APPROVE, replace(message, text=asked.choices[0].command)), ENGLISH
     )
     assert decided.word == "Approved."
     assert await answer is Verdict.APPROVED

@@ -12,7 +12,6 @@ from agent.model.client import ModelEvent, ModelRequest
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
 from agent.tools.files.workspace import Workspaces
-from agent.tools.toolbox import WORKSPACES
 from gateway.bus.bus import RedisBus
 from gateway.config.tools import Tools
 from gateway.contracts.entries import Role
@@ -20,6 +19,7 @@ from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import WantedFile
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from agent.limits import SUBAGENT_RESULT_CHARS_MAX
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.model.scripted import ScriptedClient
-from agent.tools.files.workspace import folder_name
-from agent.tools.toolbox import WORKSPACES
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import Subagents
 from gateway.contracts.entries import Role, UsagePurpose
@@ -25,6 +23,7 @@ from gateway.contracts.ports import Span
 from gateway.contracts.spending import Measure
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.contracts.toolsets import DELEGATING
+from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.store.store import SqlStore
 from tests.parts.agents import running_agent
 from tests.parts.waiting import until

@@ -33,6 +33,7 @@ from gateway.contracts.entries import (
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
+from gateway.contracts.workspaces import folder_name
 from gateway.limits import LANE_MESSAGES_MAX
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
@@ -46,7 +47,9 @@ CLOCK = SystemClock()
 SCRUBBER = Scrubber()
 
 
-def app_of(store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("telegram",)) -> FastAPI:
+def app_of(
+    store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("telegram",), workspaces: Path | None = None
+) -> FastAPI:
     parts = Parts(
         store=store,
         figures=bus.operator,
@@ -57,6 +60,7 @@ def app_of(store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("tele
         clock=CLOCK,
         channels=channels,
         version="0.1.0",
+        workspaces=workspaces,
     )
     return create_app(parts, TOKEN)
 
@@ -428,6 +432,20 @@ async def test_a_users_belongings_are_exported_and_erased(
     assert erased["rows"]["sessions"] == 2
     assert (await bus.access.view(ADA)).granted is None
     assert [session.key for session in await sqlite_store.sessions()] == [bob]
+
+
+async def test_the_files_of_an_erased_user_go_with_him(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:
+    """What he sent in any of his conversations, and nobody else's."""
+    bob, everywhere = SessionKey("telegram", "2"), SessionKey("telegram", "1", ("-100",))
+    for number, key in enumerate((ADA, everywhere, bob), 1):
+        await converse(sqlite_store, key, number)
+        inbox = tmp_path / "workspaces" / folder_name(key) / "files" / "inbox"
+        inbox.mkdir(parents=True)
+        (inbox / "photo.png").write_bytes(b"a picture")
+    async with client_of(app_of(sqlite_store, bus, workspaces=tmp_path / "workspaces")) as admin:
+        erased = (await admin.delete("/api/users/telegram:1", headers=HEADERS)).json()
+    assert erased["rows"]["workspaces"] == 2
+    assert [home.name for home in (tmp_path / "workspaces").iterdir()] == [folder_name(bob)]
 
 
 async def test_belongings_are_the_operators_business_only(admin: httpx.AsyncClient) -> None:

@@ -155,7 +155,7 @@ OTHER_READERS = {
     "gateway/bus/embedded.py": "asks the system for its runtime directory",
     "agent/subagents/child.py": "is told there what it was put into",
     "agent/model/litellm_client.py": "tells litellm what it takes in no other way",
-    "channels/slack/socket.py": "hides variables that slack-bolt would obey",
+    "channels/slack/bolt.py": "hides variables that slack-bolt would obey",
 }
 
 

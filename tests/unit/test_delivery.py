@@ -17,7 +17,7 @@ from channels.journey import RATE_LIMITS_MAX, Again, GiveUp, Journey, next_move
 from channels.leases import Tenure
 from channels.notices import file_not_sent
 from channels.sender import SendRules
-from gateway.config.settings import PlaceholderUse, UnknownSends
+from gateway.config.channels import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,

@@ -130,8 +130,9 @@ async def examined(environ: Mapping[str, str], answers: Answers) -> list[Finding
         status, body = answers[request.url.path]
         return httpx.Response(status, json=body)
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        return await check_platforms(settings_of(environ), client)
+    return await check_platforms(
+        settings_of(environ), lambda proxy: httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    )
 
 
 def states(found: list[Finding]) -> list[tuple[str, State]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.attachment_sentences import not_read
 from agent.attachments.inbox import Inbox, Kept, Refused
 from agent.limits import ATTACHMENT_ASKED_MAX
 from agent.tools.files.quota import Usage
@@ -79,7 +80,7 @@ async def kept(of: Inbox, said: InboundMessage, attachment: Attachment) -> Kept:
 async def refused(of: Inbox, said: InboundMessage, attachment: Attachment) -> str:
     found = await of.take(said, attachment)
     assert isinstance(found, Refused), found
-    return found.sentence
+    return not_read(found.name, found.reason)
 
 
 async def test_a_file_is_kept_where_the_tools_find_it(workspaces: Workspaces) -> None:

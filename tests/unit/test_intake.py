@@ -32,6 +32,7 @@ from gateway.contracts.messages import (
 from gateway.contracts.ports import Verdict
 from gateway.contracts.suggestions import Suggestion
 from gateway.limits import ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
+from gateway.words import ENGLISH
 from tests.doubles import ManualClock, MemoryBus, PlainScrubber
 from tests.parts.incoming import private_message
 
@@ -380,13 +381,13 @@ class TestAPress:
     @pytest.mark.parametrize("data", ["", "/stop", "/new", "approve K7QM2PXA", "\x00", "x" * 64])
     async def test_that_says_anything_else_does_nothing(self, data: str) -> None:
         bus = MemoryBus()
-        assert await door(bus).press(pressed(data)) == notices.NOT_IN_USE
+        assert await door(bus).press(pressed(data)) == ENGLISH.say(notices.NOT_IN_USE)
         assert (bus.controls, bus.queued) == ([], [])
 
     async def test_of_a_stranger_is_not_for_him_and_of_a_blocked_user_is_silence(self) -> None:
         for policy, roles, word in (
-            (PAIRING, {}, notices.NOT_FOR_STRANGERS),
-            (CLOSED, {}, notices.NOT_FOR_STRANGERS),
+            (PAIRING, {}, ENGLISH.say(notices.NOT_FOR_STRANGERS)),
+            (CLOSED, {}, ENGLISH.say(notices.NOT_FOR_STRANGERS)),
             (OPEN, {str(ANN): "blocked"}, ""),
         ):
             bus = MemoryBus(roles=roles)

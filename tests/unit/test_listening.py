@@ -104,6 +104,15 @@ async def test_live_messages_pass_in_the_order_they_were_heard() -> None:
         await room.until_accepted(["1", "2", "3", "4", "5"])
 
 
+async def test_what_was_said_earlier_comes_first_though_it_was_heard_later() -> None:
+    """Several connections bring events in no order. What was said elsewhere is not kept waiting for it."""
+    room = Room()
+    async with room.listening() as listener:
+        for text, place in (("1", "place"), ("3", "place"), ("9", "other"), ("2", "place"), ("4", "place")):
+            listener.hear(live(text, place))
+        await room.until_accepted(["1", "2", "3", "9", "4"])
+
+
 async def test_history_comes_before_the_first_live_message() -> None:
     """What was said before the start, and is not on the bus, comes first."""
     room = Room(history=["1", "2"])

@@ -13,6 +13,7 @@ from channels.telegram.render import render
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskMode, TaskState
+from gateway.words import ENGLISH
 
 TASK = SubTask(
     id="k1",
@@ -64,25 +65,25 @@ def over(state: TaskState, *, reason: str = "", tokens: int = 3_141, took_ms: in
     ],
 )
 def test_a_line_says_who_does_what_and_how_it_ended(task: SubTask, said: str) -> None:
-    (line,) = status_lines([task], own_max=3)
+    (line,) = status_lines([task], ENGLISH, own_max=3)
     (chunk,) = render(CleanText(line.text))
     assert chunk.plain == said
 
 
 def test_all_beyond_the_first_few_share_a_line_that_counts() -> None:
     tasks = [replace(RUNNING, id=f"k{number}") for number in range(9)]
-    lines = status_lines(tasks, own_max=3)
+    lines = status_lines(tasks, ENGLISH, own_max=3)
     assert [line.name for line in lines] == ["k0", "k1", "k2", REST]
     assert lines[-1].text == "⏳ 6 more: 0 of them done"
     done = replace(over(TaskState.COMPLETED), id="")
     tasks[3:5] = [replace(done, id="k3"), replace(over(TaskState.FAILED), id="k4")]
-    assert status_lines(tasks, own_max=3)[-1].text == "⏳ 6 more: 2 of them done, 1 not completed"
+    assert status_lines(tasks, ENGLISH, own_max=3)[-1].text == "⏳ 6 more: 2 of them done, 1 not completed"
     tasks[3:] = [replace(done, id=task.id) for task in tasks[3:]]
-    assert status_lines(tasks, own_max=3)[-1].text == "✓ 6 more: 6 of them done"
+    assert status_lines(tasks, ENGLISH, own_max=3)[-1].text == "✓ 6 more: 6 of them done"
 
 
 def test_one_alone_in_the_shared_line_is_told_of_by_name() -> None:
-    last = status_lines([replace(RUNNING, id=f"k{number}") for number in range(4)], own_max=3)[-1]
+    last = status_lines([replace(RUNNING, id=f"k{number}") for number in range(4)], ENGLISH, own_max=3)[-1]
     assert (last.name, last.text) == (REST, "⏳ explore: where the tests are")
 
 
@@ -92,7 +93,9 @@ def test_another_wording_is_another_step(states: list[TaskState], own_max: int) 
     before = [replace(RUNNING, id=f"k{number}") for number in range(len(states))]
     after = [over(state) if state.is_over else replace(TASK, state=state) for state in states]
     after = [replace(task, id=f"k{number}") for number, task in enumerate(after)]
-    for old, new in zip(status_lines(before, own_max=own_max), status_lines(after, own_max=own_max), strict=True):
+    for old, new in zip(
+        status_lines(before, ENGLISH, own_max=own_max), status_lines(after, ENGLISH, own_max=own_max), strict=True
+    ):
         assert old.name == new.name
         assert (old.step == new.step) == (old.text == new.text)
 
@@ -100,7 +103,7 @@ def test_another_wording_is_another_step(states: list[TaskState], own_max: int) 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=40))
 def test_nothing_in_a_label_formats_anything(label: str) -> None:
     """A model chose it. What Telegram shows is what it wrote, on one line."""
-    (line,) = status_lines([replace(RUNNING, label=CleanText(f"a {label} z"))], own_max=1)
+    (line,) = status_lines([replace(RUNNING, label=CleanText(f"a {label} z"))], ENGLISH, own_max=1)
     (chunk,) = render(CleanText(line.text))
     assert chunk.plain == f"⏳ explore: a {label} z"
     assert chunk.entities == ()

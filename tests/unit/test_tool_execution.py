@@ -17,9 +17,10 @@ from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.sandbox import NoSandbox, Sandbox, find_sandbox
 from agent.tools.files.quota import Usage
-from agent.tools.files.workspace import Workspace, Workspaces, folder_name
+from agent.tools.files.workspace import Workspace, Workspaces
 from agent.tools.registry import ToolRegistry
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.workspaces import folder_name
 from tests.parts.tooling import call, context, registry, run
 from tests.parts.waiting import until
 

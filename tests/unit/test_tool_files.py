@@ -12,11 +12,12 @@ import pytest
 from agent.limits import FILE_BYTES_MAX, JOURNAL_STEPS_MAX
 from agent.tools.files.quota import Usage
 from agent.tools.files.reading import reading_tools
-from agent.tools.files.workspace import Workspace, Workspaces, folder_name
+from agent.tools.files.workspace import Workspace, Workspaces
 from agent.tools.files.writing import writing_tools
 from agent.tools.registry import ToolRegistry
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.workspaces import folder_name
 from tests.parts.tooling import call, context, registry, run
 from tests.scrubbing import draw
 

@@ -1,9 +1,9 @@
-"""Finds the sentences of the sources: what stands in the calls of `say`, `count`, `sentence` and `CommandSpec`."""
+"""Finds the sentences of the sources: what stands in the calls of `say`, `count`, `sentence`, and in some tables."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,8 +13,12 @@ SOURCES: Final = ("gateway", "channels", "agent")
 NOT_SPOKEN: Final = ("channels/emulators/", "gateway/demo/")
 """Where `say` is what an actor on a stage does."""
 
-_COMMAND_FIELDS: Final = ("name", "about", "argument")
-_COMMAND_SENTENCES: Final = ("about", "argument")
+_TABLES: Final = {
+    "CommandSpec": {"about": 1, "argument": 2},
+    "ProfileRow": {"about": 1},
+    "_profile_row": {"about": 1},
+}
+"""The rows of tables that hold sentences: in which fields, and where these stand in a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,34 +61,41 @@ def unreadable() -> list[Unreadable]:
 
 def said_in(source: str, path: str) -> Iterator[Found | Unreadable]:
     """What one source says."""
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    typed = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and _is_typed(node.annotation)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            yield from _said(node, path)
+            yield from _said(node, path, typed)
 
 
-def _said(call: ast.Call, path: str) -> Iterator[Found | Unreadable]:
+def _is_typed(annotation: ast.expr | None) -> bool:
+    return isinstance(annotation, ast.Name) and annotation.id in ("Sentence", "LiteralString")
+
+
+def _said(call: ast.Call, path: str, typed: Set[str]) -> Iterator[Found | Unreadable]:
     arguments = call.args
     match call.func:
         case ast.Attribute(attr="say") if arguments:
-            yield from _one(arguments[0], path)
+            yield from _one(arguments[0], path, typed)
         case ast.Attribute(attr="count") if len(arguments) >= 3:
             one, many = map(_literal, arguments[:2])
             yield Found(one, many, path) if one and many else _no_literal(arguments[0], path)
         case ast.Name(id="sentence") if arguments:
             text = _literal(arguments[0])
             yield Found(text, "", path) if text else _no_literal(arguments[0], path)
-        case ast.Name(id="CommandSpec"):
-            named = dict(zip(_COMMAND_FIELDS, arguments, strict=False))
-            named |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-            for node in (named[field] for field in _COMMAND_SENTENCES if field in named):
-                yield from _one(node, path)
+        case ast.Name(id=row) if row in _TABLES:
+            named = {keyword.arg: keyword.value for keyword in call.keywords}
+            for field, position in _TABLES[row].items():
+                node = arguments[position] if position < len(arguments) else named.get(field)
+                if node is not None:
+                    yield from _one(node, path, typed)
 
 
-def _one(node: ast.expr, path: str) -> Iterator[Found | Unreadable]:
+def _one(node: ast.expr, path: str, typed: Set[str]) -> Iterator[Found | Unreadable]:
     text = _literal(node)
     if text:
         yield Found(text, "", path)
-    elif text is None and not _is_sentence(node):
+    elif text is None and not _is_sentence(node, typed):
         yield _no_literal(node, path)
 
 
@@ -92,14 +103,16 @@ def _literal(node: ast.expr) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def _is_sentence(node: ast.expr) -> bool:
-    """A constant, an entry of one, or a field of the table of commands: made by `sentence`, or typed as one."""
+def _is_sentence(node: ast.expr, typed: Set[str]) -> bool:
+    """A constant, an entry of one, what is typed as a `Sentence`, or a field of one of the tables."""
     match node:
         case ast.Name(id=name):
-            return name.isupper()
+            return name.isupper() or name in typed
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_sentence(body, typed) and _is_sentence(orelse, typed)
         case ast.Subscript(value=value):
-            return _is_sentence(value)
-        case ast.Attribute(value=ast.Name(id="notices" | "questions"), attr=name):
+            return _is_sentence(value, typed)
+        case ast.Attribute(value=ast.Name(id="notices"), attr=name):
             return name.isupper()
         case ast.Attribute(attr="about" | "argument" | "own"):
             return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -31,16 +32,16 @@ class Confinement(StrEnum):
     PLAIN = "plain"
 
 
-def confine_this_process(home: Path | None, writes: bool) -> str:
-    """Give up everything but reading Python and ourselves and, below `home`, reading or also writing; returns what
-    holds the process from now on. Call it before there is a second thread."""
+def confine_this_process(home: Path | None, writes: bool, *, libraries: Sequence[Path] = ()) -> str:
+    """Give up everything but reading Python, ourselves, `libraries` and, below `home`, reading or also writing; returns
+    what holds the process from now on. Call it before there is a second thread."""
     seccomp.give_up_processes_and_sockets()
     if not landlock.version():
         return Confinement.PLAIN
     own = [home] if home is not None else []
     try:
         landlock.give_up(
-            readable=[*readable_places(home), *([] if writes else own)],
+            readable=[*readable_places(home), *libraries, *([] if writes else own)],
             writable=own if writes else [],
         )
     except OSError:

@@ -31,6 +31,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import STATUS_PREFIX, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
 from gateway.contracts.subagents import SubTask
+from gateway.words import Words, words_for
 
 _log = structlog.get_logger(__name__)
 
@@ -43,6 +44,7 @@ class _Turn:
     id: str
     key: SessionKey
     address: ReplyAddress
+    words: Words
     tasks: dict[str, SubTask] = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,14 +76,14 @@ class StatusLines:
         self._waits_after_s = waits_after_s
         self._turns: OrderedDict[str, _Turn] = OrderedDict()
 
-    def started(self, task: SubTask, address: ReplyAddress | None) -> None:
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str) -> None:
         """It was asked for, or runs: to be told with it queued, and once more when it runs. A sub-agent of a sub-agent
-        has no line, nor has one whose turn has no address."""
+        has no line, nor has one whose turn has no address. `language` is that of who reads it."""
         turn = self._turns.get(task.turn_id)
         if not self._has_line(task) or (turn is None and address is None):
             return
         if turn is None and address is not None:
-            turn = self._turns[task.turn_id] = _Turn(task.turn_id, task.key, address)
+            turn = self._turns[task.turn_id] = _Turn(task.turn_id, task.key, address, words_for(language))
             while len(self._turns) > STATUS_TURNS_MAX:
                 self._turns.popitem(last=False)
         if turn is not None:
@@ -113,7 +115,7 @@ class StatusLines:
         while True:
             turn.news.clear()
             now_ms = self._clock.now_ms()
-            told = status_lines(tuple(turn.tasks.values()), own_max=STATUS_LINES_MAX)
+            told = status_lines(tuple(turn.tasks.values()), turn.words, own_max=STATUS_LINES_MAX)
             unsaid = [line for line in told if _is_news(line, turn.shown.get(line.name))]
             due = [line for line in unsaid if self._due_in_s(line, now_ms) <= 0]
             if due:
@@ -140,16 +142,19 @@ class StatusLines:
             text=self._scrubber.for_chat(str(turn.key)).scrub(line.text),
             kind=ReplyKind.STATUS,
             created_at_ms=self._clock.now_ms(),
+            language=turn.words.language.value,
         )
         return _edit_of(first, line) if line.name in turn.shown else first
 
     async def _end_of_a_lost_one(self, task: SubTask) -> None:
         """What this process has not begun it finds in SQL: the line, and how the others of its turn stand."""
         first = [each for each in await self._store.tasks.tasks_of_turn(task.turn_id) if each.depth == 1]
-        for line in status_lines(first, own_max=STATUS_LINES_MAX):
-            if line.name in {task.id, REST}:
-                shown = await self._store.committed_reply(_id(task.turn_id, line.name))
-                if shown is not None:
+        for name in (task.id, REST):
+            shown = await self._store.committed_reply(_id(task.turn_id, name))
+            if shown is None:
+                continue
+            for line in status_lines(first, words_for(shown.language), own_max=STATUS_LINES_MAX):
+                if line.name == name:
                     text = self._scrubber.for_chat(str(shown.key)).scrub(line.text)
                     await self._publish([_edit_of(replace(shown, text=text, created_at_ms=self._clock.now_ms()), line)])
 

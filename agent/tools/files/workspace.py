@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -21,13 +19,11 @@ from agent.tools.files.quota import QUOTA, Usage, complaint, usage
 from agent.tools.files.walk import FOLDER_FLAGS, NotThere, Spot, in_plain_words, spot
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.workspaces import folder_name
 
 TEMPORARY: Final = ".trivet-unfinished-"
 """How a file begins its life; a crash may leave one behind, which no listing shows."""
 
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9]+")
-_READABLE_CHARS: Final = 60
-_DIGEST_CHARS: Final = 20
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -63,13 +59,6 @@ class Workspaces:
         if known is None:
             known = self._open[key] = Workspace(self._root / folder_name(key), quota=self._quota)
         return known
-
-
-def folder_name(key: SessionKey) -> str:
-    """A name that people can read and that no two keys share, on a disk that knows no capitals, too."""
-    text = str(key)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
-    return f"{_UNSAFE.sub('-', text)[:_READABLE_CHARS].strip('-').lower()}-{digest}"
 
 
 class Workspace:

@@ -1,28 +1,23 @@
-"""REST: the first answer to an interaction, what follows it, and the commands people may run."""
+"""REST: the first answer to an interaction, and what follows it."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from enum import IntEnum
-from typing import Final
 
 from starlette.responses import JSONResponse, Response
 
 from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Call, Route
 from channels.emulators.discord.api_messages import NO_CONTENT
+from channels.emulators.discord.commands import check_choices
 from channels.emulators.discord.drafts import edited_draft, new_draft
-from channels.emulators.discord.errors import Refused, forbidden, invalid_form, unknown
+from channels.emulators.discord.errors import invalid_form, unknown
 from channels.emulators.discord.interactions import Interaction, InteractionKind, Interactions
 from channels.emulators.discord.posting import Draft, Posting
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Message, MessageFlag, MessageKind, User, World
 from channels.emulators.traffic import Json
-
-COMMANDS_MAX: Final = 100
-_COMMAND_NAME: Final = re.compile(r"[-_'\w]{1,32}")
-_CHAT_INPUT: Final = 1
 
 
 class Answer(IntEnum):
@@ -54,10 +49,6 @@ class InteractionsApi:
     def routes(self) -> list[Route]:
         hook, callback = "/webhooks/{webhook_id}/{token}", "/interactions/{interaction_id}/{token}/callback"
         original, one = hook + "/messages/@original", hook + "/messages/{message_id}"
-        everywhere, guild = (
-            "/applications/{application_id}/commands",
-            "/applications/{application_id}/guilds/{guild_id}",
-        )
         routes = [
             Route("POST", callback, self.answer, "callback", delivers=True, needs_token=False),
             Route("POST", hook, self.follow_up, "webhook", delivers=True, needs_token=False),
@@ -67,13 +58,6 @@ class InteractionsApi:
                 Route("GET", path, self.show, "webhook", needs_token=False),
                 Route("PATCH", path, self.edit, "webhook", delivers=True, needs_token=False),
                 Route("DELETE", path, self.delete, "webhook", delivers=True, needs_token=False),
-            ]
-        for path in (everywhere, guild + "/commands"):
-            routes += [
-                Route("GET", path, self.commands),
-                Route("POST", path, self.add_command),
-                Route("PUT", path, self.replace_commands),
-                Route("DELETE", path + "/{command_id}", self.delete_command),
             ]
         return routes
 
@@ -85,10 +69,12 @@ class InteractionsApi:
         kind, data = call.body.get("type"), call.body.get("data") or {}
         if kind not in list(Answer):
             raise invalid_form("type", "BASE_TYPE_CHOICES", "Value must be one of (1, 4, 5, 6, 7, 8, 9).")
+        if (kind == Answer.AUTOCOMPLETE) is not (asked.kind is InteractionKind.AUTOCOMPLETE):
+            raise invalid_form("type", "INTERACTION_INVALID_RESPONSE_TYPE", "Invalid interaction response type.")
         if kind in (Answer.DEFERRED_UPDATE, Answer.UPDATE) and asked.source is None:
             raise invalid_form("type", "INTERACTION_APPLICATION_COMMAND_INVALID_RESPONSE_TYPE", "Not for commands.")
         message = self._answered(asked, Answer(kind), data, call)
-        asked.answer_kind, asked.answer_data, asked.original = kind, data, message
+        asked.answered(kind, data, message)
         if call.query.get("with_response", "").lower() not in ("1", "true"):
             return Response(status_code=NO_CONTENT)
         return JSONResponse(self._callback(asked, message))
@@ -100,6 +86,8 @@ class InteractionsApi:
         if kind is Answer.DEFERRED_MESSAGE:
             hidden = int(data.get("flags") or 0) & MessageFlag.EPHEMERAL
             return self._post(asked, Draft(flags=MessageFlag.LOADING | hidden))
+        if kind is Answer.AUTOCOMPLETE:
+            check_choices(data)
         if kind is Answer.UPDATE and asked.source is not None:
             strips = self._switches.strips_content
             self._posting.edit(asked.source, edited_draft(asked.source, data, call.files, reply_to=None, strips=strips))
@@ -134,14 +122,9 @@ class InteractionsApi:
         draft = new_draft(call.body, call.files, reply_to=None, strips=self._switches.strips_content)
         waiting = asked.original
         if waiting is not None and waiting.flags & MessageFlag.LOADING:
-            self._fill(waiting, draft)
+            self._posting.fill(waiting, draft)
             return JSONResponse(self._shape(waiting))
         return JSONResponse(self._shape(self._post(asked, draft)))
-
-    def _fill(self, message: Message, draft: Draft) -> None:
-        """The ephemeral flag was decided by the deferral."""
-        kept = message.flags & MessageFlag.EPHEMERAL
-        self._posting.edit(message, replace(draft, flags=draft.flags & ~MessageFlag.EPHEMERAL | kept))
 
     async def show(self, call: Call) -> Response:
         return JSONResponse(self._shape(self._message(call)))
@@ -149,7 +132,10 @@ class InteractionsApi:
     async def edit(self, call: Call) -> Response:
         message = self._message(call)
         draft = edited_draft(message, call.body, call.files, reply_to=None, strips=self._switches.strips_content)
-        self._posting.edit(message, replace(draft, flags=draft.flags & ~MessageFlag.LOADING))
+        if message.flags & MessageFlag.LOADING:
+            self._posting.fill(message, draft)
+        else:
+            self._posting.edit(message, draft)
         return JSONResponse(self._shape(message))
 
     async def delete(self, call: Call) -> Response:
@@ -171,52 +157,3 @@ class InteractionsApi:
         if message is None or message.id not in asked.channel.messages:
             raise unknown("Message")
         return message
-
-    # --- commands
-
-    def _scope(self, call: Call) -> int | None:
-        if call.id("application_id") != self._application_id:
-            raise forbidden(50001)
-        if "guild_id" not in call.path:
-            return None
-        if call.id("guild_id") not in self._world.guilds:
-            raise forbidden(50001)
-        return call.id("guild_id")
-
-    async def commands(self, call: Call) -> Response:
-        return JSONResponse(self._interactions.commands.get(self._scope(call), []))
-
-    async def replace_commands(self, call: Call) -> Response:
-        """All at once: what is not in the list is gone."""
-        scope, listed = self._scope(call), call.body_list or []
-        if len(listed) > COMMANDS_MAX:
-            raise Refused(400, 30032, f"Maximum number of application commands reached ({COMMANDS_MAX})")
-        self._interactions.commands[scope] = [self._command(body, scope) for body in listed]
-        return JSONResponse(self._interactions.commands[scope])
-
-    async def add_command(self, call: Call) -> Response:
-        """A command of a name that exists takes its place."""
-        scope = self._scope(call)
-        command = self._command(call.body, scope)
-        others = [c for c in self._interactions.commands.get(scope, []) if c["name"] != command["name"]]
-        self._interactions.commands[scope] = [*others, command]
-        return JSONResponse(command, 201)
-
-    async def delete_command(self, call: Call) -> Response:
-        scope, command_id = self._scope(call), call.path["command_id"]
-        known = self._interactions.commands.get(scope, [])
-        if all(command["id"] != command_id for command in known):
-            raise unknown("application command")
-        self._interactions.commands[scope] = [command for command in known if command["id"] != command_id]
-        return Response(status_code=NO_CONTENT)
-
-    def _command(self, body: Json, guild_id: int | None) -> Json:
-        name, kind = str(body.get("name") or ""), int(body.get("type") or _CHAT_INPUT)
-        if kind == _CHAT_INPUT and (not _COMMAND_NAME.fullmatch(name) or name != name.lower()):
-            raise invalid_form("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
-        if kind == _CHAT_INPUT and not 1 <= len(str(body.get("description") or "")) <= 100:
-            raise invalid_form("description", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")
-        shape: Json = {"default_member_permissions": None, "dm_permission": True, "nsfw": False, "options": []} | body
-        shape |= {"id": str(self._world.new_id()), "application_id": str(self._application_id), "type": kind}
-        shape["version"] = str(self._world.new_id())
-        return shape if guild_id is None else shape | {"guild_id": str(guild_id)}

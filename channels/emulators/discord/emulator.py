@@ -7,6 +7,7 @@ import binascii
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from starlette.applications import Starlette
@@ -18,10 +19,12 @@ from starlette.types import ASGIApp
 from channels.emulators.audience import Audience
 from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Api, not_found
+from channels.emulators.discord.api_commands import CommandsApi
 from channels.emulators.discord.api_interactions import InteractionsApi
 from channels.emulators.discord.api_messages import MessagesApi
 from channels.emulators.discord.api_places import PlacesApi
 from channels.emulators.discord.buckets import Buckets
+from channels.emulators.discord.commands import as_entry
 from channels.emulators.discord.content import Mentions, mentions_in
 from channels.emulators.discord.gateway import Gateway
 from channels.emulators.discord.herald import Herald
@@ -30,7 +33,7 @@ from channels.emulators.discord.posting import Draft, Posting, rewritten
 from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageFlag, MessageKind, User, World
-from channels.emulators.stage import Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 PREFIX: Final = "/api/v10"
 VOICE_TYPE: Final = "audio/ogg"
@@ -87,7 +90,11 @@ class DiscordEmulator:
         )
         self._posting = Posting(self.world, self._herald)
         self.interactions = Interactions(
-            world=self.world, herald=self._herald, application_id=self.application_id, clock_s=clock_s
+            world=self.world,
+            herald=self._herald,
+            switches=self.switches,
+            application_id=self.application_id,
+            clock_s=clock_s,
         )
         self.api = Api(token=token, world=self.world, buckets=Buckets(self.switches, clock_s), faults=self.faults)
         self.app: ASGIApp = Starlette(routes=self._routes(clock_s), exception_handlers={404: not_found})
@@ -110,8 +117,9 @@ class DiscordEmulator:
             switches=self.switches,
             application_id=self.application_id,
         )
+        commands = CommandsApi(world=self.world, interactions=self.interactions, application_id=self.application_id)
         return [
-            *self.api.mount(PREFIX, [*places.routes(), *messages.routes(), *interactions.routes()]),
+            *self.api.mount(PREFIX, [*places.routes(), *messages.routes(), *interactions.routes(), *commands.routes()]),
             Route("/attachments/{channel_id:int}/{file_id:int}/{name}", self._download),
             WebSocketRoute("/gateway", self.gateway.connection),
             WebSocketRoute("/gateway/", self.gateway.connection),
@@ -223,6 +231,21 @@ class DiscordEmulator:
             raise ValueError("the message shows no such button")
         self.interactions.press(person_id, message_id, place_id, button_id)
 
+    def set_language(self, person_id: str, language: str) -> None:
+        """The person's client is in `language`, one of Discord's locales, from now on."""
+        user = self.world.users[int(person_id)]
+        self.world.users[user.id] = replace(user, locale=language)
+
+    def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
+        locale = self.world.users[int(person_id)].locale
+        return [as_entry(command, locale) for command in self.interactions.offered(person_id, place_id)]
+
+    async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
+        self.interactions.invoke(person_id, place_id, name, argument)
+
+    async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
+        return [choice["name"] for choice in await self.interactions.suggest(person_id, place_id, name, typed)]
+
     def react(self, person_id: str, message_id: str, place_id: str, emoji: str) -> None:
         """A person puts a reaction on a message."""
         message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
@@ -240,7 +263,8 @@ class DiscordEmulator:
         self._herald.typing(self._channel(place_id), self.world.users[int(person_id)])
 
     def said(self, place_id: str) -> Sequence[Said]:
-        return [as_said(self.world, message) for message in self._channel(place_id).messages.values()]
+        messages = self._channel(place_id).messages.values()
+        return [as_said(self.world, message) for message in messages if not message.flags & MessageFlag.LOADING]
 
     def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
         files = self._message(message_id, place_id).files

@@ -49,6 +49,11 @@ class Herald:
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.EDITED, message)
 
+    def filled(self, message: Message) -> None:
+        """MESSAGE_UPDATE for the bot; for people it is there only now."""
+        self._to_bot(message, "MESSAGE_UPDATE")
+        self._to_people(EventKind.SAID, message)
+
     def deleted(self, message: Message) -> None:
         channel = self._world.channels[message.channel_id]
         data: Json = {"id": str(message.id), "channel_id": str(channel.id)} | _guild_of(channel)
@@ -101,6 +106,11 @@ class Herald:
             self._gateway.dispatch(Happening(name, shape, intent, channel.guild_id))
 
     def _to_people(self, kind: EventKind, message: Message) -> None:
+        """A message that is still to be filled is only a sign that the bot works."""
+        if message.flags & MessageFlag.LOADING:
+            status = f"{message.author.shown_as} is thinking"
+            self._audience.tell(StageEvent(EventKind.TYPING, str(message.channel_id), status=status))
+            return
         self._audience.tell(StageEvent(kind, str(message.channel_id), said=as_said(self._world, message)))
 
     # --- places
@@ -131,7 +141,16 @@ class Herald:
 
     def interacted(self, interaction: Json, channel: Channel) -> None:
         """INTERACTION_CREATE needs no intent."""
-        self._dispatch("INTERACTION_CREATE", interaction, channel, Intent.ALWAYS, Intent.ALWAYS)
+        times = 1
+        if self._faults.duplicate > 0:
+            self._faults.duplicate -= 1
+            times = 2
+        for _ in range(times):
+            self._dispatch("INTERACTION_CREATE", interaction, channel, Intent.ALWAYS, Intent.ALWAYS)
+
+    def failed(self, channel: Channel, user: User, why: str) -> None:
+        """What only the one sees whose interaction failed."""
+        self._audience.tell(StageEvent(EventKind.TOAST, str(channel.id), status=why, person_id=str(user.id)))
 
     def _dispatch(self, name: str, data: Json, channel: Channel, in_guild: Intent, in_dm: Intent) -> None:
         if self._faults.blocked or not self._is_visible(channel):

@@ -98,6 +98,18 @@ class Posting:
 
     def edit(self, message: Message, draft: Draft) -> None:
         """Put the draft's content in the message's place; an edit that changes nothing is still an edit."""
+        self._put(message, draft)
+        message.edited_ms = self._world.now_ms()
+        self._herald.changed(message)
+
+    def fill(self, message: Message, draft: Draft) -> None:
+        """The first content of a message that was waiting for it, which is no edit. Whether it is ephemeral was decided
+        before."""
+        kept = message.flags & MessageFlag.EPHEMERAL
+        self._put(message, replace(draft, flags=draft.flags & ~MessageFlag.EPHEMERAL & ~MessageFlag.LOADING | kept))
+        self._herald.filled(message)
+
+    def _put(self, message: Message, draft: Draft) -> None:
         if draft.is_empty:
             raise empty_message()
         message.content = draft.content
@@ -107,8 +119,6 @@ class Posting:
         message.files = draft.files
         message.embeds, message.components = list(draft.embeds), list(draft.components)
         message.flags = draft.flags
-        message.edited_ms = self._world.now_ms()
-        self._herald.changed(message)
 
     def delete(self, message: Message) -> None:
         del self._world.channels[message.channel_id].messages[message.id]

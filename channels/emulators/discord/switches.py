@@ -35,6 +35,7 @@ class Switches:
     - `announces_dms`: CHANNEL_CREATE for direct chats, which API v6 sent to bots and v8 and later do not.
     - `strips_content`: leading and trailing white space of `content` is dropped, as the clients see it.
     - `moderates`: the bot may delete what others wrote.
+    - `first_answer_s`, `token_life_s`: how long an interaction waits for its first answer, and for all others.
     - `heartbeat_ms`, `resume_window_s`: how long a gateway session lives without word from the client.
     - `sessions_left`: the IDENTIFY budget of the day.
     """
@@ -47,6 +48,8 @@ class Switches:
     announces_dms: bool = False
     strips_content: bool = True
     moderates: bool = False
+    first_answer_s: float = 3.0
+    token_life_s: float = 15 * 60.0
     heartbeat_ms: int = 41_250
     resume_window_s: float = 180.0
     sessions_left: int = 1000

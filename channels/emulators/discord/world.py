@@ -48,6 +48,7 @@ class User:
     shown_as: str
     is_bot: bool = False
     webhook_id: int | None = None
+    locale: str = "en-US"
 
 
 @dataclass(frozen=True, slots=True)

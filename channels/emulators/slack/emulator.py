@@ -30,7 +30,7 @@ from channels.emulators.slack.people_api import PeopleApi
 from channels.emulators.slack.posting import Draft, Posting
 from channels.emulators.slack.responses import ResponseLinks
 from channels.emulators.slack.sockets import SocketMode
-from channels.emulators.slack.stagecraft import as_person, as_place, as_said, as_thread, buttons_of, split_id
+from channels.emulators.slack.stagecraft import as_person, as_place, as_said, as_thread, buttons_of, list_of, split_id
 from channels.emulators.slack.streams_api import StreamsApi
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.web_api import Lookup, Tokens, WebApi
@@ -310,6 +310,16 @@ class SlackEmulator:
         if button_id not in shown:
             raise ValueError("the message shows no such button")
         self.press(person_id, message_id, place_id, button_id, str(shown[button_id].get("value", "")))
+
+    async def options(self, person_id: str, message_id: str, place_id: str, typed: str = "") -> list[tuple[str, str]]:
+        """What a person is shown in the list below a message. Raises `ValueError` for one without a list."""
+        message = self._message(message_id, place_id)
+        return await self._interactions.options(self.world.users[person_id], message, list_of(message), typed)
+
+    def pick(self, person_id: str, message_id: str, place_id: str, line: tuple[str, str]) -> Parcel:
+        """The person picks one of its lines. Raises `ValueError` likewise."""
+        message = self._message(message_id, place_id)
+        return self._interactions.pick(self.world.users[person_id], message, list_of(message), line)
 
     def stop_stream(self, message_id: str, place_id: str) -> None:
         """A person presses "stop" under an answer that grows. Raises `ValueError` for one that does not."""

@@ -74,6 +74,15 @@ def buttons_of(message: Message) -> Iterator[Json]:
                 yield element
 
 
+def list_of(message: Message) -> str:
+    """The name of the list below a message that the app fills. Raises `ValueError` for a message without one."""
+    for block in message.blocks:
+        for element in block.get("elements") or []:
+            if isinstance(element, dict) and element.get("type") == "external_select":
+                return str(element["action_id"])
+    raise ValueError("there is no list below the message")
+
+
 def _label(button: Json) -> str:
     return str((button.get("text") or {}).get("text", ""))
 

@@ -6,17 +6,19 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from channels.emulators.audience import Audience
-from channels.emulators.stage import EventKind, Faults, StageEvent
+from channels.emulators.stage import EventKind, Faults, Said, StageEvent
 from channels.emulators.telegram.call import Call
 from channels.emulators.telegram.errors import ApiError, bad_request, forbidden, upgraded
 from channels.emulators.telegram.menus import CommandLists
 from channels.emulators.telegram.people import GENERAL_TOPIC, Chat, ChatType, Json, Message
 from channels.emulators.telegram.quotas import Quotas
 from channels.emulators.telegram.text.entities import FormattedText
+from channels.emulators.telegram.text.show import to_html
 from channels.emulators.telegram.updates import UpdateQueue
 from channels.emulators.telegram.webhook import WebhookSender
-from channels.emulators.telegram.world import World
+from channels.emulators.telegram.world import World, person
 
+DRAFT_SHOWN_S: Final = 30
 CALLBACK_DATA_BYTES_MAX: Final = 64
 MESSAGE_UPDATES: Final = frozenset({"message", "edited_message"})
 
@@ -48,6 +50,7 @@ class Backstage:
     quotas: Quotas
     audience: Audience
     faults: Faults
+    drafts: dict[str, Said] = field(default_factory=dict)  # by place
     commands: CommandLists = field(default_factory=CommandLists)
     callbacks: dict[str, Press] = field(default_factory=dict)  # by the id of the callback query
 
@@ -75,6 +78,25 @@ class Backstage:
     def show_status(self, chat: Chat, thread_id: int | None, status: str) -> None:
         if place_id := self.world.place_id(chat.id, thread_id):
             self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=status))
+
+    def show_draft(self, chat: Chat, thread_id: int | None, draft_id: int, content: FormattedText) -> None:
+        """What the bot is about to say. It fades by itself, or when the bot speaks there."""
+        if place_id := self.world.place_id(chat.id, thread_id):
+            said = Said(
+                id=f"draft-{draft_id}",
+                place_id=place_id,
+                author=person(self.world.bot),
+                text=content.text,
+                html=to_html(content),
+                at_ms=int(self.world.now() * 1000),
+            )
+            self.drafts[place_id] = said
+            self.audience.tell(StageEvent(EventKind.DRAFT, place_id, said))
+
+    def draft(self, place_id: str) -> Said | None:
+        """What of that can be seen now."""
+        said = self.drafts.get(place_id)
+        return said if said and self.world.now() * 1000 - said.at_ms < DRAFT_SHOWN_S * 1000 else None
 
     def show_toast(self, press: Press, text: str) -> None:
         """The answer to a press, for the one who pressed."""
@@ -195,6 +217,7 @@ class Backstage:
             files=files,
         )
         message.reply_markup, message.is_silent = keyboard, target.is_silent
+        self.drafts.pop(self.world.place_id(chat.id, message.topic_id), None)
         self.show(EventKind.SAID, chat, message)
         return chat.message_json(message, self.world.users)
 

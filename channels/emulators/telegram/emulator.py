@@ -15,6 +15,8 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `utf16_length` 1: message length counts UTF-16 units instead of code points;
 - `general_topic_is_1` 1: sending with `message_thread_id=1` works;
 - `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
+- `no_drafts` 1: a server that does not know sendMessageDraft (404);
+- `drafts_cost` 1: drafts spend from the chat's allowance as messages do, which the documentation leaves open;
 - `unlimited` 1: no token buckets, so no 429 but those of `faults.rate_limit`;
 - `faults_everywhere` 1: the counted faults strike all methods, not only those that write;
 - `webhook_retry_s` s: pause before the first retry of a webhook call, 1 when absent.
@@ -253,6 +255,11 @@ class TelegramEmulator:
         shown = self._backstage.commands.shown(user, chat, is_administrator=is_administrator)
         return [MenuEntry(command.name, command.description) for command in shown]
 
+    @property
+    def menu_traffic(self) -> tuple[int, int]:
+        """How often the bot has asked for a list of commands, and how often it has set or deleted one."""
+        return self._backstage.commands.reads, self._backstage.commands.writes
+
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
         """The client writes the command as a text; where there may be other bots, with our name."""
         if all(entry.name != name for entry in self.menu(person_id, place_id)):
@@ -313,6 +320,10 @@ class TelegramEmulator:
         }
         self._updates.put("callback_query", payload, lane=user.id)
         return query_id
+
+    def draft(self, place_id: str) -> Said | None:
+        """What the bot is about to say there, as long as it can be seen."""
+        return self._backstage.draft(place_id)
 
     @property
     def unanswered_presses(self) -> int:

@@ -36,25 +36,29 @@ class BotCommand:
 
 @dataclass(slots=True)
 class CommandLists:
-    """By scope and language code; "" is for people in whose language there is no list."""
+    """By scope and language code; "" is for people in whose language there is no list. Both ways are counted."""
 
     lists: dict[tuple[Scope, str], tuple[BotCommand, ...]] = field(default_factory=dict)
+    reads: int = 0
+    writes: int = 0
 
     def set(self, scope: Scope, language: str, commands: tuple[BotCommand, ...]) -> None:
         """An empty list is none."""
+        self.writes += 1
         if commands:
             self.lists[scope, language] = commands
         else:
             self.lists.pop((scope, language), None)
 
     def get(self, scope: Scope, language: str) -> tuple[BotCommand, ...]:
+        self.reads += 1
         return self.lists.get((scope, language), ())
 
     def shown(self, user: User, chat: Chat, *, is_administrator: bool) -> tuple[BotCommand, ...]:
         """The first list there is: the narrowest scope, in it the language of the person before no language."""
         for scope in _narrowest_first(user, chat, is_administrator=is_administrator):
             for language in (user.language, ""):
-                if found := self.get(scope, language):
+                if found := self.lists.get((scope, language)):
                     return found
         return ()
 

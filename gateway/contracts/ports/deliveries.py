@@ -48,9 +48,8 @@ class DeliveryBus(Protocol):
         another process took the entry over."""
         ...
 
-    async def delivered(self, reply: Reply) -> DeliveryRecord:
-        """What the ledger says of an earlier reply of the same key, which `reply` amends; PENDING when it says
-        nothing (any more)."""
+    async def delivered(self, key: SessionKey, reply_id: str) -> DeliveryRecord:
+        """What the ledger says of a reply; PENDING when it says nothing (any more)."""
         ...
 
     def put_back(self, channel: str) -> None:
@@ -74,7 +73,7 @@ class DeliveryBus(Protocol):
         is written: the delivery of the reply has begun."""
         ...
 
-    async def preview(self, reply: Reply) -> Preview | None:
+    async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
         """What shows the draft of a reply."""
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from gateway.contracts.ids import SessionKey
@@ -15,6 +15,10 @@ class PeopleStore(Protocol):
     async def export(self, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
         """All that is kept of an owner as one JSON document: rows by the name of their table. What was undone
         says so. Every text leaves through `clean` once more: it was clean by what was known when it was kept."""
+        ...
+
+    async def keys(self, owner: SessionKey) -> Sequence[SessionKey]:
+        """Under which an owner has spoken, each with files of its own."""
         ...
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from channels.emulators.telegram.backstage import Backstage
 from channels.emulators.telegram.call import Call
-from channels.emulators.telegram.errors import bad_request
+from channels.emulators.telegram.errors import bad_request, method_not_found
 from channels.emulators.telegram.methods.method import Method
 from channels.emulators.telegram.methods.writing import read_text
 from channels.emulators.telegram.people import Chat, Json, Message
@@ -43,14 +43,20 @@ async def send_message(backstage: Backstage, call: Call) -> Json:
 
 
 async def send_message_draft(backstage: Backstage, call: Call) -> bool:
-    """A preview in a private chat: no message, no id, no history."""
+    """A preview in a private chat: no message, no id, no history. Without text it says that the bot thinks."""
+    if backstage.switch("no_drafts"):
+        raise method_not_found()
     content = read_text(backstage, call, is_optional=True)
     chat = backstage.chat_of(call)
     if chat.user is None:
         raise bad_request("message drafts can be sent only to private chats")
-    if not call.number("draft_id"):
+    draft_id = call.number("draft_id")
+    if not draft_id:
         raise bad_request("draft_id must be non-zero")
-    backstage.show_status(chat, backstage.thread_of(call, chat), content.text or "typing")
+    thread_id = backstage.thread_of(call, chat)
+    if backstage.switch("drafts_cost"):
+        backstage.spend(chat)
+    backstage.show_draft(chat, thread_id, draft_id, content)
     return True
 
 
@@ -111,7 +117,7 @@ def _source(backstage: Backstage, call: Call) -> Message:
 
 METHODS: Final = (
     Method("sendMessage", send_message, is_write=True),
-    Method("sendMessageDraft", send_message_draft),
+    Method("sendMessageDraft", send_message_draft, is_write=True),
     Method("sendChatAction", send_chat_action),
     Method("copyMessage", copy_message, is_write=True),
     Method("forwardMessage", forward_message, is_write=True),

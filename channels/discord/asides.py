@@ -1,0 +1,132 @@
+"""Answers to commands chosen from the menu: through their link, to which nobody but the one who asked may listen.
+
+The first message of the answer fills the one that Discord shows since the command was taken; that is an edit, and may
+be repeated. What follows is a message like any other where everybody may read it, and a follow-up where only one may:
+such a one stands in no history and has no nonce, so what became of it nobody can find out.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Final, cast
+
+import discord
+from discord.ui import View
+
+from channels.discord import limits
+from channels.discord.address import DiscordTarget
+from channels.discord.buttons import view_of
+from channels.discord.links import Links
+from channels.discord.render import DiscordFile, DiscordPart
+from channels.page import AGAIN
+
+ORIGINAL: Final = "@original"
+"""Takes the place of the id of the first message, wherever the API asks for one."""
+
+
+class Asides:
+    """The answers of one bot. All raise what the SDK raises, and `SendFailed` without the bus."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+
+    async def send(
+        self, client: discord.Client, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, plain: bool
+    ) -> tuple[str, ...] | None:
+        """The ids of what is shown; None if it is to be an ordinary message."""
+        reply_id, is_first = _parted(send_id)
+        if target.link is None or not goes_by_link(target, send_id):
+            return None
+        token = await self._links.token_for(reply_id, target.link)
+        if not token:
+            return None
+        hook = _hook(client, token)
+        text = chunk.plain if plain else chunk.content
+        try:
+            if is_first and (shown := await _filled(hook, text, chunk)) is not None:
+                return (str(shown.id),)
+            if not target.is_aside:
+                return None
+            return (str((await _followed(hook, text, chunk)).id),)
+        except discord.HTTPException as error:
+            if _is_dead(error):
+                return None
+            raise
+
+    async def may_repeat(self, target: DiscordTarget, *, send_id: str) -> bool:
+        """Whether sending once more shows nothing twice, whatever became of it, because it is an edit."""
+        reply_id, is_first = _parted(send_id)
+        return target.link is not None and is_first and bool(await self._links.token_for(reply_id, target.link))
+
+    async def amend(
+        self, client: discord.Client, target: DiscordTarget, chunk: DiscordPart, *, message_id: str, plain: bool
+    ) -> bool:
+        """Change a message of the answer that nobody else sees. False: it is gone, or out of reach by now."""
+        token = await self._links.token(target.link) if target.link is not None else ""
+        if not token:
+            return False
+        try:
+            await _hook(client, token).edit_message(
+                int(message_id),
+                content=chunk.plain if plain else chunk.content,
+                view=view_of(chunk.choices),
+                allowed_mentions=discord.AllowedMentions.none(),
+            )
+        except discord.HTTPException as error:
+            if _is_dead(error) or error.code == limits.UNKNOWN_MESSAGE:
+                return False
+            raise
+        return True
+
+
+def goes_by_link(target: DiscordTarget, send_id: str) -> bool:
+    """Whether this message of a reply goes to the one who chose a command, as long as there is a way."""
+    return target.link is not None and (target.is_aside or _parted(send_id)[1])
+
+
+async def _filled(hook: discord.Webhook, text: str, chunk: DiscordPart) -> discord.WebhookMessage | None:
+    """None: the one who asked has put the message away."""
+    try:
+        return await hook.edit_message(
+            cast(int, ORIGINAL),
+            content=text,
+            attachments=_files(chunk),
+            view=view_of(chunk.choices),
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+    except discord.NotFound as error:
+        if error.code != limits.UNKNOWN_MESSAGE:
+            raise
+        return None
+
+
+async def _followed(hook: discord.Webhook, text: str, chunk: DiscordPart) -> discord.WebhookMessage:
+    return await hook.send(
+        text,
+        wait=True,
+        ephemeral=True,
+        files=_files(chunk),
+        view=cast(View, view_of(chunk.choices) or discord.utils.MISSING),
+        allowed_mentions=discord.AllowedMentions.none(),
+    )
+
+
+def _files(chunk: DiscordPart) -> list[discord.File]:
+    return [discord.File(io.BytesIO(chunk.data), filename=chunk.name)] if isinstance(chunk, DiscordFile) else []
+
+
+def _hook(client: discord.Client, token: str) -> discord.Webhook:
+    """What the SDK makes of an interaction; its own maker of webhooks makes none that may whisper."""
+    payload: Any = {"id": client.application_id, "type": discord.WebhookType.application.value, "token": token}
+    return discord.Webhook.from_state(payload, client._connection)
+
+
+def _parted(send_id: str) -> tuple[str, bool]:
+    """The reply (`channels.page` says how its messages are named), and whether this is its first message."""
+    reply_id, _, step = send_id.removesuffix(AGAIN).rpartition(":")
+    return reply_id, step == "0"
+
+
+def _is_dead(error: discord.HTTPException) -> bool:
+    """The token has expired, or Discord was never told that an answer comes."""
+    return error.code in limits.DEAD_LINK_CODES

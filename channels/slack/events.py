@@ -1,0 +1,126 @@
+"""Slack's Events API over HTTP: genuine requests go the same way as those of a socket.
+
+Slack waits for three seconds and tries three times more, the last time after some six minutes. A first request
+that we hear of only when it is repeated shows that we were out of reach: whatever was tried once too often
+meanwhile is in the history only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from channels.adapter import CONNECTED
+from channels.calls import Call, CallAnswer, come_again
+from channels.raw import mapping, text
+from channels.slack import limits
+from channels.slack.errors import or_rejected
+from channels.slack.signature import is_genuine
+from gateway.contracts.ports import Clock
+
+log = logging.getLogger(__name__)
+
+_FORM: Final = "application/x-www-form-urlencoded"
+_PASSED_ON: Final = ("content-type", "x-slack-retry-num", "x-slack-retry-reason")
+"""Headers are not signed; of Bolt's own it must see none."""
+
+
+class Events:
+    """The requests of one app."""
+
+    def __init__(self, signing_secret: str, clock: Clock) -> None:
+        self._secret = signing_secret
+        self._clock = clock
+        self._app: AsyncApp | None = None
+        self._lost_touch: Callable[[], None] = lambda: None
+        self._heard: OrderedDict[str, None] = OrderedDict()
+        self._looked_back_at_s = float("-inf")
+
+    @contextlib.contextmanager
+    def open(self, app: AsyncApp, lost_touch: Callable[[], None]) -> Iterator[None]:
+        """Requests are taken inside the context; outside of it Slack is asked to come again."""
+        self._app, self._lost_touch = app, lost_touch
+        try:
+            yield
+        finally:
+            self._app = None
+
+    async def keep(self, client: AsyncWebClient, tell: Callable[[str], None]) -> None:
+        """Nothing shows that Slack could reach us; that its API takes our token does. Raises `CredentialsRejected`."""
+        while True:
+            tell(CONNECTED)
+            await asyncio.sleep(limits.API_LOOK_EVERY_S)
+            try:
+                await client.auth_test()
+            except SlackApiError as error:
+                raise or_rejected(error) from error
+
+    async def called(self, call: Call) -> CallAnswer:
+        """As `SupportsCalls` has it."""
+        if not is_genuine(
+            self._secret,
+            timestamp=call.headers.get("x-slack-request-timestamp", ""),
+            signature=call.headers.get("x-slack-signature", ""),
+            body=call.body,
+            now_s=self._clock.now_ms() // 1000,
+        ):
+            return CallAnswer(401)
+        try:
+            words = call.body.decode()
+            fields = _fields(words, call.headers.get("content-type", ""))
+        except (ValueError, RecursionError):
+            return CallAnswer(400)
+        if fields.get("type") == "url_verification":
+            return CallAnswer(200, text(fields.get("challenge")))
+        if "ssl_check" in fields:
+            return CallAnswer()
+        if self._app is None:
+            return come_again()
+        self._notice(text(fields.get("event_id")), call.headers.get("x-slack-retry-num", "0"))
+        passed_on: dict[str, str | Sequence[str]] = {
+            name: call.headers[name] for name in _PASSED_ON if name in call.headers
+        }
+        # Slack's patience, and so ours, ends before what has begun does; then the repetition finds it done.
+        return _answer(await asyncio.shield(self._app.async_dispatch(AsyncBoltRequest(body=words, headers=passed_on))))
+
+    def _notice(self, event_id: str, retry: str) -> None:
+        """A repetition of what we have not heard: look back, though not at each one of many."""
+        is_new = event_id not in self._heard
+        self._heard[event_id] = None
+        while len(self._heard) > limits.EVENTS_KNOWN_MAX:
+            self._heard.popitem(last=False)
+        now_s = self._clock.monotonic_s()
+        is_gap = event_id and is_new and retry not in ("", "0")
+        if is_gap and now_s - self._looked_back_at_s > limits.LOOK_BACK_EVERY_S:
+            self._looked_back_at_s = now_s
+            log.info("slack: a request came that was tried before; what was missed is read back")
+            self._lost_touch()
+
+
+def _fields(words: str, content_type: str) -> dict[str, Any]:
+    """The outermost fields. Raises `ValueError`."""
+    if content_type.partition(";")[0].strip().lower() == _FORM:
+        form = {name: values[0] for name, values in parse_qs(words, keep_blank_values=True).items()}
+        if "payload" in form:
+            json.loads(form["payload"])  # Bolt would raise
+        return form
+    return dict(mapping(json.loads(words)))
+
+
+def _answer(response: BoltResponse) -> CallAnswer:
+    media_type = response.headers.get("content-type", ["text/plain"])[0].partition(";")[0].strip()
+    if response.status >= 500:
+        return come_again()
+    return CallAnswer(response.status, response.body or "", media_type or "text/plain")

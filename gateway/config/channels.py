@@ -1,0 +1,277 @@
+"""The settings of our connections to the platforms: one account of each, and further accounts by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from gateway.config.section import Secret, Section, WebUrl, bare, expecting, url_with
+
+WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
+PROXY_SCHEMES: Final = ("http://", "https://")
+SOCKS_SCHEMES: Final = ("socks5://", "socks5h://")
+SOCKETS_MAX: Final = 10  # Slack refuses an eleventh connection of one app
+SHARDS_MAX: Final = 16_384  # of one bot; the number that large bots are given is a power of two below it
+
+_A_NAME: Final = "tables named in lower case letters, digits and single underscores, 32 at most"
+_A_KEY: Final = "the public key of the application, 64 hexadecimal digits"
+
+
+class UnknownSends(StrEnum):
+    """What happens to a message of ours that may have arrived, when nobody can say whether it did."""
+
+    MARK = "mark"
+    RESEND = "resend"
+    DROP = "drop"
+
+
+class PlaceholderUse(StrEnum):
+    """When an answer goes out as a placeholder that is then edited: an edit can be repeated, a send cannot."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+def _slashed(url: str) -> str:
+    return url.rstrip("/") + "/"
+
+
+def _proxy(*schemes: str) -> str:
+    return f"empty or a URL that starts with one of {', '.join(schemes)}"
+
+
+AccountName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=32)]
+"""Fit for a table, for a variable of the environment and, behind the platform and a dot, for a session key."""
+
+ProxyUrl = Annotated[str, url_with(*PROXY_SCHEMES)]
+TelegramProxyUrl = Annotated[str, url_with(*PROXY_SCHEMES, *SOCKS_SCHEMES)]
+PublicKey = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{64})?$")]
+
+
+class Channel(Section):
+    """What all accounts of all platforms have in common."""
+
+    enabled: bool | None = Field(
+        default=None, description="Whether the channel is connected. Empty: true if all its tokens are there."
+    )
+    unknown_sends: UnknownSends = Field(
+        default=UnknownSends.MARK,
+        description="A message that may have arrived and cannot be looked up: send it again under a line that says so "
+        "(mark), send it again as it is (resend), or leave it (drop).",
+    )
+    streaming: Literal["auto", "off"] = Field(
+        default="auto",
+        description="Show an answer while it is being made (auto), as fast as the platform likes it, or only when it "
+        "is whole (off).",
+    )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Keys that must be filled before the channel can connect."""
+        return tuple(name for name in self._needed() if not getattr(self, name))
+
+    @property
+    def is_enabled(self) -> bool:
+        """What `enabled` says, else whether the channel has what it needs to connect."""
+        return not self.missing if self.enabled is None else self.enabled
+
+    @property
+    def called_by(self) -> str:
+        """The key because of which the platform calls us by HTTP, so that the webhook port is needed; empty if it
+        does not."""
+        return ""
+
+    def _needed(self) -> tuple[str, ...]:
+        return ("token",)
+
+
+class TelegramAccount(Channel):
+    """One bot of Telegram, by its Bot API."""
+
+    token: Secret = Field(default=None, description="The token that @BotFather gave.")
+    api_base: Annotated[WebUrl, AfterValidator(bare)] = Field(
+        default="https://api.telegram.org",
+        description="Address of the Bot API, without /bot. To move a bot to a server of your own, call logOut on the "
+        "old one first.",
+    )
+    mode: Literal["polling", "webhook"] = Field(
+        default="polling", description="How updates come in; webhook needs http.public_url."
+    )
+    placeholder: PlaceholderUse = Field(
+        default=PlaceholderUse.AUTO,
+        description="Send a placeholder and edit it, which a lost acknowledgement cannot double: for ten minutes "
+        "after one was lost (auto), always, or never.",
+    )
+    proxy: TelegramProxyUrl = Field(
+        default="",
+        description="Proxy for all calls to Telegram; socks5 needs the package socksio. Empty: what the environment "
+        "says, except for this machine.",
+        json_schema_extra=expecting(_proxy(*PROXY_SCHEMES, *SOCKS_SCHEMES)),
+    )
+    local_files: Path | None = Field(
+        default=None,
+        description="Folder in which a self-hosted Bot API server that runs with --local keeps what people send, as it "
+        "names it; nothing outside of it is read. Empty: files are fetched from api_base.",
+    )
+
+    @property
+    def called_by(self) -> str:
+        return "mode" if self.mode == "webhook" else ""
+
+
+class DiscordAccount(Channel):
+    """One bot of Discord, by its gateway and REST API."""
+
+    token: Secret = Field(default=None, description="The bot token of the application.")
+    api_base: Annotated[WebUrl, AfterValidator(bare)] = Field(
+        default="https://discord.com/api/v10",
+        description="Address of the REST API, with its version; the same for all accounts of a process.",
+    )
+    gateway_url: Annotated[str, url_with(*WEBSOCKET_SCHEMES)] = Field(
+        default="",
+        description="Address of the gateway's websocket. Empty: ask the API.",
+        json_schema_extra=expecting("empty or a ws(s) URL"),
+    )
+    shards: int = Field(
+        default=0,
+        ge=0,
+        le=SHARDS_MAX,
+        description="Connections to the gateway over which the bot's servers are spread. 0: as many as Discord "
+        "recommends.",
+    )
+    interactions: Literal["gateway", "http"] = Field(
+        default="gateway",
+        description="How slash commands and presses of buttons come in: over the gateway, or by HTTP to "
+        "<http.public_url>/webhooks/discord, which has to be the application's Interactions Endpoint URL.",
+    )
+    public_key: PublicKey = Field(
+        default="",
+        description="Public key of the application (General Information page); needed by interactions http.",
+        json_schema_extra=expecting(_A_KEY),
+    )
+    proxy: ProxyUrl = Field(
+        default="",
+        description="Proxy for all calls to Discord and for its gateway. Empty: none; the environment is not asked.",
+        json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)),
+    )
+
+    @property
+    def called_by(self) -> str:
+        return "interactions" if self.interactions == "http" else ""
+
+    def _needed(self) -> tuple[str, ...]:
+        return ("token", "public_key") if self.interactions == "http" else ("token",)
+
+
+class SlackAccount(Channel):
+    """One app in one workspace of Slack, by Socket Mode or the Events API."""
+
+    bot_token: Secret = Field(default=None, description="Bot token (xoxb-…).")
+    app_token: Secret = Field(default=None, description="App-level token (xapp-…) for Socket Mode.")
+    signing_secret: Secret = Field(default=None, description="Signing secret; needed by mode events.")
+    api_base: Annotated[WebUrl, AfterValidator(_slashed)] = Field(
+        default="https://slack.com/api/", description="Address of the Web API."
+    )
+    mode: Literal["socket", "events"] = Field(
+        default="socket", description="How events come in; events (HTTP) needs http.public_url."
+    )
+    connections: int = Field(
+        default=2,
+        ge=1,
+        le=SOCKETS_MAX,
+        description="Sockets in mode socket. With two, one listens while Slack renews the other.",
+    )
+    proxy: ProxyUrl = Field(
+        default="",
+        description="Proxy for all calls to Slack and for its sockets. Empty: what the environment says, except for "
+        "this machine and what NO_PROXY names.",
+        json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)),
+    )
+
+    @property
+    def called_by(self) -> str:
+        return "mode" if self.mode == "events" else ""
+
+    def _needed(self) -> tuple[str, ...]:
+        return "bot_token", "app_token" if self.mode == "socket" else "signing_secret"
+
+
+AccountT = TypeVar("AccountT", bound=Channel)
+
+
+class Telegram(TelegramAccount):
+    """The first bot of Telegram, and further ones."""
+
+    accounts: Mapping[AccountName, TelegramAccount] = Field(
+        default={},
+        description="Further bots: tables such as [channels.telegram.accounts.support] with the same keys. Their "
+        "channel is called telegram.support, and so begin the session keys of their people.",
+        json_schema_extra=expecting(_A_NAME),
+    )
+
+
+class Discord(DiscordAccount):
+    """The first bot of Discord, and further ones."""
+
+    accounts: Mapping[AccountName, DiscordAccount] = Field(
+        default={},
+        description="Further bots: tables such as [channels.discord.accounts.support] with the same keys.",
+        json_schema_extra=expecting(_A_NAME),
+    )
+
+
+class Slack(SlackAccount):
+    """The first workspace of Slack, and further ones."""
+
+    accounts: Mapping[AccountName, SlackAccount] = Field(
+        default={},
+        description="Further workspaces: tables such as [channels.slack.accounts.sales] with the same keys.",
+        json_schema_extra=expecting(_A_NAME),
+    )
+
+
+class Channels(Section):
+    """Our connections to the platforms."""
+
+    telegram: Telegram = Telegram()
+    discord: Discord = Discord()
+    slack: Slack = Slack()
+
+    def each(self) -> dict[str, TelegramAccount | DiscordAccount | SlackAccount]:
+        """Every account by the name of its channel: `telegram`, `telegram.support`."""
+        return {**self.telegrams(), **self.discords(), **self.slacks()}
+
+    def telegrams(self) -> dict[str, TelegramAccount]:
+        return {"telegram": self.telegram, **_named("telegram", self.telegram.accounts)}
+
+    def discords(self) -> dict[str, DiscordAccount]:
+        return {"discord": self.discord, **_named("discord", self.discord.accounts)}
+
+    def slacks(self) -> dict[str, SlackAccount]:
+        return {"slack": self.slack, **_named("slack", self.slack.accounts)}
+
+    @property
+    def enabled_names(self) -> tuple[str, ...]:
+        """The channels that shall be connected."""
+        return tuple(name for name, channel in self.each().items() if channel.is_enabled)
+
+    def called(self) -> Iterator[str]:
+        """The keys because of which the webhook port is needed, of enabled channels, in full."""
+        for name, channel in self.each().items():
+            if channel.is_enabled and channel.called_by:
+                yield f"{table_of(name)}.{channel.called_by}"
+
+
+def _named(platform: str, accounts: Mapping[str, AccountT]) -> dict[str, AccountT]:
+    return {f"{platform}.{name}": account for name, account in accounts.items()}
+
+
+def table_of(channel: str) -> str:
+    """Where the settings of a channel stand: `channels.telegram.accounts.support` for `telegram.support`."""
+    platform, _, account = channel.partition(".")
+    return f"channels.{platform}.accounts.{account}" if account else f"channels.{platform}"

@@ -1,0 +1,98 @@
+"""What operators decided about people and places, and the audit of it, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from gateway.contracts.access import Audience, PlaceRule, Projection
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+from gateway.store import SqlStore
+
+ANN, BEN = SessionKey("telegram", "1"), SessionKey("telegram", "2")
+GUILD, CHANNEL = SessionKey("discord", "", ("10",)), SessionKey("discord", "", ("20",))
+RULE = PlaceRule(Audience.MEMBERS, lets_guests=False, tools=("recall", "web_search"), profile="writer")
+
+
+def grant(role: GrantRole, *, at_ms: int = 1, reason: str = "") -> Grant:
+    return Grant(ANN, role, "telegram:9", at_ms, CleanText(reason))
+
+
+async def lines(store: SqlStore) -> list[tuple[str, str, str, object, object]]:
+    """The audit, oldest first."""
+    found = reversed(await store.sub_types.audit(limit=99))
+    return [(line.actor, line.action, line.subject, json.loads(line.before), json.loads(line.after)) for line in found]
+
+
+async def test_every_change_of_a_person_is_written_down(store: SqlStore) -> None:
+    assert await store.access.put_grant(grant(GrantRole.MEMBER))
+    assert await store.access.put_grant(grant(GrantRole.BLOCKED, reason="spam"))
+    assert await store.access.drop_grant(ANN, actor="cli", now_ms=3)
+    await store.access.note_denial(BEN, actor="admin", now_ms=4)
+    member, blocked = {"role": "member", "reason": ""}, {"role": "blocked", "reason": "spam"}
+    assert await lines(store) == [
+        ("telegram:9", "access.grant", "user:telegram:1", None, member),
+        ("telegram:9", "access.grant", "user:telegram:1", member, blocked),
+        ("cli", "access.revoke", "user:telegram:1", blocked, None),
+        ("admin", "access.deny", "user:telegram:2", None, None),
+    ]
+    assert await store.access.grants() == []
+
+
+async def test_what_changes_nothing_is_not_written_down(store: SqlStore) -> None:
+    """A turn that is run again decides the same once more."""
+    await store.access.put_grant(grant(GrantRole.MEMBER))
+    assert not await store.access.put_grant(grant(GrantRole.MEMBER, at_ms=2))
+    assert not await store.access.drop_grant(BEN, actor="cli", now_ms=3)
+    assert not await store.access.put_place_rule(GUILD, PlaceRule(), actor="cli", now_ms=3)
+    assert len(await lines(store)) == 1
+
+
+async def test_a_rule_of_a_place_is_replaced_whole_and_taken_back(store: SqlStore) -> None:
+    assert await store.access.put_place_rule(GUILD, RULE, actor="cli", now_ms=1)
+    assert await store.access.put_place_rule(CHANNEL, PlaceRule(tools=()), actor="cli", now_ms=2)
+    assert await store.access.place_rules() == {GUILD: RULE, CHANNEL: PlaceRule(tools=())}
+    assert await store.access.put_place_rule(GUILD, PlaceRule(lets_guests=True), actor="cli", now_ms=3)
+    assert await store.access.put_place_rule(CHANNEL, PlaceRule(), actor="cli", now_ms=4)
+    assert await store.access.place_rules() == {GUILD: PlaceRule(lets_guests=True)}
+    said = {"audience": "members", "lets_guests": False, "tools": '["recall", "web_search"]', "profile": "writer"}
+    assert (await lines(store))[2] == ("cli", "access.place", "place:discord:/10", said, {"lets_guests": True})
+
+
+async def test_every_change_has_a_higher_revision(store: SqlStore) -> None:
+    seen = [await store.access.revision()]
+    await store.access.put_grant(grant(GrantRole.MEMBER))
+    seen.append(await store.access.revision())
+    await store.access.put_place_rule(GUILD, RULE, actor="cli", now_ms=1)
+    seen.append(await store.access.revision())
+    await store.access.drop_grant(ANN, actor="cli", now_ms=3)
+    seen.append(await store.access.revision())
+    await store.people.erase(BEN)
+    assert seen == [0, 1, 2, 3]
+    assert await store.access.projection() == Projection(3, [], {GUILD: RULE})
+
+
+async def test_an_erased_person_is_gone_from_the_audit_and_from_the_projection(store: SqlStore) -> None:
+    await store.access.put_grant(grant(GrantRole.BLOCKED, reason="knows too much"))
+    before = await store.access.revision()
+    await store.people.erase(ANN)
+    assert await store.access.revision() > before
+    [(actor, _, subject, _, after)] = await lines(store)
+    assert (actor, subject, after) == ("telegram:9", "erased", None)
+
+
+async def test_changes_at_once_are_all_counted_and_follow_each_other(store: SqlStore) -> None:
+    roles = [GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN] * 4
+    await asyncio.gather(*(store.access.put_grant(grant(role, reason=str(n))) for n, role in enumerate(roles)))
+    assert await store.access.revision() == len(roles)
+    told = await lines(store)
+    assert [line[3] for line in told[1:]] == [line[4] for line in told[:-1]]
+
+
+async def test_the_server_of_a_chat_is_remembered(store: SqlStore) -> None:
+    assert await store.access.realm_of(CHANNEL) == ""
+    await store.access.note_realm(CHANNEL, "10")
+    await store.access.note_realm(CHANNEL, "11")
+    assert await store.access.realm_of(CHANNEL) == "11"
