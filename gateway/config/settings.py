@@ -52,8 +52,6 @@ class QueueMode(StrEnum):
     INTERRUPT = "interrupt"
 
 
-
-
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
