@@ -18,9 +18,11 @@ import discord
 
 from channels.adapter import CONNECTED, Door
 from channels.backoff import Backoff
+from channels.briefing import Briefing
 from channels.discord import limits
 from channels.discord.buttons import Presses
 from channels.discord.client import GatewayClient, point_at
+from channels.discord.context import ThreadContext
 from channels.discord.errors import INTENT_MISSING, REJECTED
 from channels.discord.hearing import DiscordEvent, direct_place
 from channels.discord.history import History
@@ -160,7 +162,9 @@ class Connection:
             me = DiscordIdentity(self.user_id)
             marks = await self._marks(me)
             threads = Threads(self._positions, f"discord:{me.user_id}")
-            source = DiscordSource(me, History(client, marks, self._clock), threads)
+            briefing = Briefing(Threads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S)
+            history = History(client, marks, self._clock)
+            source = DiscordSource(me, history, threads, ThreadContext(client), briefing)
             listener = events.listener = Listener("discord", door, marks, source)
             presses, invocations = Presses(me, door, self._errands), Invocations(me, door, self._links, self._errands)
             events.interacted = (presses.heard, invocations.heard)

@@ -19,6 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.adapter import Door
 from channels.backoff import Backoff
+from channels.briefing import Briefing
 from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
 from channels.leases import while_holding
@@ -157,8 +158,11 @@ class Connection:
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
         threads = Threads(self._positions, f"{self._name}:{me.account}")
         people = People(client, self._clock)
-        context = ThreadContext(client, people, Threads(self._positions, f"{self._name}:{me.account}:read"))
-        source = SlackSource(me, History(client, marks, self._clock), threads, self._links, people, context)
+        context = ThreadContext(client, people)
+        read = Threads(self._positions, f"{self._name}:{me.account}:read")
+        briefing = Briefing(read, wait_s=limits.THREAD_WAIT_S)
+        history = History(client, marks, self._clock)
+        source = SlackSource(me, history, threads, self._links, people, context, briefing)
         listener: Listener[Raw] = Listener(self._name, door, marks, source)
         hear = Presses(me, door, people, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
         app = bolt_app(client, me, hear)
