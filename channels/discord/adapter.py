@@ -57,7 +57,7 @@ class DiscordAdapter:
         links = Links(places, leases, lambda: self.account)
         self._asides = Asides(links)
         self._connection = Connection(
-            endpoint, positions, leases, links, clock, holder=holder, patience=patience, ended=self._cut_calls
+            endpoint, positions, leases, places, links, clock, holder=holder, patience=patience, ended=self._cut_calls
         )
 
     @property
@@ -265,7 +265,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordA
     if chosen.token is None:
         raise ConfigError("channels.discord.token is empty: set the bot token of the application")
     return DiscordAdapter(
-        Endpoint(chosen.token.get_secret_value(), chosen.api_base, chosen.gateway_url),
+        Endpoint(chosen.token.get_secret_value(), chosen.api_base, chosen.gateway_url, frozenset(chosen.bots)),
         positions=parts.positions,
         leases=parts.leases,
         places=parts.places,

@@ -39,7 +39,7 @@ from channels.marks import Marks
 from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -53,11 +53,13 @@ class GatewayLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Which bot, at which Discord. An empty `gateway_url` means the one that the API names."""
+    """Which bot, at which Discord, and which other bots it hears. An empty `gateway_url` means the one that the API
+    names."""
 
     token: str
     api_base: str
     gateway_url: str
+    bots: frozenset[str] = frozenset()
 
     @property
     def lease(self) -> str:
@@ -86,6 +88,7 @@ class Connection:
         endpoint: Endpoint,
         positions: IntakeBus,
         leases: DeliveryBus,
+        places: PlaceBus,
         links: Links,
         clock: Clock,
         *,
@@ -97,6 +100,7 @@ class Connection:
         self._endpoint = endpoint
         self._positions = positions
         self._leases = leases
+        self._places = places
         self._links = links
         self._clock = clock
         self._holder = holder
@@ -159,7 +163,8 @@ class Connection:
             if client.user is None:
                 raise GatewayLost
             self.user_id = str(client.user.id)
-            me = DiscordIdentity(self.user_id)
+            await self._places.introduce("discord", [self.user_id])
+            me = DiscordIdentity(self.user_id, bots=self._endpoint.bots)
             marks = await self._marks(me)
             threads = Threads(self._positions, f"discord:{me.user_id}")
             briefing = Briefing(Threads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S)

@@ -40,10 +40,12 @@ _SNOWFLAKE: Final = re.compile(r"\d{1,20}")
 
 @dataclass(frozen=True, slots=True)
 class DiscordIdentity:
-    """Who we are, from READY. `channel` is the first part of session keys."""
+    """Who we are, from READY. `channel` is the first part of session keys, `bots` are other bots and webhooks that we
+    hear."""
 
     user_id: str
     channel: str = "discord"
+    bots: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         command=find_command(words),
         realm=message.guild_id or "",
         quotes=quotes,
+        is_bot=_is_bot(message),
         language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,
     )
 
@@ -161,9 +164,13 @@ def _reason_to_ignore(message: DiscordMessage, me: DiscordIdentity) -> IgnoreRea
         return IgnoreReason.MALFORMED
     if message.author_id == me.user_id:
         return IgnoreReason.OWN
-    if message.is_bot or message.webhook_id:
+    if _is_bot(message) and message.author_id not in me.bots:
         return IgnoreReason.BOT
     return None if message.type in PERSONS_TYPES else IgnoreReason.SERVICE
+
+
+def _is_bot(message: DiscordMessage) -> bool:
+    return message.is_bot or message.webhook_id is not None
 
 
 def _place(message: DiscordMessage) -> tuple[str, ...]:
