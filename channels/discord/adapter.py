@@ -64,6 +64,7 @@ class DiscordAdapter:
             endpoint,
             positions,
             leases,
+            places,
             links,
             clock,
             name=name,
@@ -289,6 +290,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordA
         chosen.gateway_url,
         shards=chosen.shards,
         public_key=chosen.public_key if chosen.interactions == "http" else "",
+        bots=frozenset(chosen.bots),
         proxy=chosen.proxy,
     )
     return DiscordAdapter(

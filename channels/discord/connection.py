@@ -18,10 +18,12 @@ import discord
 
 from channels.adapter import CONNECTED, Door
 from channels.backoff import Backoff
+from channels.briefing import Briefing
 from channels.calls import Call, CallAnswer, come_again
 from channels.discord import limits
 from channels.discord.buttons import Presses
 from channels.discord.client import GatewayClient
+from channels.discord.context import ThreadContext
 from channels.discord.errors import INTENT_MISSING, REJECTED
 from channels.discord.gateway import Endpoint, NoSessionLeft, Start, point_rest_at, prepare
 from channels.discord.hearing import DiscordEvent, direct_place
@@ -41,7 +43,7 @@ from channels.marks import Marks
 from channels.threads import Threads
 from channels.together import first_to_end, heedful
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class Connection:
         endpoint: Endpoint,
         positions: IntakeBus,
         leases: DeliveryBus,
+        places: PlaceBus,
         links: Links,
         clock: Clock,
         *,
@@ -88,6 +91,7 @@ class Connection:
         self._interactions = Interactions(endpoint.public_key, clock) if endpoint.public_key else None
         self._positions = positions
         self._leases = leases
+        self._places = places
         self._links = links
         self._clock = clock
         self._holder = holder
@@ -186,10 +190,13 @@ class Connection:
             if client.user is None:
                 raise GatewayLost
             self.user_id = str(client.user.id)
-            me = DiscordIdentity(self.user_id, channel=self._name)
+            await self._places.introduce(self._name.partition(".")[0], [self.user_id])
+            me = DiscordIdentity(self.user_id, channel=self._name, bots=self._endpoint.bots)
             marks = await self._marks(me)
             threads = Threads(self._positions, f"discord:{me.user_id}")
-            source = DiscordSource(me, History(client, marks, self._clock), threads)
+            briefing = Briefing(Threads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S)
+            history = History(client, marks, self._clock)
+            source = DiscordSource(me, history, threads, ThreadContext(client), briefing)
             listener = events.listener = Listener(self._name, door, marks, source)
             events.interacted = self._interacted(me, door, self._errands)
             self.client = client

@@ -33,6 +33,8 @@ class Endpoint:
     """Of the application whose interactions come by HTTP; empty where they come over the gateway."""
 
     proxy: str = field(default="", repr=False)
+    bots: frozenset[str] = frozenset()
+    """The other bots that are heard."""
 
     @property
     def lease(self) -> str:

@@ -40,6 +40,8 @@ RETRY_FIRST_S: Final = 2.0
 RETRY_CAP_S: Final = 300.0  # an IDENTIFY each: 1,000 a day are allowed
 HEALTHY_AFTER_S: Final = 60.0
 
+THREAD_QUOTES_MAX: Final = 40  # one request; what is older has mostly been said again
+THREAD_WAIT_S: Final = 3.0  # for them: a rate limit is not waited for, and nobody is listened to meanwhile
 READ_AGAIN_AFTER_S: Final = 60.0  # a message whose files are fetched one after the other: addresses live for a day
 READ_LATELY_MAX: Final = 16  # such messages at a time
 HISTORY_PAGE: Final = 100  # the most that one request gives

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.assembly import control_lane
 from agent.model.client import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import UsagePurpose
