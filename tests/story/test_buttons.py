@@ -10,6 +10,8 @@ import pytest
 
 from agent.model.client import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
+from gateway.config.access import Access
+from gateway.contracts.access import StrangerRule
 from gateway.contracts.buttons import Button
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelRejected
@@ -17,6 +19,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, message, running_agent
+from tests.parts.keepers import pairing
 from tests.parts.minds import Mind
 
 ANN, BOB = "telegram:1", "telegram:2"
@@ -176,7 +179,9 @@ async def test_conversations_are_picked_from_their_list_page_by_page(agent: Agen
     assert await agent.press(behind(older, 0)) == "One of these buttons was pressed already."
 
 
-async def test_a_press_is_taken_while_every_worker_is_busy(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_press_is_taken_while_every_worker_is_busy(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
     mind = Moody()
     async with running_agent(bus, sqlite_store, mind, tmp_path, concurrency=1) as agent:
         error = await failed(agent, mind)
@@ -198,3 +203,26 @@ async def test_whoever_dies_between_redeeming_and_saying_it_has_it_said_by_the_n
     await agent.bus.intake.request_control(ControlRequest(ControlKind.PRESS, press, is_press=True))
     changed, answer = (await agent.heard(3))[1:]
     assert (changed.amends, answer.kind) == (error.id, ReplyKind.ANSWER)
+
+
+async def test_admins_are_told_of_a_stranger_and_the_first_who_presses_decides(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """Where each wrote last; who never wrote cannot be told. The buttons of the other go, too."""
+    admins = tuple(map(SessionKey.parse, (ANN, BOB, "telegram:9")))
+    access = Access(admins=admins, notify=admins, default=StrangerRule.OPEN)
+    async with running_agent(bus, sqlite_store, Moody(), tmp_path, access=access) as agent:
+        await agent.ask("/help", ANN)
+        await agent.ask("/help", BOB)
+        stranger = SessionKey.parse("telegram:77")
+        await bus.access.ask_pairing(pairing(stranger, "ABCD2345"), ttl_s=3600, pending_max=3)
+        told = sorted((await agent.heard(4))[2:], key=lambda reply: str(reply.key))
+        assert [str(reply.key) for reply in told] == [ANN, BOB]
+        assert [choice.label for choice in told[0].choices] == ["Let in", "Refuse"]
+        assert "`/pair ABCD2345`" in told[0].text
+        assert await agent.press(behind(told[0]), ANN) == ""
+        said = await agent.heard(8)
+        assert {reply.amends for reply in said if reply.amends} == {each.id for each in told}
+        assert await agent.press(behind(told[1], 1), BOB) == "One of these buttons was pressed already."
+        grants = await sqlite_store.access.grants()
+        assert [(grant.key, grant.granted_by) for grant in grants] == [(stranger, ANN)]
