@@ -372,7 +372,9 @@ class Intake:
 
     async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
         """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once. One who chose a
-        command is told by whoever brought it."""
+        command is told by whoever brought it, and a bot nothing: it would answer."""
+        if incoming.is_bot:
+            return
         if incoming.id in self._at_once:
             self._at_once[incoming.id] = self._scrubber.for_chat(str(key)).scrub(sentence)
             return

@@ -110,7 +110,8 @@ class Incoming:
     version of the message. `album_id` joins the parts of an album; `may_continue` says that the sender's
     client may have split one text in two here. `language` is what the platform says of the author (an IETF tag), empty
     where it says nothing. `realm` is what the place belongs to, a server of Discord or a workspace of Slack: its id,
-    empty where there is none. `quotes` is what came along as context.
+    empty where there is none. `quotes` is what came along as context. `is_bot`: another
+    bot wrote it, one that the operator named.
     """
 
     id: str
@@ -132,6 +133,7 @@ class Incoming:
     language: str = ""
     realm: str = ""
     quotes: tuple[RawQuote, ...] = ()
+    is_bot: bool = False
 
     @property
     def is_addressed(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,18 +71,15 @@ class CommandRow:
 
 
 class CommandTable:
-    """Runs commands. Refuses two rows of one name."""
+    """Runs commands. Refuses two rows of one name, and one to be listed of which `COMMANDS` says nothing."""
 
     def __init__(self, rows: Iterable[CommandRow]) -> None:
         known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
         self._rows = {row.name: row for row in known}
         if len(self._rows) != len(known):
             raise ValueError("two commands share a name")
-
-    @property
-    def names(self) -> Set[str]:
-        """Of all that it runs."""
-        return self._rows.keys()
+        if unknown := {row.name for row in known if row.is_listed} - _SPECS.keys():
+            raise ValueError(f"nothing is said of {', '.join(sorted(unknown))} in the table of commands")
 
     async def run(
         self,

@@ -6,6 +6,8 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
+from channels.briefing import Briefing
+from channels.discord.context import ThreadContext
 from channels.discord.hearing import DiscordEvent, heard_of
 from channels.discord.history import History
 from channels.discord.normalize import DiscordDeletion, DiscordIdentity, DiscordMessage, normalize, retraction_of
@@ -19,10 +21,14 @@ log = logging.getLogger(__name__)
 class DiscordSource:
     """`channels.listening.Source` for one bot."""
 
-    def __init__(self, me: DiscordIdentity, history: History, threads: Threads) -> None:
+    def __init__(
+        self, me: DiscordIdentity, history: History, threads: Threads, context: ThreadContext, briefing: Briefing
+    ) -> None:
         self._me = me
         self._history = history
         self._threads = threads
+        self._context = context
+        self._briefing = briefing
 
     async def rooms(self) -> Sequence[str]:
         return await self._history.rooms()
@@ -38,12 +44,20 @@ class DiscordSource:
         if isinstance(understood, Ignored):
             log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)
             return None
-        return understood
+        return await self._briefed(understood)
 
     async def taken(self, incoming: Incoming) -> None:
         """From here on the thread in which we answer is one we take part in."""
+        await self._briefing.taken(incoming)
         if len(incoming.place) > 1:
             await self._threads.join(*incoming.place[-2:])
+
+    async def _briefed(self, incoming: Incoming) -> Incoming:
+        """With what was said before it in its thread, if it is for us."""
+        if not (incoming.is_addressed or incoming.is_edit):
+            return incoming
+        before = await self._briefing.of(incoming, lambda: self._context.before(incoming))
+        return replace(incoming, quotes=(*before, *incoming.quotes))
 
     async def _with_ownership(self, message: DiscordMessage) -> DiscordMessage:
         """A thread that we were called into is as good as one that we opened."""

@@ -41,13 +41,14 @@ _TS: Final = re.compile(r"(\d{1,12})\.(\d{1,6})")
 @dataclass(frozen=True, slots=True)
 class SlackIdentity:
     """Who we are, from auth.test. `channel` is the first part of session keys: `slack`, or `slack.T123`
-    where several workspaces are served."""
+    where several workspaces are served. `bots` are other bots that we hear, by either of their ids."""
 
     team_id: str
     user_id: str
     bot_id: str = ""
     enterprise_id: str = ""
     channel: str = "slack"
+    bots: frozenset[str] = frozenset()
 
     @property
     def account(self) -> str:
@@ -93,7 +94,7 @@ def _deletion(event: Raw, payload: Raw, me: SlackIdentity) -> Retraction | Ignor
     if reason:
         return Ignored(reason)
     channel, ts = text(event.get("channel")), text(event.get("deleted_ts"))
-    user = text(previous.get("user"))
+    user = _speaker(previous)
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or _ms(ts) is None:
         return Ignored(IgnoreReason.MALFORMED)
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
@@ -118,7 +119,7 @@ def _message(
     if reason:
         return Ignored(reason)
     channel, ts = text(event.get("channel")), text(event.get("ts"))
-    user, sent_at_ms = text(event.get("user")), _ms(ts)
+    user, sent_at_ms = _speaker(event), _ms(ts)
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or sent_at_ms is None:
         return Ignored(IgnoreReason.MALFORMED)
     content = text(event.get("text"))
@@ -149,17 +150,30 @@ def _message(
         command=command,
         realm=realm_of(payload, me),
         quotes=quotes,
+        is_bot=_is_bot(event),
     )
 
 
 def _reason_to_ignore(event: Raw, me: SlackIdentity) -> IgnoreReason | None:
     if event.get("user") == me.user_id or (me.bot_id and event.get("bot_id") == me.bot_id):
         return IgnoreReason.OWN
-    if event.get("bot_id") or event.get("bot_profile") or event.get("subtype") == "bot_message":
-        return IgnoreReason.BOT
+    if _is_bot(event):
+        if not me.bots & {text(event.get("user")), text(event.get("bot_id"))}:
+            return IgnoreReason.BOT
+        if event.get("subtype") == "bot_message":
+            return None
     if text(event.get("subtype")) not in USER_SUBTYPES or event.get("hidden") is True:
         return IgnoreReason.SERVICE
     return None
+
+
+def _is_bot(event: Raw) -> bool:
+    return bool(event.get("bot_id") or event.get("bot_profile") or event.get("subtype") == "bot_message")
+
+
+def _speaker(event: Raw) -> str:
+    """Whose message it is. A bot that posts by an old webhook is no user of the workspace."""
+    return text(event.get("user")) or text(event.get("bot_id"))
 
 
 def _ms(ts: str) -> int | None:
@@ -183,7 +197,7 @@ def _thread(event: Raw) -> str | None:
 
 def _person(event: Raw, payload: Raw, me: SlackIdentity) -> str:
     """The user's id; that of another workspace's user (Slack Connect) carries the workspace."""
-    user = text(event.get("user"))
+    user = _speaker(event)
     team = text(event.get("user_team")) or text(event.get("source_team"))
     is_foreign = payload.get("is_ext_shared_channel") is True and team not in ("", me.team_id, me.enterprise_id)
     return f"{team}.{user}" if is_foreign and _ID.fullmatch(team) else user
@@ -205,7 +219,8 @@ def realm_of(payload: Raw, me: SlackIdentity) -> str:
 def _author_name(event: Raw, user: str, names: Mapping[str, str]) -> str:
     profile = mapping(event.get("user_profile"))
     said = text(profile.get("display_name")) or text(profile.get("real_name"))
-    return names.get(user) or said or user
+    bot = text(mapping(event.get("bot_profile")).get("name")) or text(event.get("username"))
+    return names.get(user) or said or bot or user
 
 
 def _addressing(

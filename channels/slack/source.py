@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from channels.briefing import Briefing
 from channels.listening import Heard, Listener
 from channels.normalized import Ignored, Incoming, Retraction
 from channels.raw import Raw, mapping, text
@@ -41,6 +42,7 @@ class SlackSource:
         links: Links,
         people: People,
         context: ThreadContext,
+        briefing: Briefing,
     ) -> None:
         self._me = me
         self._history = history
@@ -48,6 +50,7 @@ class SlackSource:
         self._links = links
         self._people = people
         self._context = context
+        self._briefing = briefing
 
     def hearing(self, listener: Listener[Raw]) -> Hear:
         """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
@@ -86,7 +89,7 @@ class SlackSource:
 
     async def taken(self, incoming: Incoming) -> None:
         """From here on the thread in which we answer is one we take part in."""
-        await self._context.taken(incoming)
+        await self._briefing.taken(incoming)
         target = parse_target(incoming.address.target)
         if target.thread_ts and not incoming.is_private:
             await self._threads.join(target.channel, target.thread_ts)
@@ -115,7 +118,8 @@ class SlackSource:
         if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
             return understood
         people, before = await asyncio.gather(
-            self._people.known(self._others_in(message)), self._context.of(understood)
+            self._people.known(self._others_in(message)),
+            self._briefing.of(understood, lambda: self._context.before(understood)),
         )
         named = read({user_id: person.name for user_id, person in people.items()})
         if not isinstance(named, Incoming):

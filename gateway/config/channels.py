@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from gateway.config.access import Ids
 from gateway.config.section import Secret, Section, WebUrl, bare, expecting, url_with
 
 WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
@@ -68,6 +69,13 @@ class Channel(Section):
         default="auto",
         description="Show an answer while it is being made (auto), as fast as the platform likes it, or only when it "
         "is whole (off).",
+    )
+
+    bots: Ids = Field(
+        default=(),
+        description="Ids of other bots that are heard when they speak to Trivet; they have to be let in like people. "
+        "Until a person speaks again, a place hears a few messages of theirs only. All other bots are ignored.",
+        json_schema_extra=expecting("a list of ids of bots"),
     )
 
     @property

@@ -39,7 +39,7 @@ class EchoAgent:
         """Claims and answers inside the context."""
         await self._bus.access.project(Projection())
         await self._bus.lanes.register(self.worker, lease_ttl_s=LEASE_S)
-        tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._lend())]
+        tasks = [asyncio.create_task(part()) for part in (self._work, self._lend, self._show)]
         try:
             yield self
         finally:
@@ -48,6 +48,14 @@ class EchoAgent:
                     task.result()
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _show(self) -> None:
+        """A bus that lost its memory is told again who is let in."""
+        while True:
+            await asyncio.sleep(0.2)
+            with contextlib.suppress(BusUnavailable):
+                if await self._bus.access.projected() is None:
+                    await self._bus.access.project(Projection())
 
     async def _lend(self) -> None:
         while True:

@@ -323,6 +323,7 @@ def _environment(data_dir: Path, wires: Mapping[str, Wire], more: Mapping[str, s
         "TRIVET_REDIS__URL": f"redis://127.0.0.1:{wires['bus'].port}",
         "TRIVET_DATABASE__URL": f"postgresql+asyncpg://postgres@127.0.0.1:{wires['database'].port}/postgres",
         "TRIVET_ACCESS__DEFAULT": "open",
+        "TRIVET_LIMITS__MESSAGES_PER_MINUTE": "0",  # tests write faster than people
         "TRIVET_AGENT__MODEL": "demo/scripted",
         **more,
     }

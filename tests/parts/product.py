@@ -316,6 +316,7 @@ async def running_product(
                 "TRIVET_HTTP__PORT": str(free_port(_LOOPBACK)),
                 "TRIVET_HTTP__ADMIN_TOKEN": secrets.token_urlsafe(24),
                 "TRIVET_ACCESS__DEFAULT": "open",
+                "TRIVET_LIMITS__MESSAGES_PER_MINUTE": "0",  # tests write faster than people
                 "TRIVET_AGENT__MODEL": "demo/scripted",
             }
             | (model_settings(model) if model else {})

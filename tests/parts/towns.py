@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -15,6 +15,7 @@ import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
 from channels.discord import connection as discord_connection
+from channels.discord import gateway as discord_gateway
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import serve
@@ -50,8 +51,10 @@ BotHome: TypeAlias = TelegramEmulator | DiscordEmulator | SlackEmulator
 
 
 class AdapterMaker(Protocol):
-    def __call__(self, bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
-        """Our adapter in front of the platform; `holder` names the machine it runs on."""
+    def __call__(
+        self, bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+    ) -> ChannelAdapter:
+        """Our adapter in front of the platform; `holder` names the machine it runs on, `bots` are those it hears."""
         ...
 
 
@@ -160,7 +163,9 @@ async def telegram_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return TelegramAdapter(
                 token=TELEGRAM_TOKEN,
                 api_base=address,
@@ -170,6 +175,7 @@ async def telegram_town() -> AsyncIterator[Town]:
                 clock=SystemClock(),
                 holder=holder,
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
+                bots=bots,
             )
 
         yield _settled("telegram", stage, address, 4096, adapter)
@@ -181,10 +187,15 @@ async def discord_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return DiscordAdapter(
-                discord_connection.Endpoint(
-                    DISCORD_TOKEN, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws")
+                discord_gateway.Endpoint(
+                    DISCORD_TOKEN,
+                    f"{address}/api/v10",
+                    f"{address}/gateway".replace("http", "ws"),
+                    bots=frozenset(bots),
                 ),
                 positions=bus.intake,
                 leases=bus.deliveries,
@@ -203,9 +214,13 @@ async def slack_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return SlackAdapter(
-                slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2),
+                slack_connection.Endpoint(
+                    SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2, bots=frozenset(bots)
+                ),
                 positions=bus.intake,
                 leases=bus.deliveries,
                 places=bus.places,

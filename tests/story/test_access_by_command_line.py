@@ -1,0 +1,73 @@
+"""`trivet pair` and `trivet access`, in this process, on a bus and a database that others use meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from gateway.__main__ import app
+from gateway.bus.bus import RedisBus
+from gateway.contracts.access import Audience, PlaceRule
+from gateway.contracts.ids import SessionKey
+from gateway.store import SqlStore
+from tests.parts.keepers import pairing
+
+ANN, BEN = SessionKey("telegram", "1"), SessionKey("discord", "2")
+Trivet = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def trivet(
+    valkey_url: str, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_store: SqlStore
+) -> Trivet:
+    """Says what a command says."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("DATA_DIR", str(tmp_path)), ("REDIS__URL", valkey_url), ("DATABASE__URL", sqlite_url)):
+        monkeypatch.setenv(f"TRIVET_{name}", value)
+
+    async def run(*words: str) -> str:
+        done = await asyncio.to_thread(CliRunner().invoke, app, list(words))
+        return str(done.exception) if done.exception else done.stdout.strip()
+
+    return run
+
+
+async def test_strangers_are_listed_turned_down_and_let_in(trivet: Trivet, bus: RedisBus) -> None:
+    assert await trivet("pair", "list") == "Nobody waits to be let in."
+    for owner, code in ((ANN, "AAAAAAAA"), (BEN, "BBBBBBBB")):
+        await bus.access.ask_pairing(pairing(owner, code), ttl_s=60, pending_max=3)
+    assert "AAAAAAAA  telegram:1" in await trivet("pair", "list")
+    assert await trivet("pair", "deny", "bbbbbbbb") == "discord:2 was turned down."
+    assert await trivet("pair", "AAAAAAAA", "--role", "guest") == "telegram:1 is guest now."
+    assert (await bus.access.view(ANN)).granted == "guest"
+    assert "no person waits" in await trivet("pair", "AAAAAAAA")
+    assert "write `trivet pair CODE`" in await trivet("pair", "deny", "a", "b")
+
+
+async def test_people_are_granted_blocked_and_forgotten(trivet: Trivet, bus: RedisBus) -> None:
+    assert await trivet("access", "grant", "telegram:1", "admin") == "telegram:1 is admin now."
+    assert await trivet("access", "block", "discord:2", "sells watches") == "discord:2 is blocked now."
+    assert (await bus.access.view(BEN)).granted == "blocked"
+    listed = await trivet("access")
+    assert "telegram:1" in listed
+    assert "by cli: sells watches" in listed
+    assert await trivet("access", "unblock", "discord:2") == "Nothing is decided about discord:2 any more."
+    assert (await bus.access.view(BEN)).granted is None
+
+
+async def test_places_are_changed_step_by_step(trivet: Trivet, bus: RedisBus) -> None:
+    place = SessionKey("telegram", "", ("-100",))
+    assert await trivet("access", "place", "telegram:-100") == "telegram:/-100: as configured"
+    assert await trivet("access", "place", "telegram:-100", "--audience", "members", "--guests") == (
+        "telegram:/-100: members, guests on"
+    )
+    told = await trivet("access", "place", "telegram:-100", "--tools", "recall, web_search", "--profile", "writer")
+    assert told == "telegram:/-100: members, guests on, tools recall,web_search, profile writer"
+    assert (await bus.access.view(ANN, (place,))).places == {place: PlaceRule(Audience.MEMBERS, lets_guests=True)}
+    assert "profile must be one of" in await trivet("access", "place", "telegram:-100", "--profile", "king")
+    assert await trivet("access", "place", "telegram:-100", "--reset") == "telegram:/-100: as configured"
+    assert (await bus.access.view(ANN, (place,))).places == {}
