@@ -52,3 +52,6 @@ NONCE_HOLDS_S: Final = 100.0  # "the past few minutes"; measured by others as tw
 LOOKUP_MESSAGES_MAX: Final = 300
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Discord's
 GUILDS_WITHIN_S: Final = 1.0  # how long the SDK waits for the next guild before it calls itself ready
+
+BUTTONS_MAX: Final = 25  # five rows of five
+BUTTON_LABEL_CHARS_MAX: Final = 80

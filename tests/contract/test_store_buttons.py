@@ -72,9 +72,7 @@ async def test_a_press_uses_up_the_whole_group_wherever_it_hangs(store: SqlStore
 
 async def test_of_many_presses_at_once_one_counts(store: SqlStore) -> None:
     await store.buttons.offer(reply(), [button("A"), button("B")])
-    presses = [
-        store.buttons.redeem("AB"[number % 2], press_id=f"p{number}", now_ms=NOW_MS) for number in range(16)
-    ]
+    presses = [store.buttons.redeem("AB"[number % 2], press_id=f"p{number}", now_ms=NOW_MS) for number in range(16)]
     standings = [redeemed.standing for redeemed in await asyncio.gather(*presses)]
     assert sorted(standings) == sorted([Standing.TAKEN, *[Standing.USED] * 15])
 
