@@ -23,6 +23,7 @@ from channels.discord.files import DiscordFiles
 from channels.discord.links import Links
 from channels.discord.lookup import find_message, nonce_of
 from channels.discord.menus import commands, say_the_same
+from channels.discord.openings import Openings, in_place
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
@@ -56,8 +57,18 @@ class DiscordAdapter:
         self._files = DiscordFiles(endpoint.api_base)
         links = Links(places, leases, lambda: self.account)
         self._asides = Asides(links)
+        self._openings = Openings(clock, is_wanted=endpoint.begins_threads)
         self._connection = Connection(
-            endpoint, positions, leases, places, links, clock, holder=holder, patience=patience, ended=self._cut_calls
+            endpoint,
+            positions,
+            leases,
+            places,
+            links,
+            self._openings,
+            clock,
+            holder=holder,
+            patience=patience,
+            ended=self._cut_calls,
         )
 
     @property
@@ -97,9 +108,9 @@ class DiscordAdapter:
         )
 
     async def send(self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
-        target = parse_target(address.target)
-        place = self._place(target)
         async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target), send_id=send_id)
+            place = self._place(target)
             if not _is_silent(chunk):
                 shown = await self._asides.send(self._client(), target, chunk, send_id=send_id, plain=plain)
                 if shown is not None:
@@ -116,9 +127,9 @@ class DiscordAdapter:
             return (str(sent.id),)
 
     async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
-        target = parse_target(address.target)
-        message = self._place(target).get_partial_message(int(message_id))
         async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target))
+            message = self._place(target).get_partial_message(int(message_id))
             try:
                 await message.edit(
                     content=chunk.plain if plain else chunk.content,
@@ -133,7 +144,10 @@ class DiscordAdapter:
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """In a guild that takes the permission "Manage Messages"; in a direct chat nobody has it."""
-        message = self._place(parse_target(address.target)).get_partial_message(int(message_id))
+        return await self._delete(in_place(parse_target(address.target)), message_id)
+
+    async def _delete(self, target: DiscordTarget, message_id: str) -> bool:
+        message = self._place(target).get_partial_message(int(message_id))
         async with self._calling():
             try:
                 await message.delete()
@@ -146,7 +160,9 @@ class DiscordAdapter:
 
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Our own messages take no permission."""
-        return await self.delete_inbound(address, message_id=message_id)
+        async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target))
+        return await self._delete(target, message_id)
 
     def cadence(self, address: ReplyAddress) -> Cadence:
         return limits.CADENCE
@@ -174,8 +190,10 @@ class DiscordAdapter:
         is_ordinary = not goes_by_link(target, send_id)
         if is_ordinary and self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
             return None  # sent again with its nonce, it is not shown again
-        place, me, nonce = self._place(target), self._my_id(), nonce_of(send_id)
+        me, nonce = self._my_id(), nonce_of(send_id)
         async with self._calling():
+            target = await self._openings.where(self._client(), target, send_id=send_id)
+            place = self._place(target)
             found = await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
             if found is None and target.is_aside and not is_ordinary:
                 raise Untraceable("what only one person sees stands in no history")
@@ -189,9 +207,8 @@ class DiscordAdapter:
         target = parse_target(address.target)
         if not status or target.is_aside:
             return
-        place = self._place(target)
         async with self._calling():
-            await place.typing()
+            await self._place(await self._openings.where(self._client(), target)).typing()
 
     async def publish_menu(self) -> None:
         client = self._client()
@@ -265,7 +282,13 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordA
     if chosen.token is None:
         raise ConfigError("channels.discord.token is empty: set the bot token of the application")
     return DiscordAdapter(
-        Endpoint(chosen.token.get_secret_value(), chosen.api_base, chosen.gateway_url, frozenset(chosen.bots)),
+        Endpoint(
+            chosen.token.get_secret_value(),
+            chosen.api_base,
+            chosen.gateway_url,
+            bots=frozenset(chosen.bots),
+            begins_threads=chosen.threads == "mention",
+        ),
         positions=parts.positions,
         leases=parts.leases,
         places=parts.places,

@@ -30,6 +30,7 @@ from channels.discord.invocations import Invocations
 from channels.discord.left_session import left_session, unheard_direct_words
 from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
+from channels.discord.openings import Openings
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
 from channels.errands import Errands
@@ -54,12 +55,13 @@ class GatewayLost(Exception):
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Which bot, at which Discord, and which other bots it hears. An empty `gateway_url` means the one that the API
-    names."""
+    names. With `begins_threads` a mention in a channel begins a thread."""
 
     token: str
     api_base: str
     gateway_url: str
     bots: frozenset[str] = frozenset()
+    begins_threads: bool = False
 
     @property
     def lease(self) -> str:
@@ -90,6 +92,7 @@ class Connection:
         leases: DeliveryBus,
         places: PlaceBus,
         links: Links,
+        openings: Openings,
         clock: Clock,
         *,
         holder: str,
@@ -102,6 +105,7 @@ class Connection:
         self._leases = leases
         self._places = places
         self._links = links
+        self._openings = openings
         self._clock = clock
         self._holder = holder
         self._patience = patience
@@ -169,7 +173,7 @@ class Connection:
             threads = Threads(self._positions, f"discord:{me.user_id}")
             briefing = Briefing(Threads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S)
             history = History(client, marks, self._clock)
-            source = DiscordSource(me, history, threads, ThreadContext(client), briefing)
+            source = DiscordSource(me, history, threads, ThreadContext(client), briefing, self._openings)
             listener = events.listener = Listener("discord", door, marks, source)
             presses, invocations = Presses(me, door, self._errands), Invocations(me, door, self._links, self._errands)
             events.interacted = (presses.heard, invocations.heard)
