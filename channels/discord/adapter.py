@@ -187,17 +187,25 @@ class DiscordAdapter:
         async with self._calling():
             if await self._asides.may_repeat(target, send_id=send_id):
                 return None
+            if target.begun_in is not None:  # perhaps where no thread could be begun, which has changed since
+                shown = await self._found(in_place(target), chunk, send_id=send_id, since_ms=since_ms)
+                if shown is not None:
+                    return shown
         is_ordinary = not goes_by_link(target, send_id)
         if is_ordinary and self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
             return None  # sent again with its nonce, it is not shown again
-        me, nonce = self._my_id(), nonce_of(send_id)
         async with self._calling():
             target = await self._openings.where(self._client(), target, send_id=send_id)
-            place = self._place(target)
-            found = await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
+            found = await self._found(target, chunk, send_id=send_id, since_ms=since_ms)
             if found is None and target.is_aside and not is_ordinary:
                 raise Untraceable("what only one person sees stands in no history")
             return found
+
+    async def _found(
+        self, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, since_ms: int
+    ) -> tuple[str, ...] | None:
+        me, nonce = self._my_id(), nonce_of(send_id)
+        return await find_message(self._place(target), target, chunk, me=me, nonce=nonce, since_ms=since_ms)
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
         async with self._calling():

@@ -54,30 +54,35 @@ class Openings:
         if not self.may_begin(channel_id):
             return False
         try:
-            await client.http.start_thread_with_message(
-                int(channel_id),
-                int(message_id),
-                name=client.user.display_name if client.user else "…",
-                auto_archive_duration=limits.THREAD_ARCHIVED_AFTER_MIN,
-            )
+            await _begin(client, channel_id, message_id)
+        except discord.RateLimited as error:
+            self._bar(channel_id, str(error))  # an answer does not wait for minutes
+            return False
         except discord.HTTPException as error:
-            if error.status == 429 or error.status >= 500 or error.status == 401:
+            if error.status >= 500 or error.status == 401:
                 raise
             if error.code != limits.THREAD_EXISTS and not await _exists(client, message_id):
                 if error.code != limits.UNKNOWN_MESSAGE:
-                    self._bar(channel_id, error)
+                    self._bar(channel_id, f"code {error.code}")
                 return False
         self._begun[message_id] = channel_id
         while len(self._begun) > limits.THREADS_BEGUN_MAX:
             self._begun.popitem(last=False)
         return True
 
-    def _bar(self, channel_id: str, error: discord.HTTPException) -> None:
+    def _bar(self, channel_id: str, reason: str) -> None:
         if channel_id not in self._barred_s:
-            log.warning(
-                "discord: no threads can be begun in channel %s (code %s): answers stay in it", channel_id, error.code
-            )
+            log.warning("discord: no thread can be begun in channel %s (%s): answers stay in it", channel_id, reason)
         self._barred_s[channel_id] = self._clock.monotonic_s()
+
+
+async def _begin(client: discord.Client, channel_id: str, message_id: str) -> None:
+    """Its bucket lasts for minutes, and the SDK would take that for a limit that is used up; so each message has a
+    route of its own, and Discord says itself when it is too much."""
+    route = discord.http.Route("POST", f"/channels/{{channel_id}}/messages/{message_id}/threads", channel_id=channel_id)
+    name = client.user.display_name if client.user else "…"
+    payload = {"name": name, "auto_archive_duration": limits.THREAD_ARCHIVED_AFTER_MIN}
+    await client.http.request(route, json=payload)
 
 
 async def _exists(client: discord.Client, thread_id: str) -> bool:
