@@ -19,7 +19,7 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.messages import InboundMessage, QuoteKind
-from tests.parts.answering import EchoAgent, until_queued
+from tests.parts.answering import EchoAgent, until_at_most_queued, until_queued
 from tests.parts.emulated_discord import TOKEN
 from tests.parts.towns import OPEN, Town, discord_town
 from tests.parts.waiting import until
@@ -192,7 +192,9 @@ async def test_what_waits_in_such_a_thread_can_still_be_changed_and_taken_back(
         await until_queued(bus, 2)
         await stage.edit(changed.id, town.group.id, "how hot?")
         await stage.delete(deleted.id, town.group.id)
+        await until_at_most_queued(bus, 1)
         await stage.say(town.ben.id, town.dm(town.ben).id, "marker")
+        await until_queued(bus, 2)
         async with EchoAgent(bus).at_work() as agent:
             await until(lambda: len(agent.heard) == 2)
             await town.until_answers(3)

@@ -104,6 +104,11 @@ async def until_queued(bus: RedisBus, count: int = 1) -> None:
     await _until(bus, lambda figures: figures.queued >= count)
 
 
+async def until_at_most_queued(bus: RedisBus, count: int) -> None:
+    """Wait until no more messages than that lie on the bus."""
+    await _until(bus, lambda figures: figures.queued <= count)
+
+
 async def until_delivered(bus: RedisBus, channel: str) -> None:
     """Wait until nothing is queued and no reply of the channel is on its way: a kill now repeats nothing."""
     await _until(bus, lambda figures: not figures.queued and not figures.outbound_pending.get(channel))
