@@ -42,6 +42,10 @@ HEALTHY_AFTER_S: Final = 60.0
 
 THREAD_QUOTES_MAX: Final = 40  # one request; what is older has mostly been said again
 THREAD_WAIT_S: Final = 3.0  # for them: a rate limit is not waited for, and nobody is listened to meanwhile
+THREAD_ARCHIVED_AFTER_MIN: Final = 1440  # a day without a word; the next one wakes it
+THREADS_BARRED_S: Final = 3600.0  # where we may not begin one, we ask again within the hour
+THREADS_BEGUN_MAX: Final = 5_000  # remembered; to begin one again is refused and does no harm
+THREAD_EXISTS: Final = 160004  # the error code for a message that has a thread
 READ_AGAIN_AFTER_S: Final = 60.0  # a message whose files are fetched one after the other: addresses live for a day
 READ_LATELY_MAX: Final = 16  # such messages at a time
 HISTORY_PAGE: Final = 100  # the most that one request gives
