@@ -7,6 +7,7 @@ connection is made; one process therefore speaks to one Discord.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any, Final
@@ -72,6 +73,7 @@ class GatewayClient(discord.Client):
         self._interacted = interacted
         self._began = began
         self._lost_at_s: float | None = None
+        self.losses = 0
         self._guilds_known = asyncio.Event()
 
     async def until_guilds_known(self) -> None:
@@ -97,6 +99,13 @@ class GatewayClient(discord.Client):
         if self._socket is not None and self._socket.open:
             await self._socket.close(code=limits.CLOSE_RESUMABLE)
         await super().close()
+
+    async def probe(self) -> None:
+        """As `Pulsing` has it. A socket that is closing needs no probe."""
+        ws = self._socket
+        if ws is not None and ws.open:
+            with contextlib.suppress(OSError, aiohttp.ClientError, discord.ConnectionClosed):
+                await ws.send_heartbeat({"op": ws.HEARTBEAT, "d": ws.sequence})
 
     @property
     def lost_for_s(self) -> float:
@@ -135,6 +144,7 @@ class GatewayClient(discord.Client):
         self._lost_at_s = None
 
     async def on_disconnect(self) -> None:
+        self.losses += 1
         if self._lost_at_s is None:
             self._lost_at_s = asyncio.get_running_loop().time()
 

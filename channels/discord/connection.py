@@ -28,6 +28,7 @@ from channels.discord.invocations import Invocations
 from channels.discord.left_session import left_session, unheard_direct_words
 from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
+from channels.discord.pulse import keep_pulse
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
 from channels.errands import Errands
@@ -168,7 +169,11 @@ class Connection:
             self._ready.set()
             try:
                 await first_to_end(
-                    client.connect(), self._watch(client), listener.run(), self._keep_session_on_record(client, me)
+                    client.connect(),
+                    self._watch(client),
+                    keep_pulse(client, every_s=self._patience.silence_s / limits.PROBES_PER_SILENCE),
+                    listener.run(),
+                    self._keep_session_on_record(client, me),
                 )
             finally:
                 self._ready.clear()
