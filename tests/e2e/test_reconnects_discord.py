@@ -181,7 +181,7 @@ async def test_what_only_the_operator_can_mend_ends_the_line(
     running = asyncio.create_task(adapter.run(NobodyHome()))
     await until(lambda: adapter.state == CONNECTED)
     stage.gateway.close(code)
-    with pytest.raises(CredentialsRejected, match="token|intent"):
+    with pytest.raises(CredentialsRejected, match=r"token|intent"):
         await running
 
 
