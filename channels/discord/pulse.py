@@ -18,9 +18,12 @@ class GatewayUnstable(Exception):
 
 
 class Pulsing(Protocol):
-    """What is asked of a client. `losses` is how often it lost the gateway so far."""
+    """What is asked of a client."""
 
-    losses: int
+    @property
+    def losses(self) -> int:
+        """How often it lost the gateway so far."""
+        ...
 
     async def probe(self) -> None:
         """Send a heartbeat, which the gateway answers."""

@@ -50,6 +50,22 @@ class TestTheControlApi:
         *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["callback_query"])
         assert update.callback_query is not None
 
+    async def test_a_command_is_chosen_from_the_menu_in_the_persons_language(self, ground: Ground) -> None:
+        await ground.bot.set_my_commands([("title", "show or set the title")])
+        await ground.bot.set_my_commands([("title", "den Titel zeigen")], language_code="de")
+        here = {"person_id": ground.ada, "place_id": ground.dm}
+        assert (await ground.http.post("/stage/telegram/language", json=here | {"language": "de-AT"})).json() == {}
+        asked = {"person": ground.ada, "place": ground.dm}
+        menu = (await ground.http.get("/stage/telegram/menu", params=asked)).json()["menu"]
+        assert menu == [{"name": "title", "about": "den Titel zeigen", "argument": "", "suggests": False}]
+        chosen = here | {"name": "title", "argument": "Soup"}
+        assert (await ground.http.post("/stage/telegram/invoke", json=chosen)).json() == {}
+        said = (await ground.http.get("/stage/telegram/messages", params={"place": ground.dm})).json()["messages"]
+        assert said[-1]["text"] == "/title Soup"
+        typing = asked | {"name": "title", "typed": "s"}
+        refused = await ground.http.get("/stage/telegram/suggest", params=typing)
+        assert refused.status_code == 400
+
     async def test_a_file_is_offered_as_a_download(self, ground: Ground) -> None:
         """Under its name and never as a page: what a model made must not run beside the stage."""
         page = b"<script>alert(1)</script>"

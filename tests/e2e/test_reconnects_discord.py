@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
-from channels.discord import connection, limits
+from channels.discord import connection, gateway, limits
 from channels.discord.adapter import DiscordAdapter
 from channels.discord.pulse import GatewayUnstable, keep_pulse
 from channels.emulators.discord import DiscordEmulator
@@ -50,7 +50,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     """Our adapter, quick to notice silence."""
     return DiscordAdapter(
-        connection.Endpoint(TOKEN, f"{town.api_base}/api/v10", f"{town.api_base}/gateway".replace("http", "ws")),
+        gateway.Endpoint(TOKEN, f"{town.api_base}/api/v10", f"{town.api_base}/gateway".replace("http", "ws")),
         positions=bus.intake,
         leases=bus.deliveries,
         places=bus.places,
