@@ -127,7 +127,7 @@ class MatrixAdapter:
         for event in mappings(mapping(room.get("timeline")).get("events")):
             incoming = normalize(event, room_id, self._me, is_private=is_private)
             if isinstance(incoming, Incoming):
-                while await door.accept(incoming) is Outcome.HELD:
+                while await door.accept(incoming) is Outcome.HELD:  # noqa: ASYNC110 - to be asked again is its way
                     await asyncio.sleep(HELD_POLL_S)
 
     async def _call(

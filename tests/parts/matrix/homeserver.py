@@ -236,5 +236,3 @@ class Homeserver:
 
 def _error(status: int, code: str, **more: object) -> Response:
     return JSONResponse({"errcode": code, "error": code, **more}, status)
-
-

@@ -14,7 +14,7 @@ from tests.parts.matrix.adapter import MatrixAdapter
 from tests.parts.matrix.homeserver import BODY_CHARS_MAX, Homeserver
 from tests.parts.towns import Town, settled
 
-TOKEN: Final = "syt_dHJpdmV0_matrix"  # noqa: S105 - of an emulator
+TOKEN: Final = "syt_dHJpdmV0_matrix"
 
 
 @contextlib.asynccontextmanager
