@@ -33,6 +33,8 @@ from channels.discord.invocations import Invocations
 from channels.discord.left_session import left_session, unheard_direct_words
 from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
+from channels.discord.openings import Openings
+from channels.discord.pulse import keep_pulse
 from channels.discord.sharding import IDENTIFY_EVERY_S, ShardedClient
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
@@ -78,6 +80,7 @@ class Connection:
         leases: DeliveryBus,
         places: PlaceBus,
         links: Links,
+        openings: Openings,
         clock: Clock,
         *,
         name: str,
@@ -93,6 +96,7 @@ class Connection:
         self._leases = leases
         self._places = places
         self._links = links
+        self._openings = openings
         self._clock = clock
         self._holder = holder
         self._patience = patience
@@ -196,7 +200,7 @@ class Connection:
             threads = Threads(self._positions, f"discord:{me.user_id}")
             briefing = Briefing(Threads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S)
             history = History(client, marks, self._clock)
-            source = DiscordSource(me, history, threads, ThreadContext(client), briefing)
+            source = DiscordSource(me, history, threads, ThreadContext(client), briefing, self._openings)
             listener = events.listener = Listener(self._name, door, marks, source)
             events.interacted = self._interacted(me, door, self._errands)
             self.client = client
@@ -205,6 +209,7 @@ class Connection:
                 await first_to_end(
                     heedful(client.connect()),
                     self._watch(client, start),
+                    keep_pulse(client, every_s=self._patience.silence_s / limits.PROBES_PER_SILENCE),
                     listener.run(),
                     self._keep_session_on_record(client, me),
                 )

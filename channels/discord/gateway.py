@@ -36,6 +36,9 @@ class Endpoint:
     bots: frozenset[str] = frozenset()
     """The other bots that are heard."""
 
+    begins_threads: bool = False
+    """A mention in a channel begins a thread."""
+
     @property
     def lease(self) -> str:
         """The name of the right to listen: one per token, which it does not give away."""

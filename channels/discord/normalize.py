@@ -82,6 +82,7 @@ class DiscordMessage:
     `own_role_id` is the role that Discord manages for us in this guild (`guild.self_role`).
     The names are those of the users, roles and channels that `content` mentions, by id; `mentions` are the
     users the message pings. `forwarded` holds what the message passes on, which has no words of its own then.
+    A channel that `takes_threads` is one where a message may begin a thread, and one that `begins_thread` shall.
     `guild_locale` is what the guild's owner chose; nobody did where it is the one that every guild begins with.
     """
 
@@ -105,6 +106,8 @@ class DiscordMessage:
     files: tuple[DiscordFile, ...] = ()
     forwarded: tuple[DiscordQuoted, ...] = ()
     guild_locale: str = ""
+    takes_threads: bool = False
+    begins_thread: bool = False
     user_names: Mapping[str, str] = field(default_factory=dict)
     role_names: Mapping[str, str] = field(default_factory=dict)
     channel_names: Mapping[str, str] = field(default_factory=dict)
@@ -135,7 +138,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
     if not (words.strip() or attachments or (message.forwarded and quotes)):
         return Ignored(IgnoreReason.EMPTY)
     is_private = message.guild_id is None
-    target = DiscordTarget(message.channel_id, None if is_private else message.id)
+    target = _target(message, is_private=is_private)
     return Incoming(
         id=f"{me.channel}:{me.user_id}:{message.channel_id}:{message.id}",
         channel=me.channel,
@@ -169,6 +172,12 @@ def _reason_to_ignore(message: DiscordMessage, me: DiscordIdentity) -> IgnoreRea
     return None if message.type in PERSONS_TYPES else IgnoreReason.SERVICE
 
 
+def _target(message: DiscordMessage, *, is_private: bool) -> DiscordTarget:
+    if message.begins_thread:
+        return DiscordTarget(message.id, begun_in=message.channel_id)
+    return DiscordTarget(message.channel_id, None if is_private else message.id)
+
+
 def _is_bot(message: DiscordMessage) -> bool:
     return message.is_bot or message.webhook_id is not None
 
@@ -176,6 +185,8 @@ def _is_bot(message: DiscordMessage) -> bool:
 def _place(message: DiscordMessage) -> tuple[str, ...]:
     if message.guild_id is None:
         return ()
+    if message.begins_thread:
+        return message.channel_id, message.id
     return (message.parent_id, message.channel_id) if message.parent_id else (message.channel_id,)
 
 

@@ -218,6 +218,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAda
         signing_secret=_value(chosen.signing_secret),
         proxy=chosen.proxy,
         bots=frozenset(chosen.bots),
+        begins_threads=chosen.threads == "mention",
     )
     return SlackAdapter(
         endpoint,

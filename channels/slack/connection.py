@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 class Endpoint:
     """Which app, at which Slack, by which way. `api_base` ends with a slash. With an `app_token` it is listened to,
     over so many `connections`; without one Slack calls us, and proves it by the `signing_secret`.
-    `bots` are other bots that it hears."""
+    `bots` are other bots that it hears; with `begins_threads` a mention in a channel is answered in its own thread."""
 
     bot_token: str
     app_token: str
@@ -61,6 +61,7 @@ class Endpoint:
     signing_secret: str = ""
     proxy: str = ""
     bots: frozenset[str] = frozenset()
+    begins_threads: bool = False
 
     @property
     def lease(self) -> str:
@@ -208,6 +209,7 @@ class Connection:
             enterprise_id=str(answer.get("enterprise_id") or ""),
             channel=self._name,
             bots=self._endpoint.bots,
+            begins_threads=self._endpoint.begins_threads,
         )
 
     def _web_client(self, session: aiohttp.ClientSession) -> AsyncWebClient:

@@ -41,7 +41,8 @@ _TS: Final = re.compile(r"(\d{1,12})\.(\d{1,6})")
 @dataclass(frozen=True, slots=True)
 class SlackIdentity:
     """Who we are, from auth.test. `channel` is the first part of session keys: `slack`, or `slack.T123`
-    where several workspaces are served. `bots` are other bots that we hear, by either of their ids."""
+    where several workspaces are served. `bots` are other bots that we hear, by either of their ids.
+    With `begins_threads` a mention in a channel is answered in its own thread."""
 
     team_id: str
     user_id: str
@@ -49,6 +50,7 @@ class SlackIdentity:
     enterprise_id: str = ""
     channel: str = "slack"
     bots: frozenset[str] = frozenset()
+    begins_threads: bool = False
 
     @property
     def account(self) -> str:
@@ -67,7 +69,7 @@ def normalize(
     if event.get("type") not in ("message", "app_mention"):
         return Ignored(IgnoreReason.UNSUPPORTED)
     if event.get("subtype") == "message_deleted":
-        return _deletion(event, payload, me)
+        return _deletion(event, payload, me, takes_part)
     if event.get("subtype") == "message_changed":
         return _edit(event, payload, me, takes_part, names or {})
     return _message(event, payload, me, takes_part, names or {})
@@ -87,7 +89,7 @@ def _edit(
     return _message(inner, payload, me, takes_part, names, edited_at_ms=edited_at_ms)
 
 
-def _deletion(event: Raw, payload: Raw, me: SlackIdentity) -> Retraction | Ignored:
+def _deletion(event: Raw, payload: Raw, me: SlackIdentity, takes_part: TakesPart) -> Retraction | Ignored:
     """`deleted_ts` is the message; what it was stands in `previous_message`."""
     previous = mapping(event.get("previous_message"))
     reason = _reason_to_ignore(previous, me)
@@ -98,10 +100,11 @@ def _deletion(event: Raw, payload: Raw, me: SlackIdentity) -> Retraction | Ignor
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or _ms(ts) is None:
         return Ignored(IgnoreReason.MALFORMED)
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
+    begun = ts if me.begins_threads and takes_part(channel, ts) else None
     return Retraction(
         id=f"{me.channel}:{me.account}:{channel}:{ts}",
         channel=me.channel,
-        place=_place(channel, _thread(previous), is_private=is_private),
+        place=_place(channel, _thread(previous) or begun, is_private=is_private),
         user_id=_person(previous, payload, me),
     )
 
@@ -131,6 +134,9 @@ def _message(
     words = spelled_out(readable(without(content, mentions) or content, names))
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
     thread_ts = _thread(event)
+    if thread_ts is None and me.begins_threads and not is_private:
+        is_called = bool(mentions) or event.get("type") == "app_mention"
+        thread_ts = ts if (is_called if edited_at_ms is None else takes_part(channel, ts)) else None
     command = find_command(words)
     target = SlackTarget(channel, thread_ts, ts, user, _team(event, me), picks=picks_below(command))
     return Incoming(

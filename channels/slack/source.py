@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from channels.briefing import Briefing
 from channels.listening import Heard, Listener
-from channels.normalized import Ignored, Incoming, Retraction
+from channels.normalized import Ignored, Incoming, RawQuote, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
 from channels.slack.bolt import Hear
@@ -108,7 +108,8 @@ class SlackSource:
         """A message with the names of people and with what was said before, if it is for us."""
         event = mapping(payload.get("event"))
         message = spoken(event)
-        thread_ts = text(message.get("thread_ts"))
+        is_change = event.get("subtype") in _CHANGES
+        thread_ts = text(message.get("thread_ts")) or (text(message.get("ts")) if is_change else "")
         takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
 
         def read(names: Mapping[str, str]) -> Incoming | Retraction | Ignored:
@@ -119,13 +120,19 @@ class SlackSource:
             return understood
         people, before = await asyncio.gather(
             self._people.known(self._others_in(message)),
-            self._briefing.of(understood, lambda: self._context.before(understood)),
+            self._said_before(understood),
         )
         named = read({user_id: person.name for user_id, person in people.items()})
         if not isinstance(named, Incoming):
             return named
         author = people.get(text(message.get("user")))
         return replace(named, language=author.language if author else "", quotes=(*before, *named.quotes))
+
+    async def _said_before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
+        target = parse_target(incoming.address.target)
+        if target.thread_ts == target.message_ts:  # it begins the thread
+            self._briefing.told(incoming)
+        return await self._briefing.of(incoming, lambda: self._context.before(incoming))
 
 
 def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:

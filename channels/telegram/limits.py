@@ -22,7 +22,7 @@ GROUP_CADENCE: Final = Cadence(first_after_s=2.0, every_s=3.5)
 
 TYPING_PERIOD_S: Final = 4.0  # a chat action is shown for 5 seconds or less
 
-POLL_TIMEOUT_S: Final = 50  # the server clamps getUpdates' timeout to 50
+POLL_TIMEOUT_S: Final = 20  # the server takes up to 50, but only the end of a poll tells that the link lives
 POLL_READ_MARGIN_S: Final = 10.0
 POLL_BATCH_MAX: Final = 100
 POLL_RETRY_FIRST_S: Final = 0.5

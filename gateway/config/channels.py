@@ -49,6 +49,7 @@ def _proxy(*schemes: str) -> str:
 AccountName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=32)]
 """Fit for a table, for a variable of the environment and, behind the platform and a dot, for a session key."""
 
+Threads = Literal["off", "mention"]
 ProxyUrl = Annotated[str, url_with(*PROXY_SCHEMES)]
 TelegramProxyUrl = Annotated[str, url_with(*PROXY_SCHEMES, *SOCKS_SCHEMES)]
 PublicKey = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{64})?$")]
@@ -168,6 +169,12 @@ class DiscordAccount(Channel):
         json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)),
     )
 
+    threads: Threads = Field(
+        default="off",
+        description="Whether a mention in a channel of a server begins a thread, in which the conversation goes on "
+        "without further mentions (mention), or is answered where it is (off).",
+    )
+
     @property
     def called_by(self) -> str:
         return "interactions" if self.interactions == "http" else ""
@@ -187,6 +194,11 @@ class SlackAccount(Channel):
     )
     mode: Literal["socket", "events"] = Field(
         default="socket", description="How events come in; events (HTTP) needs http.public_url."
+    )
+    threads: Threads = Field(
+        default="off",
+        description="Whether a mention in a channel is answered in its own thread, in which the conversation goes on "
+        "without further mentions (mention), or in the channel (off).",
     )
     connections: int = Field(
         default=2,
