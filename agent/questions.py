@@ -60,6 +60,11 @@ def ending_by(kind: ControlKind, name: str, words: Words) -> str:
     return words.say(_SETTLED[kind], name=_plain(name, words))
 
 
+def ended_by_choice(label: str, name: str, words: Words) -> str:
+    """What stands under a text whose buttons are gone: which one a person pressed."""
+    return words.say("**{label}**, chosen by {name}.", label=_plain(label, words), name=_plain(name, words))
+
+
 _SETTLED: Final = {
     ControlKind.APPROVE: sentence("**Approved** by {name}."),
     ControlKind.DENY: sentence("**Denied** by {name}."),

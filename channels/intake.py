@@ -63,7 +63,7 @@ from gateway.words import Words, words_for
 log = logging.getLogger(__name__)
 
 NOTICE_EVERY_MS: Final = 60_000
-BY_BUTTON: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
+BY_BUTTON: Final = {kind.value: kind for kind in (ControlKind.APPROVE, ControlKind.DENY, ControlKind.PRESS)}
 """What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
 
 _NOT_TAKEN: Final = frozenset({Outcome.REFUSED, Outcome.TURNED_AWAY, Outcome.IGNORED})
@@ -166,8 +166,8 @@ class Intake:
         if admittance is not Admittance.ADMITTED:
             is_told = admittance not in (Admittance.BLOCKED, Admittance.SILENT_HERE)
             return self._words(press).say(notices.NOT_FOR_STRANGERS) if is_told else own_words("")
-        kind = press.command.control if press.command else None
-        if kind is None or kind not in BY_BUTTON:
+        kind = BY_BUTTON.get(press.command.name) if press.command else None
+        if kind is None:
             return self._words(press).say(notices.NOT_IN_USE)
         request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)
         return None if await self._bus.request_control(request) else own_words("")

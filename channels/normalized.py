@@ -73,7 +73,8 @@ class Command:
         return _CONTROL.get(self.name)
 
 
-_CONTROL: Final = {kind.value: kind for kind in ControlKind}
+_CONTROL: Final = {kind.value: kind for kind in ControlKind if kind is not ControlKind.PRESS}
+"""What people say; nobody says a token."""
 
 
 @dataclass(frozen=True, slots=True)

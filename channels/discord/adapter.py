@@ -13,19 +13,21 @@ import discord
 from discord.ui import View
 
 from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.calls import Call, CallAnswer
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.asides import Asides, goes_by_link
 from channels.discord.buttons import view_of
-from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
+from channels.discord.connection import PATIENCE, Connection, Patience
 from channels.discord.errors import delivery_error
 from channels.discord.files import DiscordFiles
+from channels.discord.gateway import Endpoint
 from channels.discord.links import Links
 from channels.discord.lookup import find_message, nonce_of
 from channels.discord.menus import commands, say_the_same
 from channels.discord.openings import Openings, in_place
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
-from gateway.config import Settings
+from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
@@ -33,12 +35,12 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 
 
 class DiscordAdapter:
-    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
+    """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
     `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
     `SupportsStreaming`, `SupportsTyping`."""
 
-    name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
+    call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
 
     def __init__(
         self,
@@ -49,12 +51,14 @@ class DiscordAdapter:
         places: PlaceBus,
         clock: Clock,
         holder: str,
+        name: str = "discord",
         patience: Patience = PATIENCE,
     ) -> None:
         """`holder` names this process in the lease."""
+        self.name = name
         self._in_flight: set[asyncio.Timeout] = set()
         self._clock = clock
-        self._files = DiscordFiles(endpoint.api_base)
+        self._files = DiscordFiles(endpoint.api_base, endpoint.proxy)
         links = Links(places, leases, lambda: self.account)
         self._asides = Asides(links)
         self._openings = Openings(clock, is_wanted=endpoint.begins_threads)
@@ -66,6 +70,7 @@ class DiscordAdapter:
             links,
             self._openings,
             clock,
+            name=name,
             holder=holder,
             patience=patience,
             ended=self._cut_calls,
@@ -82,6 +87,13 @@ class DiscordAdapter:
     async def run(self, door: Door) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         await self._connection.run(door)
+
+    @property
+    def is_called(self) -> bool:
+        return self._connection.is_called
+
+    async def called(self, call: Call) -> CallAnswer:
+        return await self._connection.called(call)
 
     async def until_ready(self) -> None:
         await self._connection.until_ready()
@@ -288,15 +300,20 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordA
     """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.discords()[name]
     if chosen.token is None:
-        raise ConfigError("channels.discord.token is empty: set the bot token of the application")
+        raise ConfigError(f"{table_of(name)}.token is empty: set the bot token of the application")
+    endpoint = Endpoint(
+        chosen.token.get_secret_value(),
+        chosen.api_base,
+        chosen.gateway_url,
+        shards=chosen.shards,
+        public_key=chosen.public_key if chosen.interactions == "http" else "",
+        bots=frozenset(chosen.bots),
+        begins_threads=chosen.threads == "mention",
+        proxy=chosen.proxy,
+    )
     return DiscordAdapter(
-        Endpoint(
-            chosen.token.get_secret_value(),
-            chosen.api_base,
-            chosen.gateway_url,
-            bots=frozenset(chosen.bots),
-            begins_threads=chosen.threads == "mention",
-        ),
+        endpoint,
+        name=name,
         positions=parts.positions,
         leases=parts.leases,
         places=parts.places,

@@ -18,6 +18,7 @@ from channels.discord.address import DiscordTarget
 from channels.discord.buttons import view_of
 from channels.discord.links import Links
 from channels.discord.render import DiscordFile, DiscordPart
+from channels.page import AGAIN
 
 ORIGINAL: Final = "@original"
 """Takes the place of the id of the first message, wherever the API asks for one."""
@@ -33,7 +34,7 @@ class Asides:
         self, client: discord.Client, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, plain: bool
     ) -> tuple[str, ...] | None:
         """The ids of what is shown; None if it is to be an ordinary message."""
-        reply_id, number = _parted(send_id)
+        reply_id, is_first = _parted(send_id)
         if target.link is None or not goes_by_link(target, send_id):
             return None
         token = await self._links.token_for(reply_id, target.link)
@@ -42,7 +43,7 @@ class Asides:
         hook = _hook(client, token)
         text = chunk.plain if plain else chunk.content
         try:
-            if number == 0 and (shown := await _filled(hook, text, chunk)) is not None:
+            if is_first and (shown := await _filled(hook, text, chunk)) is not None:
                 return (str(shown.id),)
             if not target.is_aside:
                 return None
@@ -54,8 +55,8 @@ class Asides:
 
     async def may_repeat(self, target: DiscordTarget, *, send_id: str) -> bool:
         """Whether sending once more shows nothing twice, whatever became of it, because it is an edit."""
-        reply_id, number = _parted(send_id)
-        return target.link is not None and number == 0 and bool(await self._links.token_for(reply_id, target.link))
+        reply_id, is_first = _parted(send_id)
+        return target.link is not None and is_first and bool(await self._links.token_for(reply_id, target.link))
 
     async def amend(
         self, client: discord.Client, target: DiscordTarget, chunk: DiscordPart, *, message_id: str, plain: bool
@@ -80,7 +81,7 @@ class Asides:
 
 def goes_by_link(target: DiscordTarget, send_id: str) -> bool:
     """Whether this message of a reply goes to the one who chose a command, as long as there is a way."""
-    return target.link is not None and (target.is_aside or _parted(send_id)[1] == 0)
+    return target.link is not None and (target.is_aside or _parted(send_id)[1])
 
 
 async def _filled(hook: discord.Webhook, text: str, chunk: DiscordPart) -> discord.WebhookMessage | None:
@@ -120,10 +121,10 @@ def _hook(client: discord.Client, token: str) -> discord.Webhook:
     return discord.Webhook.from_state(payload, client._connection)
 
 
-def _parted(send_id: str) -> tuple[str, int]:
-    """The reply, and which of its messages this is."""
-    reply_id, _, number = send_id.rpartition(":")
-    return reply_id, int(number)
+def _parted(send_id: str) -> tuple[str, bool]:
+    """The reply (`channels.page` says how its messages are named), and whether this is its first message."""
+    reply_id, _, step = send_id.removesuffix(AGAIN).rpartition(":")
+    return reply_id, step == "0"
 
 
 def _is_dead(error: discord.HTTPException) -> bool:

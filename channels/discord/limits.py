@@ -22,6 +22,9 @@ DEAD_LINK_CODES: Final = frozenset({10015, 10062, 50027})  # unknown webhook, un
 UNKNOWN_MESSAGE: Final = 10008  # the error code for a message that was deleted
 PRESS_TAKEN_WITHIN_S: Final = 2.0  # an interaction is to be acknowledged within three seconds
 
+CALL_ANSWERED_WITHIN_S: Final = 2.7  # of ours to an interaction that came by HTTP; Discord waits for 3
+FIRST_ANSWER_SETTLES_S: Final = 0.25  # until Discord knows the answer to its request, a follow-up is refused
+
 NONCE_CHARS: Final = 24  # at most 25
 CALL_TIMEOUT_S: Final = 60.0  # discord.py retries inside a call, up to five times
 RATE_LIMIT_WAIT_MAX_S: Final = 60.0  # the least that discord.py accepts is 30; longer waits become ours

@@ -222,12 +222,12 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAda
     )
     return SlackAdapter(
         endpoint,
+        name=name,
         positions=parts.positions,
         leases=parts.leases,
         places=parts.places,
         clock=parts.clock,
         holder=parts.holder,
-        name=name,
     )
 
 

@@ -30,6 +30,11 @@ def _put(insert: InsertInto) -> Executable:
 
 
 @per_dialect
+def _put_new(insert: InsertInto) -> Executable:
+    return insert(outbox).on_conflict_do_nothing(index_elements=[outbox.c.id]).returning(outbox.c.id)
+
+
+@per_dialect
 def _put_receipt(insert: InsertInto) -> Executable:
     """A receipt may come twice and late; what was sent stays sent."""
     statement = insert(deliveries)
@@ -89,6 +94,11 @@ def put(connection: Connection, replies: Sequence[Reply]) -> None:
     rows = [from_reply(reply, position=index, state=NEW) for index, reply in enumerate(replies)]
     if rows:
         connection.execute(_put(connection), rows)
+
+
+def put_one(connection: Connection, reply: Reply) -> bool:
+    """Commit one reply; False if its id is known."""
+    return connection.execute(_put_new(connection), from_reply(reply, position=0, state=NEW)).one_or_none() is not None
 
 
 def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> tuple[Reply, ...]:

@@ -37,6 +37,7 @@ from gateway.store import (
 from gateway.store.access import SqlAccess
 from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
+from gateway.store.buttons import SqlButtons
 from gateway.store.engine import Database, open_database
 from gateway.store.loans import SqlLoans
 from gateway.store.memories import SqlMemories
@@ -70,6 +71,7 @@ class SqlStore:
         self.people = SqlPeople(database, clock)
         self.schedules = SqlSchedules(database)
         self.loans = SqlLoans(database)
+        self.buttons = SqlButtons(database)
         self.tasks = SqlSubTasks(database, clock)
         self.sub_types = SqlSubTypes(database)
 

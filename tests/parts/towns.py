@@ -15,6 +15,7 @@ import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
 from channels.discord import connection as discord_connection
+from channels.discord import gateway as discord_gateway
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import serve
@@ -190,8 +191,11 @@ async def discord_town() -> AsyncIterator[Town]:
             bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
         ) -> ChannelAdapter:
             return DiscordAdapter(
-                discord_connection.Endpoint(
-                    DISCORD_TOKEN, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws"), frozenset(bots)
+                discord_gateway.Endpoint(
+                    DISCORD_TOKEN,
+                    f"{address}/api/v10",
+                    f"{address}/gateway".replace("http", "ws"),
+                    bots=frozenset(bots),
                 ),
                 positions=bus.intake,
                 leases=bus.deliveries,

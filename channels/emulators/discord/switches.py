@@ -38,6 +38,7 @@ class Switches:
     - `first_answer_s`, `token_life_s`: how long an interaction waits for its first answer, and for all others.
     - `heartbeat_ms`, `resume_window_s`: how long a gateway session lives without word from the client.
     - `sessions_left`: the IDENTIFY budget of the day.
+    - `shards`: how many connections `GET /gateway/bot` recommends; `max_concurrency` of them may identify at a time.
     """
 
     rates: RateTable = field(default_factory=vendor_rates)
@@ -53,3 +54,5 @@ class Switches:
     heartbeat_ms: int = 41_250
     resume_window_s: float = 180.0
     sessions_left: int = 1000
+    shards: int = 1
+    max_concurrency: int = 1

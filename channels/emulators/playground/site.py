@@ -13,6 +13,10 @@ Other processes may drive the stages by the same calls as the page. Every body a
     POST   /stage/{p}/say             {"person_id", "place_id", "text", "mention_bot"?, "reply_to"?,
                                      "files"?: [{"name", "media_type", "base64"}]}          -> Said
     POST   /stage/{p}/press           {"person_id", "place_id", "message_id", "button_id"}  -> {}
+    GET    /stage/{p}/menu?person=&place=   {"menu": [MenuEntry]}, what the person is offered there
+    GET    /stage/{p}/suggest?person=&place=&name=&typed=   {"suggestions": [text]}, while the person types
+    POST   /stage/{p}/invoke          {"person_id", "place_id", "name", "argument"?}        -> {}
+    POST   /stage/{p}/language        {"person_id", "language"}: an IETF tag                -> {}
     PATCH  /stage/{p}/messages        {"place_id", "message_id", "text"}                    -> {}
     DELETE /stage/{p}/messages        {"place_id", "message_id"}                            -> {}
     GET    /stage/{p}/faults          Faults
@@ -23,7 +27,8 @@ Other processes may drive the stages by the same calls as the page. Every body a
     GET    /sessions                  {"sessions": [...], "problem": "", "board": url}, from the admin API, without its
                                       token; the page at `url` asks for it
 
-Person, Place, Said, Button, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field by field.
+Person, Place, Said, Button, MenuEntry, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field
+by field.
 """
 
 from __future__ import annotations
@@ -46,7 +51,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from channels.emulators.playground.sessions import SessionSource, SessionsUnreachable
-from channels.emulators.stage import Faults, PlaceKind, SharedFile, Stage, StageEvent
+from channels.emulators.stage import Faults, LanguageStage, MenuStage, PlaceKind, SharedFile, Stage, StageEvent
 
 STATIC: Final = Path(__file__).parent / "static"
 BODY_BYTES_MAX: Final = 256 * 1024
@@ -84,6 +89,10 @@ class Playground:
                 Route("/stage/{platform}/file", self._file),
                 Route("/stage/{platform}/say", _answered(self._say), methods=["POST"]),
                 Route("/stage/{platform}/press", _answered(self._press), methods=["POST"]),
+                Route("/stage/{platform}/menu", _answered(self._menu)),
+                Route("/stage/{platform}/suggest", _answered(self._suggest)),
+                Route("/stage/{platform}/invoke", _answered(self._invoke), methods=["POST"]),
+                Route("/stage/{platform}/language", _answered(self._language), methods=["POST"]),
                 Route("/stage/{platform}/faults", _answered(self._faults), methods=["GET", "PATCH"]),
                 Route("/stage/{platform}/cut", _answered(self._cut), methods=["POST"]),
                 Route("/stage/{platform}/events", self._events),
@@ -165,6 +174,30 @@ class Playground:
         await self._stage(request).press_button(*(_text(given, name) for name in names))
         return {}
 
+    async def _menu(self, request: Request) -> object:
+        asked = request.query_params
+        entries = self._menu_stage(request).menu(asked.get("person", ""), asked.get("place", ""))
+        return {"menu": [asdict(entry) for entry in entries]}
+
+    async def _suggest(self, request: Request) -> object:
+        names = ("person", "place", "name", "typed")
+        asked = [request.query_params.get(name, "") for name in names]
+        return {"suggestions": list(await self._menu_stage(request).suggest(*asked))}
+
+    async def _invoke(self, request: Request) -> object:
+        given = await _body(request)
+        person_id, place_id, name = (_text(given, field) for field in ("person_id", "place_id", "name"))
+        argument = _optional(given, "argument") or ""
+        await self._menu_stage(request).invoke(person_id, place_id, name, argument)
+        return {}
+
+    async def _language(self, request: Request) -> object:
+        stage, given = self._stage(request), await _body(request)
+        if not isinstance(stage, LanguageStage):
+            raise Refused("clients of this platform do not say their language")
+        stage.set_language(_text(given, "person_id"), _text(given, "language"))
+        return {}
+
     async def _faults(self, request: Request) -> object:
         faults = self._stage(request).faults
         if request.method == "PATCH":
@@ -228,6 +261,12 @@ class Playground:
         stage = self._stages.get(platform)
         if stage is None:
             raise Refused(f"no platform is called {platform!r}", 404)
+        return stage
+
+    def _menu_stage(self, request: Request) -> MenuStage:
+        stage = self._stage(request)
+        if not isinstance(stage, MenuStage):
+            raise Refused("this platform has no menu of commands")
         return stage
 
 

@@ -126,6 +126,8 @@ class SlackEmulator:
 
     async def use_http(self, url: str) -> bool:
         """Send events to the app's own address from now on; whether it answered the challenge."""
+        if self.http_events is not None:
+            await self.http_events.aclose()
         self.http_events = HttpEvents(
             url=url, signing_secret=self._signing_secret, switches=self.switches, clock_s=self._clock_s
         )

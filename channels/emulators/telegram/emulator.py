@@ -91,6 +91,10 @@ class TelegramEmulator:
     def _webhook_retry_s(self) -> float:
         return self.faults.other.get("webhook_retry_s", FIRST_RETRY_S)
 
+    def webhook_info(self) -> Json:
+        """What getWebhookInfo says."""
+        return self._backstage.webhook.as_json()
+
     @property
     def app(self) -> ASGIApp:
         return self._wire.app

@@ -27,6 +27,7 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports.access import AccessBook
 from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.buttons import ButtonBook
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.people import PeopleStore
@@ -68,6 +69,11 @@ class Store(Protocol):
     @property
     def loans(self) -> LoanBook:
         """Which tool was given which secret."""
+        ...
+
+    @property
+    def buttons(self) -> ButtonBook:
+        """What stands behind buttons."""
         ...
 
     @property
