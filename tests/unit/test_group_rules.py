@@ -1,18 +1,18 @@
 """Who is addressed, who speaks and where, in groups and threads: the rules of the three platforms in one place.
 
 | rule                                              | Telegram            | Discord             | Slack               |
-|--------------------------------------------------|---------------------|---------------------|---------------------|
+|---------------------------------------------------|---------------------|---------------------|---------------------|
 | mention by name, by id, in a caption              | normalize_telegram  | normalize_discord   | normalize_slack     |
 | a longer name, code, `@everyone` is no mention    | normalize_telegram  | normalize_discord   | here                |
 | a mention of our managed role                     | -                   | normalize_discord   | -                   |
 | a reply to us, with or without a ping             | normalize_telegram  | normalize_discord   | -                   |
 | a command, and one for another bot                | normalize_telegram  | discord_commands    | normalize_slack     |
 | topic, thread, post; what only looks like one     | normalize_telegram  | here, threads       | normalize_slack     |
-| stand-ins: anonymous admins, channels, linked channels | normalize_telegram  | -                   | -                   |
+| stand-ins: anonymous admins, linked channels      | normalize_telegram  | -                   | -                   |
 | posts of a channel and their edits                | here                | here (crosspost)    | -                   |
-| other bots, webhooks, ourselves; those that are named | here, company       | here, company       | here, company       |
+| other bots, webhooks, ourselves; who is named     | here, company       | here, company       | here, company       |
 | messages of the system                            | normalize_telegram  | here                | here                |
-| private channels, group chats, members of elsewhere | -                   | -                   | here                |
+| private channels, group chats                     | -                   | -                   | here                |
 | a chat that gets another id                       | normalize_telegram  | -                   | -                   |
 | a mention begins a thread                         | -                   | here, threads       | here, threads       |
 | what was said before is read back                 | not to be had       | threads             | slack_context       |
