@@ -43,6 +43,12 @@ RETRY_FIRST_S: Final = 2.0
 RETRY_CAP_S: Final = 300.0  # an IDENTIFY each: 1,000 a day are allowed
 HEALTHY_AFTER_S: Final = 120.0  # even if every session ended just then, a day would have 720 IDENTIFYs
 
+THREAD_QUOTES_MAX: Final = 40  # one request; what is older has mostly been said again
+THREAD_WAIT_S: Final = 3.0  # for them: a rate limit is not waited for, and nobody is listened to meanwhile
+THREAD_ARCHIVED_AFTER_MIN: Final = 1440  # a day without a word; the next one wakes it
+THREADS_BARRED_S: Final = 3600.0  # where we may not begin one, we ask again within the hour
+THREADS_BEGUN_MAX: Final = 5_000  # remembered; to begin one again is refused and does no harm
+THREAD_EXISTS: Final = 160004  # the error code for a message that has a thread
 READ_AGAIN_AFTER_S: Final = 60.0  # a message whose files are fetched one after the other: addresses live for a day
 READ_LATELY_MAX: Final = 16  # such messages at a time
 HISTORY_PAGE: Final = 100  # the most that one request gives
@@ -53,3 +59,6 @@ NONCE_HOLDS_S: Final = 100.0  # "the past few minutes"; measured by others as tw
 LOOKUP_MESSAGES_MAX: Final = 300
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Discord's
 GUILDS_WITHIN_S: Final = 1.0  # how long the SDK waits for the next guild before it calls itself ready
+
+BUTTONS_MAX: Final = 25  # five rows of five
+BUTTON_LABEL_CHARS_MAX: Final = 80

@@ -49,3 +49,6 @@ TOAST_CHARS_MAX: Final = 200  # of the answer to a callback query
 
 ALLOWED_UPDATES: Final = ("message", "edited_message", "callback_query")
 """Always sent: the server remembers the list of whoever asked last."""
+
+ROW_BUTTONS_MAX: Final = 2  # buttons side by side; on a phone a third leaves none of them room for a word
+ROW_LABEL_CHARS_MAX: Final = 18  # of a label that has only half a row

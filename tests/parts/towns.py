@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import quote
@@ -54,8 +54,10 @@ class BotHome(Emulator, Protocol):
 
 
 class AdapterMaker(Protocol):
-    def __call__(self, bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
-        """Our adapter in front of the platform; `holder` names the machine it runs on."""
+    def __call__(
+        self, bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+    ) -> ChannelAdapter:
+        """Our adapter in front of the platform; `holder` names the machine it runs on, `bots` are those it hears."""
         ...
 
 
@@ -168,7 +170,9 @@ async def telegram_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return TelegramAdapter(
                 token=TELEGRAM_TOKEN,
                 api_base=address,
@@ -178,6 +182,7 @@ async def telegram_town() -> AsyncIterator[Town]:
                 clock=SystemClock(),
                 holder=holder,
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
+                bots=bots,
             )
 
         yield settled("telegram", stage, address, 4096, adapter)
@@ -189,10 +194,15 @@ async def discord_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return DiscordAdapter(
                 discord_gateway.Endpoint(
-                    DISCORD_TOKEN, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws")
+                    DISCORD_TOKEN,
+                    f"{address}/api/v10",
+                    f"{address}/gateway".replace("http", "ws"),
+                    bots=frozenset(bots),
                 ),
                 positions=bus.intake,
                 leases=bus.deliveries,
@@ -211,9 +221,13 @@ async def slack_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return SlackAdapter(
-                slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2),
+                slack_connection.Endpoint(
+                    SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2, bots=frozenset(bots)
+                ),
                 positions=bus.intake,
                 leases=bus.deliveries,
                 places=bus.places,
