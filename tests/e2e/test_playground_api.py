@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 class TestTheControlApi:
     async def test_another_process_can_play_a_whole_scene(self, ground: Ground) -> None:
         http = ground.http
-        assert (await http.get("/stage")).json() == {"platforms": ["telegram"]}
+        assert (await http.get("/stage")).json() == {"platforms": ["telegram"], "can": {"telegram": ["menu"]}}
         mira = (await http.post("/stage/telegram/people", json={"name": "Mira"})).json()
         places = (await http.get("/stage/telegram/places")).json()["places"]
         kitchen = next(place for place in places if place["title"] == "Kitchen")
