@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, Page, async_playwright, expect
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 from telegram.error import RetryAfter, TimedOut
 
@@ -299,8 +299,8 @@ class TestThePage:
     async def test_files_go_out_with_words_and_can_be_looked_at(self, page: Page, ground: Ground) -> None:
         await page.locator(".picker").set_input_files(
             [
-                {"name": "dot.png", "mimeType": "image/png", "buffer": DOT},
-                {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"<b>red</b> and ripe"},
+                FilePayload(name="dot.png", mimeType="image/png", buffer=DOT),
+                FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"<b>red</b> and ripe"),
             ]
         )
         await page.get_by_role("button", name="Do not send dot.png").click()
