@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
@@ -25,6 +25,8 @@ class CallAnswer:
     body: str = ""
     media_type: str = "text/plain"
     headers: Mapping[str, str] = field(default_factory=dict)
+    sent: Callable[[], None] = lambda: None
+    """Called when the answer is on its way."""
 
 
 def come_again() -> CallAnswer:

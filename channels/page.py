@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from channels.patience import Patience
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
 from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
+
+AGAIN: Final = ":anew"
+"""Ends the send id of a message that takes the place of one which is gone."""
 
 
 class TakenOver(Exception):
@@ -43,7 +46,7 @@ class Page:
         the platform would take what follows for that one. The whole answer as a file is another message than the chunk
         in whose place it goes out."""
         step = "whole" if self.is_whole else self.record.next_chunk
-        return f"{self.record.reply_id}:{step}{':anew' if self._is_shown_gone else ''}"
+        return f"{self.record.reply_id}:{step}{AGAIN if self._is_shown_gone else ''}"
 
     @property
     def shown(self) -> str:

@@ -63,12 +63,18 @@ class Webhooks:
     async def _take(self, request: web.Request) -> web.Response:
         answer = await self._answer(request)
         self.answered[request.path, answer.status] += 1
-        return web.Response(
+        response = web.Response(
             status=answer.status,
             text=answer.body,
             content_type=answer.media_type,
             headers={**_SERVER, **answer.headers},
         )
+        try:
+            await response.prepare(request)
+            await response.write_eof()
+        finally:
+            answer.sent()
+        return response
 
     async def _answer(self, request: web.Request) -> CallAnswer:
         hook = self._hooks[request.path]

@@ -9,6 +9,7 @@ from typing import Final
 from agent.commands.help import help_text
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
+from agent.offering import Offer
 from agent.tools.enclosures import Enclosed
 from gateway.contracts.commands import COMMANDS, is_offered
 from gateway.contracts.entries import Effect, GrantRole, Session
@@ -37,12 +38,13 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Done:
     """What a command says, what it changes and which files go along; all of it is committed together. `noted` is what
-    the transcript keeps of it, for the model to know; of most commands it keeps nothing."""
+    the transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons below."""
 
     text: str
     effects: tuple[Effect, ...] = ()
     noted: CleanText | None = None
     files: tuple[Enclosed, ...] = ()
+    offers: tuple[Offer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

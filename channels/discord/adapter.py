@@ -13,18 +13,21 @@ import discord
 from discord.ui import View
 
 from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.calls import Call, CallAnswer
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
 from channels.discord.asides import Asides, goes_by_link
 from channels.discord.buttons import view_of
-from channels.discord.connection import PATIENCE, Connection, Endpoint, Patience
+from channels.discord.connection import PATIENCE, Connection, Patience
 from channels.discord.errors import delivery_error
 from channels.discord.files import DiscordFiles
+from channels.discord.gateway import Endpoint
 from channels.discord.links import Links
 from channels.discord.lookup import find_message, nonce_of
 from channels.discord.menus import commands, say_the_same
+from channels.discord.openings import Openings, in_place
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
-from gateway.config import Settings
+from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
@@ -32,12 +35,12 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 
 
 class DiscordAdapter:
-    """One bot. `ChannelAdapter`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
+    """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
     `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
     `SupportsStreaming`, `SupportsTyping`."""
 
-    name = "discord"
     typing_period_s = limits.TYPING_PERIOD_S
+    call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
 
     def __init__(
         self,
@@ -48,16 +51,29 @@ class DiscordAdapter:
         places: PlaceBus,
         clock: Clock,
         holder: str,
+        name: str = "discord",
         patience: Patience = PATIENCE,
     ) -> None:
         """`holder` names this process in the lease."""
+        self.name = name
         self._in_flight: set[asyncio.Timeout] = set()
         self._clock = clock
-        self._files = DiscordFiles(endpoint.api_base)
+        self._files = DiscordFiles(endpoint.api_base, endpoint.proxy)
         links = Links(places, leases, lambda: self.account)
         self._asides = Asides(links)
+        self._openings = Openings(clock, is_wanted=endpoint.begins_threads)
         self._connection = Connection(
-            endpoint, positions, leases, links, clock, holder=holder, patience=patience, ended=self._cut_calls
+            endpoint,
+            positions,
+            leases,
+            places,
+            links,
+            self._openings,
+            clock,
+            name=name,
+            holder=holder,
+            patience=patience,
+            ended=self._cut_calls,
         )
 
     @property
@@ -71,6 +87,13 @@ class DiscordAdapter:
     async def run(self, door: Door) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         await self._connection.run(door)
+
+    @property
+    def is_called(self) -> bool:
+        return self._connection.is_called
+
+    async def called(self, call: Call) -> CallAnswer:
+        return await self._connection.called(call)
 
     async def until_ready(self) -> None:
         await self._connection.until_ready()
@@ -97,9 +120,9 @@ class DiscordAdapter:
         )
 
     async def send(self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
-        target = parse_target(address.target)
-        place = self._place(target)
         async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target), send_id=send_id)
+            place = self._place(target)
             if not _is_silent(chunk):
                 shown = await self._asides.send(self._client(), target, chunk, send_id=send_id, plain=plain)
                 if shown is not None:
@@ -116,9 +139,9 @@ class DiscordAdapter:
             return (str(sent.id),)
 
     async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
-        target = parse_target(address.target)
-        message = self._place(target).get_partial_message(int(message_id))
         async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target))
+            message = self._place(target).get_partial_message(int(message_id))
             try:
                 await message.edit(
                     content=chunk.plain if plain else chunk.content,
@@ -133,7 +156,10 @@ class DiscordAdapter:
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """In a guild that takes the permission "Manage Messages"; in a direct chat nobody has it."""
-        message = self._place(parse_target(address.target)).get_partial_message(int(message_id))
+        return await self._delete(in_place(parse_target(address.target)), message_id)
+
+    async def _delete(self, target: DiscordTarget, message_id: str) -> bool:
+        message = self._place(target).get_partial_message(int(message_id))
         async with self._calling():
             try:
                 await message.delete()
@@ -146,7 +172,9 @@ class DiscordAdapter:
 
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Our own messages take no permission."""
-        return await self.delete_inbound(address, message_id=message_id)
+        async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target))
+        return await self._delete(target, message_id)
 
     def cadence(self, address: ReplyAddress) -> Cadence:
         return limits.CADENCE
@@ -171,15 +199,25 @@ class DiscordAdapter:
         async with self._calling():
             if await self._asides.may_repeat(target, send_id=send_id):
                 return None
+            if target.begun_in is not None:  # perhaps where no thread could be begun, which has changed since
+                shown = await self._found(in_place(target), chunk, send_id=send_id, since_ms=since_ms)
+                if shown is not None:
+                    return shown
         is_ordinary = not goes_by_link(target, send_id)
         if is_ordinary and self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
             return None  # sent again with its nonce, it is not shown again
-        place, me, nonce = self._place(target), self._my_id(), nonce_of(send_id)
         async with self._calling():
-            found = await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
+            target = await self._openings.where(self._client(), target, send_id=send_id)
+            found = await self._found(target, chunk, send_id=send_id, since_ms=since_ms)
             if found is None and target.is_aside and not is_ordinary:
                 raise Untraceable("what only one person sees stands in no history")
             return found
+
+    async def _found(
+        self, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, since_ms: int
+    ) -> tuple[str, ...] | None:
+        me, nonce = self._my_id(), nonce_of(send_id)
+        return await find_message(self._place(target), target, chunk, me=me, nonce=nonce, since_ms=since_ms)
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
         async with self._calling():
@@ -189,9 +227,8 @@ class DiscordAdapter:
         target = parse_target(address.target)
         if not status or target.is_aside:
             return
-        place = self._place(target)
         async with self._calling():
-            await place.typing()
+            await self._place(await self._openings.where(self._client(), target)).typing()
 
     async def publish_menu(self) -> None:
         client = self._client()
@@ -263,9 +300,20 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordA
     """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.discords()[name]
     if chosen.token is None:
-        raise ConfigError("channels.discord.token is empty: set the bot token of the application")
+        raise ConfigError(f"{table_of(name)}.token is empty: set the bot token of the application")
+    endpoint = Endpoint(
+        chosen.token.get_secret_value(),
+        chosen.api_base,
+        chosen.gateway_url,
+        shards=chosen.shards,
+        public_key=chosen.public_key if chosen.interactions == "http" else "",
+        bots=frozenset(chosen.bots),
+        begins_threads=chosen.threads == "mention",
+        proxy=chosen.proxy,
+    )
     return DiscordAdapter(
-        Endpoint(chosen.token.get_secret_value(), chosen.api_base, chosen.gateway_url),
+        endpoint,
+        name=name,
         positions=parts.positions,
         leases=parts.leases,
         places=parts.places,

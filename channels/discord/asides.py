@@ -15,9 +15,10 @@ from discord.ui import View
 
 from channels.discord import limits
 from channels.discord.address import DiscordTarget
-from channels.discord.buttons import view_of
+from channels.discord.buttons import aside_view_of, view_of
 from channels.discord.links import Links
 from channels.discord.render import DiscordFile, DiscordPart
+from channels.page import AGAIN
 
 ORIGINAL: Final = "@original"
 """Takes the place of the id of the first message, wherever the API asks for one."""
@@ -33,7 +34,7 @@ class Asides:
         self, client: discord.Client, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, plain: bool
     ) -> tuple[str, ...] | None:
         """The ids of what is shown; None if it is to be an ordinary message."""
-        reply_id, number = _parted(send_id)
+        reply_id, is_first = _parted(send_id)
         if target.link is None or not goes_by_link(target, send_id):
             return None
         token = await self._links.token_for(reply_id, target.link)
@@ -41,12 +42,13 @@ class Asides:
             return None
         hook = _hook(client, token)
         text = chunk.plain if plain else chunk.content
+        view = aside_view_of(chunk.choices) if target.is_aside else view_of(chunk.choices)
         try:
-            if number == 0 and (shown := await _filled(hook, text, chunk)) is not None:
+            if is_first and (shown := await _filled(hook, text, view, chunk)) is not None:
                 return (str(shown.id),)
             if not target.is_aside:
                 return None
-            return (str((await _followed(hook, text, chunk)).id),)
+            return (str((await _followed(hook, text, view, chunk)).id),)
         except discord.HTTPException as error:
             if _is_dead(error):
                 return None
@@ -54,8 +56,8 @@ class Asides:
 
     async def may_repeat(self, target: DiscordTarget, *, send_id: str) -> bool:
         """Whether sending once more shows nothing twice, whatever became of it, because it is an edit."""
-        reply_id, number = _parted(send_id)
-        return target.link is not None and number == 0 and bool(await self._links.token_for(reply_id, target.link))
+        reply_id, is_first = _parted(send_id)
+        return target.link is not None and is_first and bool(await self._links.token_for(reply_id, target.link))
 
     async def amend(
         self, client: discord.Client, target: DiscordTarget, chunk: DiscordPart, *, message_id: str, plain: bool
@@ -80,17 +82,19 @@ class Asides:
 
 def goes_by_link(target: DiscordTarget, send_id: str) -> bool:
     """Whether this message of a reply goes to the one who chose a command, as long as there is a way."""
-    return target.link is not None and (target.is_aside or _parted(send_id)[1] == 0)
+    return target.link is not None and (target.is_aside or _parted(send_id)[1])
 
 
-async def _filled(hook: discord.Webhook, text: str, chunk: DiscordPart) -> discord.WebhookMessage | None:
+async def _filled(
+    hook: discord.Webhook, text: str, view: View | None, chunk: DiscordPart
+) -> discord.WebhookMessage | None:
     """None: the one who asked has put the message away."""
     try:
         return await hook.edit_message(
             cast(int, ORIGINAL),
             content=text,
             attachments=_files(chunk),
-            view=view_of(chunk.choices),
+            view=view,
             allowed_mentions=discord.AllowedMentions.none(),
         )
     except discord.NotFound as error:
@@ -99,13 +103,13 @@ async def _filled(hook: discord.Webhook, text: str, chunk: DiscordPart) -> disco
         return None
 
 
-async def _followed(hook: discord.Webhook, text: str, chunk: DiscordPart) -> discord.WebhookMessage:
+async def _followed(hook: discord.Webhook, text: str, view: View | None, chunk: DiscordPart) -> discord.WebhookMessage:
     return await hook.send(
         text,
         wait=True,
         ephemeral=True,
         files=_files(chunk),
-        view=cast(View, view_of(chunk.choices) or discord.utils.MISSING),
+        view=cast(View, view or discord.utils.MISSING),
         allowed_mentions=discord.AllowedMentions.none(),
     )
 
@@ -120,10 +124,10 @@ def _hook(client: discord.Client, token: str) -> discord.Webhook:
     return discord.Webhook.from_state(payload, client._connection)
 
 
-def _parted(send_id: str) -> tuple[str, int]:
-    """The reply, and which of its messages this is."""
-    reply_id, _, number = send_id.rpartition(":")
-    return reply_id, int(number)
+def _parted(send_id: str) -> tuple[str, bool]:
+    """The reply (`channels.page` says how its messages are named), and whether this is its first message."""
+    reply_id, _, step = send_id.removesuffix(AGAIN).rpartition(":")
+    return reply_id, step == "0"
 
 
 def _is_dead(error: discord.HTTPException) -> bool:

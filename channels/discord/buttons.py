@@ -22,19 +22,25 @@ from channels.discord.render import render
 from channels.errands import Errands
 from channels.normalized import Ignored
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.messages import Choice, CleanText
+from gateway.contracts.messages import Choice, CleanText, ControlKind
 from gateway.words import words_for
 
 
 def view_of(choices: Sequence[Choice]) -> View | None:
-    """A row of buttons. The SDK keeps nothing of it: whoever hears of a press may be another process."""
+    """Rows of five buttons. The SDK keeps nothing of it: whoever hears of a press may be another process."""
     if not choices:
         return None
     view = View(timeout=None)
-    for choice in choices:
-        view.add_item(Button(label=choice.label, custom_id=choice.command))
+    for choice in choices[: limits.BUTTONS_MAX]:
+        view.add_item(Button(label=choice.label[: limits.BUTTON_LABEL_CHARS_MAX], custom_id=choice.command))
     view.stop()
     return view
+
+
+def aside_view_of(choices: Sequence[Choice]) -> View | None:
+    """The same below what only one person sees. What a command leads to is a message of its own, which everybody there
+    would read: whoever wants that chooses it from the menu again."""
+    return view_of([choice for choice in choices if not choice.command.startswith(f"/{ControlKind.PRESS} ")])
 
 
 class Presses:

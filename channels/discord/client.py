@@ -1,21 +1,17 @@
-"""The SDK's client, made small: no message, member or presence caches, and only the events we hear.
-
-discord.py is pointed at its servers through two class attributes, which it reads when a request or a
-connection is made; one process therefore speaks to one Discord.
-"""
+"""The SDK's client, made small: no message, member or presence caches, and only the events we hear."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import aiohttp
 import discord
-import yarl
 from discord.gateway import DiscordWebSocket
-from discord.http import Route
 
 from channels.discord import limits
 from channels.discord.hearing import DiscordEvent, heard_deletion, heard_edit_of, heard_of
@@ -24,37 +20,22 @@ from channels.listening import Heard
 
 log = logging.getLogger(__name__)
 
-_GATEWAY_ASK_TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
-
-
-async def point_at(api_base: str, gateway_url: str) -> None:
-    """Use the REST API at `api_base` and the gateway at `gateway_url`, or the one that the API names."""
-    if api_base == Route.BASE and not gateway_url:
-        return
-    Route.BASE = api_base
-    DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(gateway_url or await _named_gateway(api_base))
-
-
-async def _named_gateway(api_base: str) -> str:
-    async with (
-        aiohttp.ClientSession(timeout=_GATEWAY_ASK_TIMEOUT) as session,
-        session.get(f"{api_base}/gateway") as answer,
-    ):
-        answer.raise_for_status()
-        return str((await answer.json(content_type=None))["url"])
-
 
 class GatewayClient(discord.Client):
     """One session with the gateway. `heard` gets each event, `interacted` each interaction, `began` is told of each
-    session that is not a resume, before any message of it is heard."""
+    session that is not a resume and of its shard, before any message of it is heard."""
+
+    RESUMABLE: ClassVar = limits.CLOSE_RESUMABLE
 
     def __init__(
         self,
         *,
         heard: Callable[[Heard[DiscordEvent]], object],
         interacted: Callable[[discord.Interaction], object],
-        began: Callable[[], None],
+        began: Callable[[int], None],
         silence_s: float,
+        proxy: str = "",
+        **sharding: Any,
     ) -> None:
         """After `silence_s` without a frame the SDK takes the link for dead and resumes on a new one."""
         super().__init__(
@@ -67,11 +48,14 @@ class GatewayClient(discord.Client):
             guild_ready_timeout=limits.GUILDS_WITHIN_S,
             heartbeat_timeout=silence_s,
             enable_debug_events=False,
+            proxy=proxy or None,
+            **sharding,
         )
         self._heard = heard
         self._interacted = interacted
         self._began = began
-        self._lost_at_s: float | None = None
+        self._lost_at_s: dict[int, float] = {}  # by shard
+        self._losses: Counter[int] = Counter()  # likewise
         self._guilds_known = asyncio.Event()
 
     async def until_guilds_known(self) -> None:
@@ -82,7 +66,10 @@ class GatewayClient(discord.Client):
     @property
     def session(self) -> LeftSession | None:
         """What another client would need to take this session up, None before it has begun."""
-        ws = self._socket
+        return self._left(self._socket)
+
+    @staticmethod
+    def _left(ws: DiscordWebSocket | None) -> LeftSession | None:
         if ws is None or ws.session_id is None or ws.sequence is None:
             return None
         return LeftSession(ws.session_id, ws.sequence, str(ws.gateway))
@@ -94,14 +81,33 @@ class GatewayClient(discord.Client):
 
     async def close(self) -> None:
         """Leave the session so that it can be taken up again; the SDK's way of closing ends it."""
-        if self._socket is not None and self._socket.open:
-            await self._socket.close(code=limits.CLOSE_RESUMABLE)
+        await self._leave()
         await super().close()
+
+    async def probe(self) -> None:
+        """As `Pulsing` has it. A socket that is closing needs no probe."""
+        for ws in self._open_sockets:
+            with contextlib.suppress(OSError, aiohttp.ClientError, discord.ConnectionClosed):
+                await ws.send_heartbeat({"op": ws.HEARTBEAT, "d": ws.sequence})
+
+    async def _leave(self) -> None:
+        for ws in self._open_sockets:
+            await ws.close(code=self.RESUMABLE)
+
+    @property
+    def _open_sockets(self) -> Sequence[DiscordWebSocket]:
+        return [self.ws] if self._socket is not None and self._socket.open else []
+
+    @property
+    def losses(self) -> int:
+        """As `Pulsing` has it: of the connection that was lost most often."""
+        return max(self._losses.values(), default=0)
 
     @property
     def lost_for_s(self) -> float:
         """Seconds since the gateway was lost, 0 while it is there."""
-        return 0.0 if self._lost_at_s is None else asyncio.get_running_loop().time() - self._lost_at_s
+        now_s = asyncio.get_running_loop().time()
+        return max((now_s - at_s for at_s in self._lost_at_s.values()), default=0.0)
 
     async def on_message(self, message: discord.Message) -> None:
         """Nothing is awaited here: the SDK makes a task of each event, and their order is the order of messages."""
@@ -124,19 +130,28 @@ class GatewayClient(discord.Client):
 
     async def on_connect(self) -> None:
         """READY. The SDK calls itself ready only a second later, and has handed out messages by then."""
-        self._guilds_known.clear()
-        self._began()
+        self._has_begun(0)
 
     async def on_ready(self) -> None:
-        self._lost_at_s = None
+        self._is_well(0)
         self._guilds_known.set()
 
     async def on_resumed(self) -> None:
-        self._lost_at_s = None
+        self._is_well(0)
 
     async def on_disconnect(self) -> None:
-        if self._lost_at_s is None:
-            self._lost_at_s = asyncio.get_running_loop().time()
+        self._is_lost(0)
+
+    def _has_begun(self, shard_id: int) -> None:
+        self._guilds_known.clear()
+        self._began(shard_id)
+
+    def _is_well(self, shard_id: int) -> None:
+        self._lost_at_s.pop(shard_id, None)
+
+    def _is_lost(self, shard_id: int) -> None:
+        self._losses[shard_id] += 1
+        self._lost_at_s.setdefault(shard_id, asyncio.get_running_loop().time())
 
     async def on_error(self, event_method: str, /, *args: Any, **kwargs: Any) -> None:
         log.exception("discord: %s failed", event_method)

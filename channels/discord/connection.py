@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import aiohttp
 import discord
 
 from channels.adapter import CONNECTED, Door
 from channels.backoff import Backoff
+from channels.briefing import Briefing
+from channels.calls import Call, CallAnswer, come_again
 from channels.discord import limits
 from channels.discord.buttons import Presses
-from channels.discord.client import GatewayClient, point_at
+from channels.discord.client import GatewayClient
+from channels.discord.context import ThreadContext
 from channels.discord.errors import INTENT_MISSING, REJECTED
+from channels.discord.gateway import Endpoint, NoSessionLeft, Start, point_rest_at, prepare
 from channels.discord.hearing import DiscordEvent, direct_place
 from channels.discord.history import History
+from channels.discord.interactions import Interactions
 from channels.discord.invocations import Invocations
 from channels.discord.left_session import left_session, unheard_direct_words
 from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
+from channels.discord.openings import Openings
+from channels.discord.pulse import keep_pulse
+from channels.discord.sharding import IDENTIFY_EVERY_S, ShardedClient
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
 from channels.errands import Errands
@@ -35,9 +43,9 @@ from channels.leases import while_holding
 from channels.listening import LAST_WORD_S, Heard, Listener
 from channels.marks import Marks
 from channels.threads import Threads
-from channels.together import first_to_end
+from channels.together import first_to_end, heedful
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -47,20 +55,6 @@ _CLOSE_WRONG_TOKEN = 4004
 
 class GatewayLost(Exception):
     """The gateway is gone and the SDK takes too long to come back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Which bot, at which Discord. An empty `gateway_url` means the one that the API names."""
-
-    token: str
-    api_base: str
-    gateway_url: str
-
-    @property
-    def lease(self) -> str:
-        """The name of the right to listen: one per token, which it does not give away."""
-        return f"gateway:discord:{hashlib.blake2s(self.token.encode(), digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +78,30 @@ class Connection:
         endpoint: Endpoint,
         positions: IntakeBus,
         leases: DeliveryBus,
+        places: PlaceBus,
         links: Links,
+        openings: Openings,
         clock: Clock,
         *,
+        name: str,
         holder: str,
         patience: Patience,
         ended: Callable[[], None],
     ) -> None:
         logging.getLogger("discord").setLevel(logging.CRITICAL)
+        self._name = name
         self._endpoint = endpoint
+        self._interactions = Interactions(endpoint.public_key, clock) if endpoint.public_key else None
         self._positions = positions
         self._leases = leases
+        self._places = places
         self._links = links
+        self._openings = openings
         self._clock = clock
         self._holder = holder
         self._patience = patience
         self._ended = ended
-        self._errands = Errands("discord")
+        self._errands = Errands(name)
         self._ready = asyncio.Event()
         self.client: GatewayClient | None = None
         self.user_id = ""
@@ -111,8 +112,9 @@ class Connection:
         await self._ready.wait()
 
     async def run(self, door: Door) -> None:
-        """Listen, whenever nobody else does, until cancelled. Raises `CredentialsRejected`."""
-        await while_holding(
+        """Listen, whenever nobody else does, until cancelled; interactions that come by HTTP are taken by every
+        process. Raises `CredentialsRejected`."""
+        listening = while_holding(
             self._leases,
             self._endpoint.lease,
             self._holder,
@@ -120,9 +122,43 @@ class Connection:
             waiting=self._wait_for_lease,
             ttl_s=self._patience.lease_ttl_s,
         )
+        if self._interactions is None:
+            await listening
+        else:
+            await first_to_end(listening, self._be_called(self._interactions, door))
+
+    @property
+    def is_called(self) -> bool:
+        return self._interactions is not None
+
+    async def called(self, call: Call) -> CallAnswer:
+        """As `SupportsCalls` has it."""
+        return come_again() if self._interactions is None else await self._interactions.called(call)
 
     def _wait_for_lease(self, obstacle: str) -> None:
         self.state = obstacle
+
+    async def _be_called(self, interactions: Interactions, door: Door) -> None:
+        """Hear the interactions, by a client that never goes to the gateway. Raises `CredentialsRejected`."""
+        backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
+        while True:
+            point_rest_at(self._endpoint.api_base)
+            client = discord.Client(intents=discord.Intents.none(), proxy=self._endpoint.proxy or None)
+            errands = Errands(self._name)
+            try:
+                async with client:
+                    await client.login(self._endpoint.token)
+                    if client.user is not None:
+                        me = DiscordIdentity(str(client.user.id), channel=self._name)
+                        with interactions.open(client, self._interacted(me, door, errands)):
+                            await asyncio.Event().wait()
+            except discord.LoginFailure as error:
+                raise CredentialsRejected(REJECTED) from error
+            except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+                log.warning("%s: interactions cannot be taken yet (%s)", self._name, type(error).__name__)
+            finally:
+                await errands.end()
+            await asyncio.sleep(backoff.next_s())
 
     async def _stay_connected(self, door: Door) -> None:
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
@@ -130,9 +166,12 @@ class Connection:
         while True:
             began_s = loop.time()
             try:
-                await point_at(self._endpoint.api_base, self._endpoint.gateway_url)
-                await self._one_session(door)
+                await self._one_session(door, await prepare(self._endpoint))
                 self.state = "not connected"
+            except NoSessionLeft as error:
+                self.state = str(error)
+                log.warning("%s: %s; it is tried again in %.0f s", self._name, error, error.reset_after_s)
+                await asyncio.sleep(min(error.reset_after_s, limits.RETRY_CAP_S))
             except discord.LoginFailure as error:
                 raise CredentialsRejected(REJECTED) from error
             except discord.PrivilegedIntentsRequired as error:
@@ -141,40 +180,64 @@ class Connection:
                 if isinstance(error, discord.ConnectionClosed) and error.code == _CLOSE_WRONG_TOKEN:
                     raise CredentialsRejected(REJECTED) from error
                 self.state = f"not connected ({type(error).__name__})"
-                log.warning("discord: %s", self.state, exc_info=log.isEnabledFor(logging.DEBUG))
+                log.warning("%s: %s", self._name, self.state, exc_info=log.isEnabledFor(logging.DEBUG))
             if loop.time() - began_s > limits.HEALTHY_AFTER_S:
                 backoff.reset()
             await asyncio.sleep(backoff.next_s())
 
-    async def _one_session(self, door: Door) -> None:
+    async def _one_session(self, door: Door, start: Start) -> None:
         """One client, from its login to its end."""
         events = _Events()
-        client = GatewayClient(
-            heard=events.heard, interacted=events.interaction, began=events.began, silence_s=self._patience.silence_s
-        )
+        client = self._client(events, start)
         async with client:
             await client.login(self._endpoint.token)
             if client.user is None:
                 raise GatewayLost
             self.user_id = str(client.user.id)
-            me = DiscordIdentity(self.user_id)
+            await self._places.introduce(self._name.partition(".")[0], [self.user_id])
+            me = DiscordIdentity(self.user_id, channel=self._name, bots=self._endpoint.bots)
             marks = await self._marks(me)
             threads = Threads(self._positions, f"discord:{me.user_id}")
-            source = DiscordSource(me, History(client, marks, self._clock), threads)
-            listener = events.listener = Listener("discord", door, marks, source)
-            presses, invocations = Presses(me, door, self._errands), Invocations(me, door, self._links, self._errands)
-            events.interacted = (presses.heard, invocations.heard)
+            briefing = Briefing(Threads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S)
+            history = History(client, marks, self._clock)
+            source = DiscordSource(me, history, threads, ThreadContext(client), briefing, self._openings)
+            listener = events.listener = Listener(self._name, door, marks, source)
+            events.interacted = self._interacted(me, door, self._errands)
             self.client = client
             self._ready.set()
             try:
                 await first_to_end(
-                    client.connect(), self._watch(client), listener.run(), self._keep_session_on_record(client, me)
+                    heedful(client.connect()),
+                    self._watch(client, start),
+                    keep_pulse(client, every_s=self._patience.silence_s / limits.PROBES_PER_SILENCE),
+                    listener.run(),
+                    self._keep_session_on_record(client, me),
                 )
             finally:
                 self._ready.clear()
                 self.client = None
                 self._ended()
                 await self._errands.end()
+
+    def _client(self, events: _Events, start: Start) -> GatewayClient:
+        parts: dict[str, Any] = {
+            "heard": events.heard,
+            "interacted": events.interaction,
+            "began": events.began,
+            "silence_s": self._patience.silence_s,
+            "proxy": self._endpoint.proxy,
+        }
+        return GatewayClient(**parts) if start.shards == 1 else ShardedClient(start, **parts)
+
+    def _interacted(self, me: DiscordIdentity, door: Door, errands: Errands) -> Callable[[discord.Interaction], None]:
+        """Those who hear of interactions, however they come; each takes what is his."""
+        presses, invocations = Presses(me, door, errands), Invocations(me, door, self._links, errands)
+
+        def heard(interaction: discord.Interaction) -> None:
+            presses.heard(interaction)
+            invocations.heard(interaction)
+
+        return heard
 
     async def _marks(self, me: DiscordIdentity) -> Marks:
         """How far we came, with the direct chats that an earlier session heard of after we were gone."""
@@ -183,7 +246,7 @@ class Connection:
             await marks.begin(str(snowflake_at(self._clock.now_ms())))
         left = left_session(await self._positions.position(_record_of(me)))
         if left is not None:
-            for word in await unheard_direct_words(left, self._endpoint.token):
+            for word in await unheard_direct_words(left, self._endpoint.token, proxy=self._endpoint.proxy):
                 marks.meet(direct_place(word.channel_id), word.message_id)
             await marks.save()
         return marks
@@ -208,16 +271,17 @@ class Connection:
                 return record
         return known
 
-    async def _watch(self, client: GatewayClient) -> None:
+    async def _watch(self, client: GatewayClient, start: Start) -> None:
         """Raise `GatewayLost` when the gateway stays away, or never tells that a session has begun."""
         began_s = asyncio.get_running_loop().time()
+        ready_within_s = limits.READY_TIMEOUT_S + start.shards / start.concurrency * IDENTIFY_EVERY_S
         while client.lost_for_s < self._patience.lost_s:
             await asyncio.sleep(limits.WATCH_EVERY_S)
             if client.is_ready():
                 if self.state != CONNECTED and not client.lost_for_s:
-                    log.info("discord: connected as %s", client.user)
+                    log.info("%s: connected as %s", self._name, client.user)
                 self.state = "the gateway is being found again" if client.lost_for_s else CONNECTED
-            elif asyncio.get_running_loop().time() - began_s > limits.READY_TIMEOUT_S:
+            elif asyncio.get_running_loop().time() - began_s > ready_within_s:
                 break
         raise GatewayLost
 
@@ -227,22 +291,21 @@ class _Events:
 
     def __init__(self) -> None:
         self.listener: Listener[DiscordEvent] | None = None
-        self.interacted: Sequence[Callable[[discord.Interaction], None]] = ()
-        self._has_begun = False
+        self.interacted: Callable[[discord.Interaction], None] = lambda interaction: None
+        self._begun: set[int] = set()
 
     def heard(self, event: Heard[DiscordEvent]) -> None:
         if self.listener is not None:
             self.listener.hear(event)
 
     def interaction(self, interaction: discord.Interaction) -> None:
-        for hear in self.interacted:
-            hear(interaction)
+        self.interacted(interaction)
 
-    def began(self) -> None:
+    def began(self, shard_id: int) -> None:
         """A further session that is no resume: what was said in between is in the history only."""
-        if self.listener is not None and self._has_begun:
+        if self.listener is not None and shard_id in self._begun:
             self.listener.lost_touch()
-        self._has_begun = True
+        self._begun.add(shard_id)
 
 
 def _record_of(me: DiscordIdentity) -> str:

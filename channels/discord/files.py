@@ -35,8 +35,8 @@ class DiscordFiles:
 
     def __init__(self, api_base: str, proxy: str = "") -> None:
         self._api_base = api_base
-        self._read: OrderedDict[int, tuple[float, discord.Message]] = OrderedDict()
         self._proxy = proxy
+        self._read: OrderedDict[int, tuple[float, discord.Message]] = OrderedDict()
 
     async def fetch(self, client: discord.Client, reference: str, *, bytes_max: int) -> FetchedFile:
         """Raises `FileRefused`, `SendFailed`, and what the SDK raises."""

@@ -102,6 +102,7 @@ def _lifted(interaction: discord.Interaction) -> DiscordInvocation:
         user_name=interaction.user.display_name,
         name=str(told.get("name", "")),
         argument=str(options[0]["value"]).strip() if options else "",
+        created_at_ms=int(interaction.created_at.timestamp() * 1000),
         guild_id=str(interaction.guild_id or ""),
         parent_id=str(thread.parent_id) if thread else "",
         is_direct=interaction.guild_id is None and not interaction.context.private_channel,

@@ -66,12 +66,12 @@ class DirectWord:
     message_id: str
 
 
-async def unheard_direct_words(left: LeftSession, token: str) -> Sequence[DirectWord]:
+async def unheard_direct_words(left: LeftSession, token: str, *, proxy: str = "") -> Sequence[DirectWord]:
     """The direct messages that this session has not heard. None if the gateway has forgotten it. Never raises."""
     words: list[DirectWord] = []
     try:
         async with asyncio.timeout(limits.LEFT_SESSION_TIMEOUT_S), aiohttp.ClientSession() as http:
-            async for event in _missed_events(http, left, token):
+            async for event in _missed_events(http, left, token, proxy):
                 word = _direct_word(event)
                 if word is not None:
                     words.append(word)
@@ -80,10 +80,10 @@ async def unheard_direct_words(left: LeftSession, token: str) -> Sequence[Direct
     return words
 
 
-async def _missed_events(http: aiohttp.ClientSession, left: LeftSession, token: str) -> AsyncIterator[Raw]:
+async def _missed_events(http: aiohttp.ClientSession, left: LeftSession, token: str, proxy: str) -> AsyncIterator[Raw]:
     """The dispatches that RESUME repeats. The session is ended afterwards."""
     url = yarl.URL(left.url).update_query(v=str(_API_VERSION), encoding="json")
-    async with http.ws_connect(url, max_msg_size=0) as socket:
+    async with http.ws_connect(url, max_msg_size=0, proxy=proxy or None) as socket:
         async for message in socket:
             if message.type is not aiohttp.WSMsgType.TEXT:
                 continue

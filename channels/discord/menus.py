@@ -32,8 +32,9 @@ _MANAGE_GUILD: Final = str(1 << 5)  # Discord cannot know our admins: the comman
 
 
 def commands() -> list[Json]:
-    """All that is to be registered, in the order of the table."""
-    return [_command(spec) for spec in offered(is_admin=True)]
+    """All that is to be registered, in the order of the table. In direct chats everybody is offered the same: what
+    admins say there they type."""
+    return [_command(spec) for spec in offered(is_admin=True) if not (_is_admins(spec) and spec.only_private)]
 
 
 def say_the_same(known: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> bool:
@@ -53,10 +54,20 @@ def _command(spec: CommandSpec) -> Json:
         "description": about_in(spec, Language.EN),
         "description_localizations": _localized(lambda language: about_in(spec, language)),
         "options": [_option(spec)] if spec.argument else [],
-        "default_member_permissions": _MANAGE_GUILD if spec.role is GrantRole.ADMIN else None,
-        "contexts": [_WITH_THE_BOT] if spec.only_private else [_IN_A_GUILD, _WITH_THE_BOT],
+        "default_member_permissions": _MANAGE_GUILD if _is_admins(spec) else None,
+        "contexts": _contexts(spec),
         "integration_types": [_INSTALLED_BY_A_GUILD],
     }
+
+
+def _is_admins(spec: CommandSpec) -> bool:
+    return spec.role is GrantRole.ADMIN
+
+
+def _contexts(spec: CommandSpec) -> list[int]:
+    if spec.only_private:
+        return [_WITH_THE_BOT]
+    return [_IN_A_GUILD] if _is_admins(spec) else [_IN_A_GUILD, _WITH_THE_BOT]
 
 
 def _option(spec: CommandSpec) -> Json:

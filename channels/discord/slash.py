@@ -10,7 +10,6 @@ from typing import Final
 
 from channels.discord.address import DiscordTarget, make_target
 from channels.discord.normalize import DiscordIdentity
-from channels.discord.snowflakes import moment_of
 from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
 from gateway.contracts.commands import COMMANDS
 from gateway.contracts.ids import ReplyAddress
@@ -29,6 +28,7 @@ class DiscordInvocation:
     user_name: str
     name: str
     argument: str = ""
+    created_at_ms: int = 0
     guild_id: str = ""
     parent_id: str = ""
     is_direct: bool = False
@@ -60,7 +60,7 @@ def normalize_invocation(invocation: DiscordInvocation, me: DiscordIdentity) -> 
         addressing=Addressing.COMMAND,
         text=said,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
-        sent_at_ms=moment_of(invocation.id),
+        sent_at_ms=invocation.created_at_ms,
         command=command,
         language=invocation.locale,
         realm=invocation.guild_id,

@@ -15,11 +15,6 @@ def snowflake_at(moment_ms: int) -> int:
     return max(0, moment_ms - EPOCH_MS) << _TIME_SHIFT
 
 
-def moment_of(snowflake: str) -> int:
-    """The millisecond of an id: the inverse of `snowflake_at`."""
-    return (int(snowflake) >> _TIME_SHIFT) + EPOCH_MS
-
-
 def _just_before(snowflake: str) -> str:
     return str(max(0, int(snowflake) - 1))
 

@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from channels.emulators import discord as discord_platform
 from channels.emulators import slack as slack_platform
@@ -35,6 +35,16 @@ ADMIN_TOKEN: Final = "TRIVET_DEMO_ADMIN_TOKEN"
 STDIN: Final = 0
 TELEGRAM_BOT_ID: Final = 4_242_001
 DISCORD_BOT_ID: Final = 1_200_000_000_000_000_001
+CALL_EVERY_S: Final = 0.2  # until the app is there to be called
+
+
+@runtime_checkable
+class CallingStage(Protocol):
+    """A platform whose owner of the app writes down where to call it."""
+
+    async def use_http(self, url: str) -> bool:
+        """Call it there from now on; False: it did not answer as it has to."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +68,14 @@ def discord(*, is_limited: bool) -> Part:
     bot_id = base64.b64encode(str(DISCORD_BOT_ID).encode()).decode().rstrip("=")
     token = f"{bot_id}.{secrets.token_urlsafe(5)[:6]}.{secrets.token_urlsafe(28)[:38]}"
     switches = discord_platform.Switches() if is_limited else discord_platform.Switches(rates={}, global_per_s=0)
+    emulator = discord_platform.DiscordEmulator(token=token, switches=switches)
     return Part(
-        discord_platform.DiscordEmulator(token=token, switches=switches),
+        emulator,
         lambda url: {
             "api_base": f"{url}/api/v10",
             "gateway_url": f"{url.replace('http', 'ws', 1)}/gateway",
             "token": token,
+            "public_key": emulator.public_key,
         },
     )
 
@@ -72,10 +84,18 @@ def slack(*, is_limited: bool) -> Part:
     """Slack, with a bot token and an app-level token."""
     bot_token = f"xoxb-{secrets.randbelow(10**12):012}-{secrets.randbelow(10**13):013}-{secrets.token_hex(12)}"
     app_token = f"xapp-1-A0EMULATOR-{secrets.randbelow(10**13):013}-{secrets.token_hex(32)}"
+    secret = secrets.token_hex(16)
     switches = slack_platform.Switches(is_rate_limited=is_limited)
     return Part(
-        slack_platform.SlackEmulator(bot_token=bot_token, app_token=app_token, switches=switches),
-        lambda url: {"api_base": f"{url}/api/", "bot_token": bot_token, "app_token": app_token},
+        slack_platform.SlackEmulator(
+            bot_token=bot_token, app_token=app_token, signing_secret=secret, switches=switches
+        ),
+        lambda url: {
+            "api_base": f"{url}/api/",
+            "bot_token": bot_token,
+            "app_token": app_token,
+            "signing_secret": secret,
+        },
     )
 
 
@@ -96,8 +116,15 @@ def furnish(stage: Stage) -> None:
     stage.add_place(PlaceKind.THREAD, "Tomatoes", parent_id=group.id)
 
 
-async def run(port: int, *, is_limited: bool) -> None:
-    """Serve until told to stop. Raises `OSError` when the port is taken."""
+async def called(stage: Stage, url: str) -> None:
+    """Let the platform call the app at `url`, as soon as somebody there gives the right answers."""
+    while not (isinstance(stage, CallingStage) and await stage.use_http(url)):  # noqa: ASYNC110 - another process
+        await asyncio.sleep(CALL_EVERY_S)
+
+
+async def run(port: int, *, is_limited: bool, calls: Mapping[str, str]) -> None:
+    """Serve until told to stop. `calls`: which platforms call the app, and where. Raises `OSError` when the port is
+    taken."""
     parts = {name: make(is_limited=is_limited) for name, make in PARTS.items()}
     for part in parts.values():
         furnish(part.emulator)
@@ -109,7 +136,11 @@ async def run(port: int, *, is_limited: bool) -> None:
         access = {name: dict(part.access(served.url_of(name))) for name, part in parts.items()}
         sys.stdout.write(json.dumps({"playground": served.url_of(PLAYGROUND), **access}) + "\n")
         sys.stdout.flush()
+        calling = [asyncio.create_task(called(parts[name].emulator, url)) for name, url in calls.items()]
         await stop.wait()
+        for task in calling:
+            task.cancel()
+        await asyncio.gather(*calling, return_exceptions=True)
 
 
 def _told_to_stop() -> asyncio.Event:
@@ -131,11 +162,13 @@ def _told_to_stop() -> asyncio.Event:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m channels.emulators", description=__doc__.partition("\n")[0])
     parser.add_argument("--port", type=int, default=0, help="port of the playground page; 0 takes any free one")
+    parser.add_argument("--call", action="append", default=[], help="slack=URL or discord=URL: call the app there")
     parser.add_argument("--unlimited", action="store_true", help="no rate limits, for measuring")
     options = parser.parse_args()
     port = options.port
     try:
-        asyncio.run(run(port, is_limited=not options.unlimited))
+        calls = dict(call.split("=", 1) for call in options.call)
+        asyncio.run(run(port, is_limited=not options.unlimited, calls=calls))
     except OSError as problem:
         sys.stderr.write(f"The playground cannot listen on port {port}: {problem.strerror}. Choose another --port.\n")
         return 1

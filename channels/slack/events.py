@@ -1,8 +1,8 @@
 """Slack's Events API over HTTP: genuine requests go the same way as those of a socket.
 
-Slack waits for three seconds and tries three times more, the last time after some six minutes. A first request
-that we hear of only when it is repeated shows that we were out of reach: whatever was tried once too often
-meanwhile is in the history only.
+Slack waits for three seconds and tries three times more, the last time after some six minutes. A request that we
+hear of only when it is repeated shows that we were out of reach, and a long silence may have been none: whatever
+was tried once too often meanwhile is in the history only.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Events:
         self._lost_touch: Callable[[], None] = lambda: None
         self._heard: OrderedDict[str, None] = OrderedDict()
         self._looked_back_at_s = float("-inf")
+        self._called_at_s = clock.monotonic_s()
 
     @contextlib.contextmanager
     def open(self, app: AsyncApp, lost_touch: Callable[[], None]) -> Iterator[None]:
@@ -88,24 +89,33 @@ class Events:
             return CallAnswer()
         if self._app is None:
             return come_again()
-        self._notice(text(fields.get("event_id")), call.headers.get("x-slack-retry-num", "0"))
+        was_silent_s = self._clock.monotonic_s() - self._called_at_s
+        self._called_at_s += was_silent_s
+        if self._is_belated(text(fields.get("event_id")), call.headers.get("x-slack-retry-num", "0")):
+            self._look_back()
         passed_on: dict[str, str | Sequence[str]] = {
             name: call.headers[name] for name in _PASSED_ON if name in call.headers
         }
         # Slack's patience, and so ours, ends before what has begun does; then the repetition finds it done.
-        return _answer(await asyncio.shield(self._app.async_dispatch(AsyncBoltRequest(body=words, headers=passed_on))))
+        response = await asyncio.shield(self._app.async_dispatch(AsyncBoltRequest(body=words, headers=passed_on)))
+        if was_silent_s > limits.SILENCE_S:
+            self._look_back()
+        return _answer(response)
 
-    def _notice(self, event_id: str, retry: str) -> None:
-        """A repetition of what we have not heard: look back, though not at each one of many."""
+    def _is_belated(self, event_id: str, retry: str) -> bool:
+        """A repetition of what we have not heard."""
         is_new = event_id not in self._heard
         self._heard[event_id] = None
         while len(self._heard) > limits.EVENTS_KNOWN_MAX:
             self._heard.popitem(last=False)
+        return bool(event_id) and is_new and retry not in ("", "0")
+
+    def _look_back(self) -> None:
+        """Though not at each one of many."""
         now_s = self._clock.monotonic_s()
-        is_gap = event_id and is_new and retry not in ("", "0")
-        if is_gap and now_s - self._looked_back_at_s > limits.LOOK_BACK_EVERY_S:
+        if now_s - self._looked_back_at_s > limits.LOOK_BACK_EVERY_S:
             self._looked_back_at_s = now_s
-            log.info("slack: a request came that was tried before; what was missed is read back")
+            log.info("slack: some requests may not have reached us; what was missed is read back")
             self._lost_touch()
 
 

@@ -22,6 +22,7 @@ WATCH_EVERY_S: Final = 1.0
 CALL_ANSWERED_WITHIN_S: Final = 2.7  # of ours to Slack's request; it waits for 3
 API_LOOK_EVERY_S: Final = 60.0  # auth.test allows several hundred a minute
 EVENTS_KNOWN_MAX: Final = 10_000  # Slack repeats an event within six minutes
+SILENCE_S: Final = 400.0  # an event that Slack gave up was tried for six minutes
 LOOK_BACK_EVERY_S: Final = 60.0  # after an outage every event comes as a repetition
 DEAD_AFTER_S: Final = 12.0  # the SDK looks every ping; what it has not mended by then we build anew
 RETRY_FIRST_S: Final = 1.0
@@ -60,3 +61,6 @@ THREAD_WAIT_S: Final = 1.2  # for what was said in a thread, likewise
 THREAD_PAGE: Final = 200
 THREAD_PAGES_MAX: Final = 3
 THREAD_QUOTES_MAX: Final = 40
+
+BUTTON_LABEL_CHARS_MAX: Final = 75
+ACTIONS_MAX: Final = 25  # buttons and lists in one block of actions

@@ -259,6 +259,12 @@ def _check_together(settings: Settings, sources: Mapping[str, str]) -> None:
                 f"{sources[key]}: {key} needs http.public_url, which is empty: "
                 "set it to the address under which the platform reaches the webhook port"
             )
+    at_discord = {account.api_base for account in settings.channels.discords().values() if account.is_enabled}
+    if len(at_discord) > 1:
+        raise ConfigError(
+            "channels.discord and its accounts have different values of api_base, but one Trivet speaks to one "
+            "Discord: give them the same, or run a second Trivet"
+        )
     if called and settings.http.port == settings.http.webhook_port:
         raise ConfigError(
             f"{sources['http.port']}: http.port and http.webhook_port are both {settings.http.port}: give each its own"

@@ -26,6 +26,13 @@ _HOST: Final = "127.0.0.1"
 _READY_TIMEOUT_S: Final = 60.0
 _READY_POLL_S: Final = 0.1
 _STOP_TIMEOUT_S: Final = 60.0
+_CALLED_BY: Final = {
+    "TRIVET_CHANNELS__SLACK__MODE": ("slack", "events"),
+    "TRIVET_CHANNELS__DISCORD__INTERACTIONS": ("discord", "http"),
+}
+"""Variables by which a demo may be told to let a platform call, instead of listening to it. Telegram is told by us."""
+
+_MODES: Final = ("TRIVET_CHANNELS__TELEGRAM__MODE", *_CALLED_BY)
 
 
 class DemoFailed(TrivetError):
@@ -53,17 +60,20 @@ async def demo_rig(extra: Mapping[str, str]) -> AsyncIterator[Rig]:
 
     Raises `DemoFailed` when it does not come up.
     """
-    port, token = free_port(_HOST), secrets.token_urlsafe(24)
+    port, webhook_port, token = free_port(_HOST), free_port(_HOST), secrets.token_urlsafe(24)
     admin_url = f"http://{_HOST}:{port}"
     environ = process_environment()
     with tempfile.TemporaryDirectory(prefix="trivet-demo-", ignore_cleanup_errors=True) as folder:
         told = {"TRIVET_DEMO_ADMIN_URL": admin_url, "TRIVET_DEMO_ADMIN_TOKEN": token}
-        async with _emulators(for_channels(environ, told)) as platforms:
+        calls = {name: f"http://{_HOST}:{webhook_port}/webhooks/{name}" for name in _calling(environ)}
+        async with _emulators(for_channels(environ, told), calls) as platforms:
             settings = {
                 "TRIVET_DATA_DIR": str(Path(folder) / "data"),
                 "TRIVET_HTTP__HOST": _HOST,
                 "TRIVET_HTTP__PORT": str(port),
                 "TRIVET_HTTP__ADMIN_TOKEN": token,
+                "TRIVET_HTTP__WEBHOOK_PORT": str(webhook_port),
+                "TRIVET_HTTP__PUBLIC_URL": f"http://{_HOST}:{webhook_port}",
                 "TRIVET_ACCESS__DEFAULT": "open",
                 **_channel_settings(platforms),
                 **extra,
@@ -74,9 +84,10 @@ async def demo_rig(extra: Mapping[str, str]) -> AsyncIterator[Rig]:
 
 
 @contextlib.asynccontextmanager
-async def _emulators(environment: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+async def _emulators(environment: Mapping[str, str], calls: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
     """The emulators' process; it ends when its standard input does. Yields what its first line says."""
-    command = (sys.executable, "-m", "channels.emulators", "--port", "0")
+    called = [word for name, url in calls.items() for word in ("--call", f"{name}={url}")]
+    command = (sys.executable, "-m", "channels.emulators", "--port", "0", *called)
     process = await asyncio.create_subprocess_exec(
         *command, env=environment, stdin=PIPE, stdout=PIPE, start_new_session=True
     )
@@ -153,10 +164,16 @@ def _channel_settings(platforms: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def _calling(environ: Mapping[str, str]) -> list[str]:
+    """The platforms that call."""
+    return [name for variable, (name, mode) in _CALLED_BY.items() if environ.get(variable) == mode]
+
+
 def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without Trivet's own settings, but for the model: a demo disturbs no real bot."""
+    """The environment without Trivet's own settings, but for the model and how platforms are listened to: a demo
+    disturbs no real bot."""
     return {
         name: value
         for name, value in environ.items()
-        if not name.startswith("TRIVET_") or name.startswith(("TRIVET_AGENT__", "TRIVET_LOG__"))
+        if not name.startswith("TRIVET_") or name.startswith(("TRIVET_AGENT__", "TRIVET_LOG__")) or name in _MODES
     }

@@ -62,3 +62,22 @@ def test_the_rules_see_a_violation() -> None:
     assert list(calls("asyncio.create_subprocess_exec('x')", STARTERS))
     assert list(calls("print('x')", PRINTERS))
     assert "env" in keywords(next(calls("Popen(['x'], env={})", STARTERS)))
+
+
+PROOFS = ("channels/telegram/webhook.py", "channels/slack/signature.py")
+"""Where what somebody sends is compared with what only the platform knows."""
+
+
+def names_compared(source: str) -> set[str]:
+    """The names and attributes that `==` and its like look at."""
+    compared = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Compare))
+    sides = (side for node in compared for side in (node.left, *node.comparators))
+    return {getattr(side, "id", getattr(side, "attr", "")) for side in sides}
+
+
+def test_what_proves_who_calls_is_compared_in_constant_time() -> None:
+    """Whoever measures an ordinary comparison learns the secret letter by letter."""
+    for module in PROOFS:
+        source = (ROOT / module).read_text(encoding="utf-8")
+        assert "hmac.compare_digest(" in source
+        assert not {"_secret", "secret", "signature", "expected"} & names_compared(source), module

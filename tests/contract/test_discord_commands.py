@@ -16,7 +16,7 @@ from channels.emulators.discord.interactions import NOT_ANSWERED
 from channels.emulators.stage import EventKind, Place, Said
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import AccessPolicy, StrangerRule
-from gateway.contracts.messages import own_words
+from gateway.contracts.messages import CleanText, Draft, own_words
 from gateway.contracts.suggestions import Suggestion
 from gateway.limits import LANE_MESSAGES_MAX
 from gateway.words import ENGLISH
@@ -72,6 +72,7 @@ async def test_among_others_a_command_is_answered_to_the_one_who_chose_it(town: 
         assert not [event for event in seen if event.kind is EventKind.TOAST]
 
 
+@pytest.mark.long
 async def test_in_a_thread_and_in_a_direct_chat_it_belongs_there(town: Town, bus: RedisBus) -> None:
     """Where nobody else reads along, the answer stays."""
     async with ready(town, bus) as agent:
@@ -86,6 +87,7 @@ async def test_in_a_thread_and_in_a_direct_chat_it_belongs_there(town: Town, bus
         assert [said.only_for for said in town.answers(town.dm(town.ann))] == [None]
 
 
+@pytest.mark.long
 async def test_what_belongs_to_the_conversation_is_said_to_everybody(town: Town, bus: RedisBus) -> None:
     async with ready(town, bus):
         await invoked(town, town.group, "retry")
@@ -179,6 +181,7 @@ async def test_what_is_handed_out_twice_is_answered_once(town: Town, bus: RedisB
         assert len(agent.heard) == 1
 
 
+@pytest.mark.long
 async def test_who_has_too_much_waiting_is_told_at_once(town: Town, bus: RedisBus) -> None:
     async with town.line(bus):
         await until(lambda: stage_of(town).menu(town.ann.id, town.group.id))
@@ -188,6 +191,7 @@ async def test_who_has_too_much_waiting_is_told_at_once(town: Town, bus: RedisBu
         assert {said.text for said in whispers(town, town.group)} == {notices.lane_full(ENGLISH)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rules", "told"), [(CLOSED, "I only talk to"), (PAIRING, "I do not know you yet")])
 async def test_a_stranger_is_told_in_private(town: Town, bus: RedisBus, rules: object, told: str) -> None:
     """Every time, and nobody else hears of it."""
@@ -210,6 +214,7 @@ async def test_one_who_cannot_be_heard_now_is_told_so(town: Town, bus: RedisBus)
         assert whispers(town, town.group)[0].text == ENGLISH.say(notices.NOT_NOW)
 
 
+@pytest.mark.long
 async def test_while_nobody_listens_the_client_says_so(town: Town, bus: RedisBus) -> None:
     """A command that nobody took within Discord's time stays unanswered."""
     async with town.line(bus):
@@ -251,3 +256,30 @@ async def test_the_token_stands_in_no_message_on_the_bus(town: Town, bus: RedisB
         await town.until_answers(1, town.group)
         (asked,) = stage_of(town).interactions.known()
         assert asked.token not in repr(agent.heard)
+
+
+@pytest.mark.long
+async def test_an_answer_grows_in_the_waiting_message(town: Town, bus: RedisBus) -> None:
+    """What was thought of as an answer to everybody is shown while it is made, and stays one message."""
+    async with ready(town, bus) as agent:
+        done = asyncio.Event()
+        agent.think_until(done)
+        agent.answer = lambda text: "a long answer that grew before everybody's eyes"
+        await invoked(town, town.group, "retry")
+        await until(lambda: agent.heard)
+        message = agent.heard[0]
+        draft = Draft(
+            message.address,
+            message.key,
+            f"turn-{message.id}",
+            f"{message.id}:answer",
+            CleanText("a long answer that grew"),
+        )
+        async with asyncio.timeout(20):
+            while not town.answers(town.group):  # drafts are lossy: the agent says them again
+                await bus.lanes.show_draft(draft)
+                await asyncio.sleep(0.1)
+        assert town.texts(town.group)[0].startswith("a long answer that grew")
+        done.set()
+        await until(lambda: town.texts(town.group) == ["a long answer that grew before everybody's eyes"])
+        await town.stays_silent(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -79,3 +80,74 @@ async def test_commands_are_registered_everywhere_and_by_guild(discord_world: Di
         assert (local.status_code, local.json()["guild_id"]) == (201, str(stage.guild.id))
         assert (await http.delete(f"{base}/commands/{local.json()['id']}")).json()["code"] == 10063
         assert len((await http.get(f"{base}/commands")).json()) == 2
+
+
+async def test_a_command_that_stays_keeps_its_id(discord_world: DiscordWorld) -> None:
+    """And its version, unless something about it changed. Localizations are shown to those who ask for them."""
+    path = f"/applications/{discord_world.emulator.application_id}/commands"
+    ask = {"name": "ask", "description": "Ask me", "description_localizations": {"de": "Frag mich"}}
+    async with discord_world.http() as http:
+        (first,) = (await http.put(path, json=[ask])).json()
+        same, new = (await http.put(path, json=[ask, {"name": "new", "description": "Begin"}])).json()
+        (changed, _) = (await http.put(path, json=[ask | {"nsfw": True}, new])).json()
+        assert same == first
+        assert (changed["id"], changed["version"] == first["version"]) == (first["id"], False)
+        assert "description_localizations" not in (await http.get(path)).json()[0]
+        listed = (await http.get(path, params={"with_localizations": "true"})).json()
+        assert listed[0]["description_localizations"] == {"de": "Frag mich"}
+        one = f"{path}/{first['id']}"
+        edited = (await http.patch(one, json={"description": "Ask us"})).json()
+        assert (edited["description"], edited["id"]) == ("Ask us", first["id"])
+        assert (await http.get(one)).json() == edited
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where", "code"),
+    [
+        ({"name": "Not OK"}, ("0", "name"), "APPLICATION_COMMAND_INVALID_NAME"),
+        ({"description": "x" * 101}, ("0", "description"), "BASE_TYPE_BAD_LENGTH"),
+        ({"description_localizations": {"xx": "?"}}, ("0", "description_localizations", "xx"), "ENUM_TYPE_COERCE"),
+        ({"options": [{"type": 3, "name": "a"}]}, ("0", "options", "0", "description"), "BASE_TYPE_BAD_LENGTH"),
+        (
+            {"options": [{"type": 3, "name": n, "description": "d", "required": n == "b"} for n in "ab"]},
+            ("0", "options", "1"),
+            "APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID",
+        ),
+    ],
+)
+async def test_a_wrong_command_is_refused_where_it_is_wrong(
+    discord_world: DiscordWorld, wrong: dict[str, Any], where: tuple[str, ...], code: str
+) -> None:
+    path = f"/applications/{discord_world.emulator.application_id}/commands"
+    async with discord_world.http() as http:
+        answer = await http.put(path, json=[{"name": "ask", "description": "Ask me"} | wrong])
+    errors: Any = answer.json()["errors"]
+    for part in where:
+        errors = errors[part]
+    assert (answer.status_code, answer.json()["code"], errors["_errors"][0]["code"]) == (400, 50035, code)
+
+
+async def test_suggestions_answer_the_one_who_types_and_nothing_else(discord_world: DiscordWorld) -> None:
+    """At most twenty-five, and no other kind of answer."""
+    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
+    option = {"type": 3, "name": "number", "description": "which", "required": True, "autocomplete": True}
+    path = f"/applications/{stage.application_id}/commands"
+    async with discord_world.http() as http, discord_world.client() as client:
+        await http.put(path, json=[{"name": "resume", "description": "Go on", "options": [option]}])
+        with pytest.raises(ValueError, match="asks for number first"):
+            await stage.invoke(ada.id, hall.id, "resume")
+        typing = asyncio.create_task(stage.suggest(ada.id, hall.id, "resume", "ro"))
+        await until(lambda: client.interactions)
+        asked = client.interactions[0]
+        data: Any = asked.data
+        assert (data["options"][0]["value"], data["options"][0]["focused"]) == ("ro", True)
+        callback = f"/interactions/{asked.id}/{asked.token}/callback"
+        assert (await http.post(callback, json={"type": 5})).json()["code"] == 50035
+        too_many = {"choices": [{"name": str(n), "value": str(n)} for n in range(26)]}
+        assert (await http.post(callback, json={"type": 8, "data": too_many})).json()["code"] == 50035
+        await asked.response.autocomplete([discord.app_commands.Choice(name="2. Roses", value="2")])
+        assert list(await typing) == ["2. Roses"]
+        await stage.invoke(ada.id, hall.id, "resume", "2. Roses")
+        await until(lambda: len(client.interactions) == 2)
+        data = client.interactions[1].data
+        assert data["options"] == [{"name": "number", "type": 3, "value": "2"}]

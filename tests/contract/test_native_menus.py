@@ -17,12 +17,11 @@ from channels.telegram.adapter import TelegramAdapter
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.commands import COMMANDS, CommandSpec
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import SendFailed
 from gateway.words import Language, about_in
 from tests.parts.answering import EchoAgent
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import TOWNS, Town, telegram_town
+from tests.parts.towns import TOWNS, Town, discord_town, telegram_town
 from tests.parts.waiting import until
 
 WITH_MENUS = ("discord", "telegram")
@@ -49,46 +48,50 @@ def menu_of(town: Town, place_id: str) -> list[MenuEntry]:
     return list(town.stage.menu(town.ann.id, place_id))
 
 
+def lists_of(town: Town) -> int:
+    """How many lists make up the menu: on Telegram two scopes in five languages."""
+    return 1 if town.platform == "discord" else 10
+
+
 async def until_complete(town: Town) -> None:
-    await until(lambda: len(menu_of(town, town.dm(town.ann).id)) == len(offered()))
-
-
-def in_group(spec: CommandSpec) -> bool:
-    return spec.is_in_menu and not spec.only_private
+    await until(lambda: traffic(town) == (lists_of(town), lists_of(town)))
 
 
 async def test_a_person_is_offered_the_commands_in_his_language(town: Town, bus: RedisBus) -> None:
     """Where others read along, without those that belong into a direct chat."""
-    async with town.line(bus):
+    async with town.starting(bus):
         await until_complete(town)
         assert isinstance(town.stage, LanguageStage)
         for tag, language in (("en-US", Language.EN), ("ru", Language.RU), ("zh-CN", Language.ZH), ("fr", Language.EN)):
             town.stage.set_language(town.ann.id, tag)
             shown = {entry.name: entry.about for entry in menu_of(town, town.dm(town.ann).id)}
             assert shown == {spec.name: about_in(spec, language) for spec in offered()}
+        if isinstance(town.stage, DiscordEmulator):
+            town.stage.interactions.permissions[int(town.ann.id)] = 0
         names = [entry.name for entry in menu_of(town, town.group.id)]
-        assert names == [spec.name for spec in COMMANDS if in_group(spec)]
+        assert names == [spec.name for spec in offered(is_private=False)]
 
 
 async def test_what_stands_there_is_not_written_again(town: Town, bus: RedisBus) -> None:
     """By no second process, and at no second start."""
-    lists = 1 if town.platform == "discord" else 10  # two scopes in five languages
-    async with town.line(bus):
-        await until(lambda: traffic(town) == (lists, lists))
-    async with town.line(bus):
-        await until(lambda: traffic(town) == (2 * lists, lists))
+    async with town.starting(bus):
+        await until_complete(town)
+    async with town.starting(bus):
+        await until(lambda: traffic(town) == (2 * lists_of(town), lists_of(town)))
     assert len(menu_of(town, town.dm(town.ann).id)) == len(offered())
 
 
+@pytest.mark.long
 async def test_a_changed_command_is_written(town: Town, bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with town.line(bus):
+    async with town.starting(bus):
         await until_complete(town)
     changed = (CommandSpec("help", "your conversations"), *COMMANDS[1:])
     monkeypatch.setattr(menus, "COMMANDS", changed)
-    async with town.line(bus):
+    async with town.starting(bus):
         await until(lambda: menu_of(town, town.dm(town.ann).id)[0] == MenuEntry("help", "your conversations"))
 
 
+@pytest.mark.long
 async def test_a_menu_that_cannot_be_had_keeps_nobody_from_talking(
     town: Town, bus: RedisBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,12 +114,8 @@ async def test_a_menu_that_cannot_be_had_keeps_nobody_from_talking(
         assert await town.until_answers(1) == ["echo: hello"]
 
 
-async def test_admins_are_offered_their_commands_where_only_they_read(
-    bus: RedisBus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_admins_are_offered_their_commands_where_only_they_read(bus: RedisBus) -> None:
     """On Telegram a list for their chat alone; one whom the bot has never met has none yet."""
-    pair = CommandSpec("pair", "what I understand", role=GrantRole.ADMIN)
-    monkeypatch.setattr(menus, "COMMANDS", (*COMMANDS, pair))
     async with telegram_town() as town:
         adapter = TelegramAdapter(
             token=TELEGRAM_TOKEN,
@@ -129,10 +128,24 @@ async def test_admins_are_offered_their_commands_where_only_they_read(
             admins=(4711, int(town.ann.id)),
         )
         async with town.line(bus, adapter=adapter):
-            await until(lambda: menu_of(town, town.dm(town.ann).id)[-1:] == [MenuEntry("pair", "what I understand")])
+            everything = [spec.name for spec in offered(is_admin=True)]
+            await until(lambda: [entry.name for entry in menu_of(town, town.dm(town.ann).id)] == everything)
         assert isinstance(town.stage, MenuStage)
         for person, place in ((town.ben, town.dm(town.ben)), (town.ann, town.group)):
             assert "pair" not in [entry.name for entry in town.stage.menu(person.id, place.id)]
+
+
+@pytest.mark.long
+async def test_on_discord_managers_of_a_guild_are_offered_what_admins_say_there(bus: RedisBus) -> None:
+    """Discord hides nothing from anybody in direct chats: there an admin types his commands."""
+    async with discord_town() as town, town.starting(bus):
+        await until_complete(town)
+        assert isinstance(town.stage, DiscordEmulator)
+        town.stage.interactions.permissions |= {int(town.ann.id): 1 << 5, int(town.ben.id): 1 << 11}
+        for person, is_offered in ((town.ann, True), (town.ben, False)):
+            names = [entry.name for entry in town.stage.menu(person.id, town.group.id)]
+            assert ("queue" in names) is is_offered
+            assert "pair" not in names
 
 
 async def test_a_command_chosen_from_telegrams_menu_is_one_like_any_other(bus: RedisBus) -> None:

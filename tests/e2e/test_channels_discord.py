@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from channels.discord.adapter import DiscordAdapter
-from channels.discord.connection import Endpoint
+from channels.discord.gateway import Endpoint
 from channels.discord.limits import NONCE_CHARS
 from channels.discord.lookup import nonce_of
 from channels.emulators.discord import DiscordEmulator

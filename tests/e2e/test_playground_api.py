@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 
 import httpx
@@ -14,8 +15,12 @@ from starlette.applications import Starlette
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
 from channels.emulators.playground.sessions import AdminSessions
+from channels.emulators.playground.site import Playground
 from channels.emulators.serving import PLAYGROUND, listening, serve
-from tests.parts.platforms import Ground
+from channels.emulators.slack import SlackEmulator
+from channels.emulators.stage import PlaceKind
+from channels.emulators.telegram import TelegramEmulator
+from tests.parts.platforms import TELEGRAM_TOKEN, Ground
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,7 +28,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 class TestTheControlApi:
     async def test_another_process_can_play_a_whole_scene(self, ground: Ground) -> None:
         http = ground.http
-        assert (await http.get("/stage")).json() == {"platforms": ["telegram"]}
+        assert (await http.get("/stage")).json() == {"platforms": ["telegram"], "can": {"telegram": ["menu"]}}
         mira = (await http.post("/stage/telegram/people", json={"name": "Mira"})).json()
         places = (await http.get("/stage/telegram/places")).json()["places"]
         kitchen = next(place for place in places if place["title"] == "Kitchen")
@@ -38,6 +43,23 @@ class TestTheControlApi:
         await http.request("DELETE", "/stage/telegram/messages", json=named)
         assert (await http.get("/stage/telegram/messages", params={"place": thread["id"]})).json() == {"messages": []}
 
+    async def test_threads_and_passing_on_are_there_where_the_platform_has_them(self) -> None:
+        slack = SlackEmulator(bot_token="xoxb-stand-in", app_token="xapp-stand-in")
+        ada, hall = slack.add_person("Ada"), slack.add_place(PlaceKind.GROUP, "Hall")
+        telegram = TelegramEmulator(token=TELEGRAM_TOKEN)
+        site = Playground({"slack": slack, "telegram": telegram})
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(site.app), base_url="http://localhost") as http:
+            can = (await http.get("/stage")).json()["can"]
+            assert (can["slack"], can["telegram"]) == (["menu", "thread", "share"], ["menu"])
+            said = await slack.say(ada.id, hall.id, "Who has the key?")
+            asked = {"person_id": ada.id, "place_id": hall.id, "message_id": said.id}
+            thread = (await http.post("/stage/slack/thread", json=asked | {"title": "key"})).json()
+            assert (thread["root_id"], thread["parent_id"]) == (said.id, hall.id)
+            shared = (await http.post("/stage/slack/share", json=asked | {"to_id": thread["id"]})).json()
+            assert shared["place_id"] == thread["id"]
+            refused = await http.post("/stage/telegram/share", json=asked | {"to_id": hall.id})
+            assert (refused.status_code, refused.json()) == (400, {"error": "nobody can pass a message on here"})
+
     async def test_only_a_button_that_is_shown_can_be_pressed(self, ground: Ground) -> None:
         keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Yes", callback_data="yes")]])
         sent = await ground.bot.send_message(ground.ada, "May I?", reply_markup=keyboard)
@@ -50,6 +72,22 @@ class TestTheControlApi:
         *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["callback_query"])
         assert update.callback_query is not None
 
+    async def test_a_command_is_chosen_from_the_menu_in_the_persons_language(self, ground: Ground) -> None:
+        await ground.bot.set_my_commands([("title", "show or set the title")])
+        await ground.bot.set_my_commands([("title", "den Titel zeigen")], language_code="de")
+        here = {"person_id": ground.ada, "place_id": ground.dm}
+        assert (await ground.http.post("/stage/telegram/language", json=here | {"language": "de-AT"})).json() == {}
+        asked = {"person": ground.ada, "place": ground.dm}
+        menu = (await ground.http.get("/stage/telegram/menu", params=asked)).json()["menu"]
+        assert menu == [{"name": "title", "about": "den Titel zeigen", "argument": "", "suggests": False}]
+        chosen = here | {"name": "title", "argument": "Soup"}
+        assert (await ground.http.post("/stage/telegram/invoke", json=chosen)).json() == {}
+        said = (await ground.http.get("/stage/telegram/messages", params={"place": ground.dm})).json()["messages"]
+        assert said[-1]["text"] == "/title Soup"
+        typing = asked | {"name": "title", "typed": "s"}
+        refused = await ground.http.get("/stage/telegram/suggest", params=typing)
+        assert refused.status_code == 400
+
     async def test_a_file_is_offered_as_a_download(self, ground: Ground) -> None:
         """Under its name and never as a page: what a model made must not run beside the stage."""
         page = b"<script>alert(1)</script>"
@@ -61,6 +99,21 @@ class TestTheControlApi:
         assert answer.headers["x-content-type-options"] == "nosniff"
         for wrong in ({"number": "1"}, {"number": "x"}, {"message": "999"}, {"place": "nowhere"}):
             assert (await ground.http.get("/stage/telegram/file", params=asked | wrong)).status_code == 404
+
+    async def test_people_send_files_by_it(self, ground: Ground) -> None:
+        """Without words, too; what is no file is said to be none."""
+        photo = {"name": "cat.jpg", "media_type": "image/jpeg", "base64": b64encode(b"meow").decode()}
+        words = {"person_id": ground.ada, "place_id": ground.dm}
+        said = (await ground.http.post("/stage/telegram/say", json=words | {"files": [photo, photo]})).json()
+        assert said["files"] == ["cat.jpg"]
+        asked = {"place": ground.dm, "message": said["id"], "number": "0"}
+        assert (await ground.http.get("/stage/telegram/file", params=asked)).content == b"meow"
+        updates = await ground.bot.get_updates(timeout=5, allowed_updates=["message"])
+        albums = {update.message.media_group_id for update in updates if update.message and update.message.photo}
+        assert len(albums) == 1
+        for wrong in ("x", ["x"], [photo | {"base64": "%"}], [{"name": "a"}]):
+            answer = await ground.http.post("/stage/telegram/say", json=words | {"files": wrong})
+            assert (answer.status_code, set(answer.json())) == (400, {"error"})
 
     async def test_events_are_told_from_the_moment_of_asking(self, ground: Ground) -> None:
         async with ground.http.stream("GET", "/stage/telegram/events") as stream:

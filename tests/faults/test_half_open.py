@@ -6,6 +6,7 @@ import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
 from channels.discord import connection as discord_connection
+from channels.discord import gateway as discord_gateway
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
 from channels.slack import connection as slack_connection
@@ -46,7 +47,7 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
         town.stage.switches.heartbeat_ms = 500
         gateway_url = f"{address}/gateway".replace("http", "ws")
         return DiscordAdapter(
-            discord_connection.Endpoint(DISCORD_TOKEN, f"{address}/api/v10", gateway_url),
+            discord_gateway.Endpoint(DISCORD_TOKEN, f"{address}/api/v10", gateway_url),
             positions=bus.intake,
             leases=bus.deliveries,
             places=bus.places,

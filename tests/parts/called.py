@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from channels.adapter import ChannelAdapter
 from channels.calls import Call, CallAnswer, SupportsCalls, come_again
+from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import LOOPBACK
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.telegram import TelegramEmulator
@@ -22,7 +23,7 @@ from gateway.limits import POLLER_LEASE_TTL_S
 from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
 from tests.parts.emulated_slack import SIGNING_SECRET as SLACK_SIGNING_SECRET
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import Town, slack_town, telegram_town
+from tests.parts.towns import AdapterMaker, Town, discord_town, slack_town, telegram_town
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Exchange:
     turn: int = 0
 
     is_called = True
-    call_timeout_s = 5.0
+    call_timeout_s = 1.5
 
     async def called(self, call: Call) -> CallAnswer:
         if not self.behind:
@@ -47,10 +48,11 @@ class Exchange:
 
 @dataclass
 class CalledTown(Town):
-    """A town with its exchange, `url` of which its platform calls."""
+    """A town with its exchange, whose platform calls `url`; `listener` makes an adapter that is not called."""
 
     exchange: Exchange = field(default_factory=Exchange)
     url: str = ""
+    listener: AdapterMaker | None = None
 
 
 @contextlib.asynccontextmanager
@@ -107,6 +109,16 @@ async def called_slack_town() -> AsyncIterator[CalledTown]:
         yield _called(town, adapter, exchange, url)
 
 
+@contextlib.asynccontextmanager
+async def sharded_discord_town() -> AsyncIterator[Town]:
+    """Two connections, one of which tells of the guild, and the first of direct chats."""
+    async with discord_town() as town:
+        stage = town.stage
+        assert isinstance(stage, DiscordEmulator)
+        stage.switches.shards = stage.switches.max_concurrency = 2
+        yield town
+
+
 def _called(town: Town, adapter: object, exchange: Exchange, url: str) -> CalledTown:
     fields = {name: getattr(town, name) for name in Town.__dataclass_fields__} | {"adapter": adapter}
-    return CalledTown(**fields, exchange=exchange, url=url)
+    return CalledTown(**fields, exchange=exchange, url=url, listener=town.adapter)

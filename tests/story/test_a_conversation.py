@@ -128,7 +128,7 @@ async def test_stop_ends_the_running_turn_and_drops_what_waits(agent: AgentProce
     await agent.say("never answered")
     await agent.control(ControlKind.STOP)
     stopped = (await agent.heard(1))[0]
-    assert stopped.text == "Stopped. 1 waiting message(s) were dropped."
+    assert stopped.text == "Stopped. 1 waiting message was dropped."
     assert "You said: hello again" in await agent.ask("hello again")
     assert len(agent.replies) == 2
 

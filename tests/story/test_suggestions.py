@@ -48,12 +48,14 @@ async def test_nobody_is_suggested_what_another_has(agent: AgentProcess, bus: Re
     assert await suggested(bus, Suggests.SESSIONS, "", BORIS) == []
 
 
+@pytest.mark.long
 async def test_models_and_profiles_are_those_of_their_commands(agent: AgentProcess, bus: RedisBus) -> None:
     assert await suggested(bus, Suggests.MODELS, "1MS") == [(QUICK, QUICK)]
     assert ("default", "default") in await suggested(bus, Suggests.MODELS, "")
     assert [value for _, value in await suggested(bus, Suggests.PROFILES, "dev")][:1] == ["developer"]
 
 
+@pytest.mark.long
 async def test_who_was_blocked_meanwhile_is_suggested_nothing(agent: AgentProcess, bus: RedisBus) -> None:
     await agent.ask("/title Roses")
     await bus.access.project(Projection(1, [Grant(ANNA, GrantRole.BLOCKED, "", 0)]))

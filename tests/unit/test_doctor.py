@@ -205,3 +205,55 @@ def test_only_what_is_wrong_makes_the_patient_ill(make: Callable[..., Finding], 
     finding = make("name", "seen") if make is ok else make("name", "seen", "do this")
     assert is_healthy([ok("a", "b"), finding]) is healthy
     assert ("-> do this" in as_table([finding])) is (make is not ok)
+
+
+CALLED = {
+    "TRIVET_HTTP__PUBLIC_URL": "https://bot.example",
+    "TRIVET_CHANNELS__TELEGRAM__MODE": "webhook",
+    "TRIVET_CHANNELS__SLACK__MODE": "events",
+    "TRIVET_CHANNELS__SLACK__SIGNING_SECRET": "0123456789abcdef0123456789abcdef",
+    "TRIVET_CHANNELS__DISCORD__INTERACTIONS": "http",
+    "TRIVET_CHANNELS__DISCORD__PUBLIC_KEY": "ab" * 32,
+}
+
+
+def called(hook: Mapping[str, Any], application: Mapping[str, Any]) -> Answers:
+    """What the platforms say of a Trivet that they call."""
+    return {
+        "/bot123:quiet/getMe": (200, {"ok": True, "result": {"username": "trivet_bot"}}),
+        "/bot123:quiet/getWebhookInfo": (200, {"ok": True, "result": hook}),
+        "/api/v10/users/@me": (200, {"username": "trivet"}),
+        "/api/v10/oauth2/applications/@me": (200, {"flags": 1 << 19, **application}),
+        "/api/auth.test": (200, {"ok": True, "user": "trivet", "team": "Boats"}),
+    }
+
+
+async def test_platforms_that_reach_us_are_well() -> None:
+    found = await examined(
+        TELEGRAM | DISCORD | SLACK | CALLED,
+        called(
+            {"url": "https://bot.example/webhooks/telegram", "pending_update_count": 0},
+            {"verify_key": "ab" * 32, "interactions_endpoint_url": "https://bot.example/webhooks/discord"},
+        ),
+    )
+    assert {finding.state for finding in found} == {State.OK}
+
+
+async def test_platforms_that_do_not_reach_us_are_named() -> None:
+    found = await examined(
+        TELEGRAM | DISCORD | SLACK | CALLED | {"TRIVET_CHANNELS__SLACK__SIGNING_SECRET": "xoxb-copied-from-elsewhere"},
+        called(
+            {
+                "url": "https://bot.example/webhooks/telegram",
+                "pending_update_count": 3,
+                "last_error_message": "Connection timed out",
+            },
+            {"verify_key": "cd" * 32},
+        ),
+    )
+    assert [row for row in states(found) if row[1] is not State.OK] == [
+        ("telegram", State.WRONG),
+        ("discord", State.WRONG),
+        ("slack", State.WARNING),
+    ]
+    assert "Connection timed out" in as_table(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.responses import JSONResponse, Response
 
 from channels.emulators.discord import shapes
@@ -18,13 +20,22 @@ from channels.emulators.traffic import Json
 
 class PlacesApi:
     def __init__(
-        self, *, world: World, posting: Posting, herald: Herald, switches: Switches, application_id: int
+        self,
+        *,
+        world: World,
+        posting: Posting,
+        herald: Herald,
+        switches: Switches,
+        application_id: int,
+        endpoint: Callable[[], Json],
     ) -> None:
+        """`endpoint` says what the application\'s owner set up for interactions."""
         self._world = world
         self._posting = posting
         self._herald = herald
         self._switches = switches
         self._application_id = application_id
+        self._endpoint = endpoint
 
     def routes(self) -> list[Route]:
         channel, guild = "/channels/{channel_id}", "/guilds/{guild_id}"
@@ -61,15 +72,18 @@ class PlacesApi:
 
     async def gateway_for_bot(self, call: Call) -> Response:
         left = self._switches.sessions_left
-        limit: Json = {"total": 1000, "remaining": left, "reset_after": 14_400_000, "max_concurrency": 1}
-        return JSONResponse({"url": f"ws://{call.host}/gateway", "shards": 1, "session_start_limit": limit})
+        at_once = self._switches.max_concurrency
+        limit: Json = {"total": 1000, "remaining": left, "reset_after": 14_400_000, "max_concurrency": at_once}
+        url = f"ws://{call.host}/gateway"
+        return JSONResponse({"url": url, "shards": self._switches.shards, "session_start_limit": limit})
 
     async def me(self, _: Call) -> Response:
         return JSONResponse(shapes.own_user(self._world))
 
     async def application(self, _: Call) -> Response:
         has_content = self._switches.has_message_content
-        return JSONResponse(shapes.application(self._world, self._application_id, has_message_content=has_content))
+        shape = shapes.application(self._world, self._application_id, has_message_content=has_content)
+        return JSONResponse(shape | self._endpoint())
 
     async def my_guilds(self, _: Call) -> Response:
         guilds = self._world.guilds.values()

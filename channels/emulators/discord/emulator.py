@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,12 +30,14 @@ from channels.emulators.discord.commands import as_entry
 from channels.emulators.discord.content import Mentions, mentions_in
 from channels.emulators.discord.gateway import Gateway
 from channels.emulators.discord.herald import Herald
+from channels.emulators.discord.http_interactions import HttpInteractions
 from channels.emulators.discord.interactions import Interactions
 from channels.emulators.discord.posting import Draft, Posting, rewritten
 from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageFlag, MessageKind, User, World
 from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.traffic import Json
 
 PREFIX: Final = "/api/v10"
 VOICE_TYPE: Final = "audio/ogg"
@@ -96,8 +100,13 @@ class DiscordEmulator:
             application_id=self.application_id,
             clock_s=clock_s,
         )
+        self._signing_key = Ed25519PrivateKey.generate()
+        self.http_interactions: HttpInteractions | None = None
+        self._clock_s = clock_s
         self.api = Api(token=token, world=self.world, buckets=Buckets(self.switches, clock_s), faults=self.faults)
-        self.app: ASGIApp = Starlette(routes=self._routes(clock_s), exception_handlers={404: not_found})
+        self.app: ASGIApp = Starlette(
+            routes=self._routes(clock_s), exception_handlers={404: not_found}, lifespan=self._lifespan
+        )
 
     def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
         messages = MessagesApi(
@@ -109,6 +118,7 @@ class DiscordEmulator:
             herald=self._herald,
             switches=self.switches,
             application_id=self.application_id,
+            endpoint=self._endpoint,
         )
         interactions = InteractionsApi(
             world=self.world,
@@ -136,6 +146,38 @@ class DiscordEmulator:
         if file is None or not is_valid or not is_ours:
             return Response("This content is no longer available.", 404, media_type="text/plain")
         return Response(file.content, headers={"Content-Type": file.content_type})
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        if self.http_interactions is not None:
+            await self.http_interactions.aclose()
+
+    # --- the owner of the application
+
+    @property
+    def public_key(self) -> str:
+        """By which the application knows that a request is Discord's."""
+        return self._signing_key.public_key().public_bytes_raw().hex()
+
+    async def use_http(self, url: str) -> bool:
+        """Set the Interactions Endpoint URL. Without the right answers to both probes it is refused."""
+        http = HttpInteractions(
+            url=url,
+            key=self._signing_key,
+            application_id=self.application_id,
+            api=self.app,
+            clock_s=self._clock_s,
+        )
+        if not await http.verify():
+            await http.aclose()
+            return False
+        self.http_interactions, self._herald.endpoint = http, http.send
+        return True
+
+    def _endpoint(self) -> Json:
+        url = self.http_interactions.url if self.http_interactions else None
+        return {"verify_key": self.public_key, "interactions_endpoint_url": url}
 
     # --- the stage: who and where
 
@@ -178,8 +220,10 @@ class DiscordEmulator:
         return as_place(self._posting.thread_in(parents[0], owner, title, kind=ChannelKind.PUBLIC_THREAD))
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
-        """A person starts a thread from a message: it gets that message's id."""
+        """A person starts a thread from a message: it gets that message's id, so there can be but one."""
         message = self._message(message_id, place_id)
+        if message.id in self.world.channels:
+            return as_place(self.world.channels[message.id])
         return as_place(self._posting.thread_from(message, self.world.users[int(person_id)], title))
 
     # --- the stage: what is said

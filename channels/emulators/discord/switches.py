@@ -38,6 +38,9 @@ class Switches:
     - `first_answer_s`, `token_life_s`: how long an interaction waits for its first answer, and for all others.
     - `heartbeat_ms`, `resume_window_s`: how long a gateway session lives without word from the client.
     - `sessions_left`: the IDENTIFY budget of the day.
+    - `shards`: how many connections `GET /gateway/bot` recommends; `max_concurrency` of them may identify at a time.
+    - `refuses_sockets` n: the next n websockets get no handshake, as from a server that is down.
+    - `drops_after_hello` n: the next n websockets are closed (4000) right after HELLO.
     """
 
     rates: RateTable = field(default_factory=vendor_rates)
@@ -53,3 +56,7 @@ class Switches:
     heartbeat_ms: int = 41_250
     resume_window_s: float = 180.0
     sessions_left: int = 1000
+    shards: int = 1
+    max_concurrency: int = 1
+    refuses_sockets: int = 0
+    drops_after_hello: int = 0

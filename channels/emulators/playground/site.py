@@ -3,7 +3,7 @@
 Other processes may drive the stages by the same calls as the page. Every body and answer is JSON; a refusal is
 `{"error": "<one sentence>"}` with status 400 (bad input) or 404 (no such platform). `{p}` is a platform's name.
 
-    GET    /stage                     {"platforms": ["telegram", ...]}
+    GET    /stage                     {"platforms": ["telegram", ...], "can": {"telegram": ["menu", "thread", "share"]}}
     GET    /stage/{p}/people          {"people": [Person]}
     POST   /stage/{p}/people          {"name"}                                              -> Person
     GET    /stage/{p}/places          {"places": [Place]}
@@ -13,6 +13,12 @@ Other processes may drive the stages by the same calls as the page. Every body a
     POST   /stage/{p}/say             {"person_id", "place_id", "text", "mention_bot"?, "reply_to"?,
                                      "files"?: [{"name", "media_type", "base64"}]}          -> Said
     POST   /stage/{p}/press           {"person_id", "place_id", "message_id", "button_id"}  -> {}
+    GET    /stage/{p}/menu?person=&place=   {"menu": [MenuEntry]}, what the person is offered there
+    GET    /stage/{p}/suggest?person=&place=&name=&typed=   {"suggestions": [text]}, while the person types
+    POST   /stage/{p}/invoke          {"person_id", "place_id", "name", "argument"?}        -> {}
+    POST   /stage/{p}/thread          {"person_id", "place_id", "message_id", "title"}      -> Place
+    POST   /stage/{p}/share           {"person_id", "place_id", "message_id", "to_id", "text"?} -> Said
+    POST   /stage/{p}/language        {"person_id", "language"}: an IETF tag                -> {}
     PATCH  /stage/{p}/messages        {"place_id", "message_id", "text"}                    -> {}
     DELETE /stage/{p}/messages        {"place_id", "message_id"}                            -> {}
     GET    /stage/{p}/faults          Faults
@@ -23,16 +29,16 @@ Other processes may drive the stages by the same calls as the page. Every body a
     GET    /sessions                  {"sessions": [...], "problem": "", "board": url}, from the admin API, without its
                                       token; the page at `url` asks for it
 
-Person, Place, Said, Button, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field by field.
+Person, Place, Said, Button, MenuEntry, StageEvent and Faults are the dataclasses of `channels.emulators.stage`, field
+by field.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -45,23 +51,23 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from channels.emulators.playground.asked import Refused, files_of, json_body, optional_text, switch, text_of
 from channels.emulators.playground.sessions import SessionSource, SessionsUnreachable
-from channels.emulators.stage import Faults, PlaceKind, SharedFile, Stage, StageEvent
+from channels.emulators.stage import (
+    LanguageStage,
+    MenuStage,
+    PlaceKind,
+    SharingStage,
+    Stage,
+    StageEvent,
+    ThreadStage,
+)
 
 STATIC: Final = Path(__file__).parent / "static"
-BODY_BYTES_MAX: Final = 256 * 1024
 SAID_BYTES_MAX: Final = 64 * 1024 * 1024  # with files, in base64: one more than any platform hands to a bot
 STILL_THERE_S: Final = 15.0  # a comment this often keeps proxies and browsers from closing a quiet stream
 POLICY: Final = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-_FAULTS: Final = {each.name for each in fields(Faults)}
-
-
-class Refused(Exception):
-    """A call of the control API was refused; the message is fit to be shown."""
-
-    def __init__(self, why: str, status: int = 400) -> None:
-        super().__init__(why)
-        self.status = status
+_ABILITIES: Final[Mapping[str, Any]] = {"menu": MenuStage, "thread": ThreadStage, "share": SharingStage}
 
 
 class Playground:
@@ -84,6 +90,12 @@ class Playground:
                 Route("/stage/{platform}/file", self._file),
                 Route("/stage/{platform}/say", _answered(self._say), methods=["POST"]),
                 Route("/stage/{platform}/press", _answered(self._press), methods=["POST"]),
+                Route("/stage/{platform}/menu", _answered(self._menu)),
+                Route("/stage/{platform}/suggest", _answered(self._suggest)),
+                Route("/stage/{platform}/invoke", _answered(self._invoke), methods=["POST"]),
+                Route("/stage/{platform}/thread", _answered(self._thread), methods=["POST"]),
+                Route("/stage/{platform}/share", _answered(self._share), methods=["POST"]),
+                Route("/stage/{platform}/language", _answered(self._language), methods=["POST"]),
                 Route("/stage/{platform}/faults", _answered(self._faults), methods=["GET", "PATCH"]),
                 Route("/stage/{platform}/cut", _answered(self._cut), methods=["POST"]),
                 Route("/stage/{platform}/events", self._events),
@@ -99,34 +111,38 @@ class Playground:
         return FileResponse(STATIC / "index.html", headers={"Content-Security-Policy": POLICY})
 
     async def _platforms(self, request: Request) -> object:
-        return {"platforms": list(self._stages)}
+        can = {
+            name: [word for word, protocol in _ABILITIES.items() if isinstance(stage, protocol)]
+            for name, stage in self._stages.items()
+        }
+        return {"platforms": list(self._stages), "can": can}
 
     async def _people(self, request: Request) -> object:
         stage = self._stage(request)
         if request.method == "GET":
             return {"people": [asdict(each) for each in stage.people()]}
-        given = await _body(request)
-        return asdict(stage.add_person(_text(given, "name")))
+        given = await json_body(request)
+        return asdict(stage.add_person(text_of(given, "name")))
 
     async def _places(self, request: Request) -> object:
         stage = self._stage(request)
         if request.method == "GET":
             return {"places": [asdict(each) for each in stage.places()]}
-        given = await _body(request)
+        given = await json_body(request)
         try:
-            kind = PlaceKind(_text(given, "kind"))
+            kind = PlaceKind(text_of(given, "kind"))
         except ValueError:
             raise Refused("kind must be 'group' or 'thread'") from None
-        return asdict(stage.add_place(kind, _text(given, "title"), parent_id=_optional(given, "parent_id")))
+        return asdict(stage.add_place(kind, text_of(given, "title"), parent_id=optional_text(given, "parent_id")))
 
     async def _messages(self, request: Request) -> object:
         stage = self._stage(request)
         if request.method == "GET":
             return {"messages": [asdict(each) for each in stage.said(request.query_params.get("place", ""))]}
-        given = await _body(request)
-        message_id, place_id = _text(given, "message_id"), _text(given, "place_id")
+        given = await json_body(request)
+        message_id, place_id = text_of(given, "message_id"), text_of(given, "place_id")
         if request.method == "PATCH":
-            await stage.edit(message_id, place_id, _text(given, "text"))
+            await stage.edit(message_id, place_id, text_of(given, "text"))
         else:
             await stage.delete(message_id, place_id)
         return {}
@@ -147,28 +163,67 @@ class Playground:
 
     async def _say(self, request: Request) -> object:
         stage = self._stage(request)
-        given = await _body(request, bytes_max=SAID_BYTES_MAX)
-        files = _files(given.get("files") or [])
+        given = await json_body(request, bytes_max=SAID_BYTES_MAX)
+        files = files_of(given.get("files") or [])
         said = await stage.say(
-            _text(given, "person_id"),
-            _text(given, "place_id"),
-            (_optional(given, "text") or "") if files else _text(given, "text"),
+            text_of(given, "person_id"),
+            text_of(given, "place_id"),
+            (optional_text(given, "text") or "") if files else text_of(given, "text"),
             mention_bot=given.get("mention_bot") is True,
-            reply_to=_optional(given, "reply_to"),
+            reply_to=optional_text(given, "reply_to"),
             files=files,
         )
         return asdict(said)
 
     async def _press(self, request: Request) -> object:
-        given = await _body(request)
+        given = await json_body(request)
         names = ("person_id", "place_id", "message_id", "button_id")
-        await self._stage(request).press_button(*(_text(given, name) for name in names))
+        await self._stage(request).press_button(*(text_of(given, name) for name in names))
+        return {}
+
+    async def _menu(self, request: Request) -> object:
+        asked = request.query_params
+        entries = self._menu_stage(request).menu(asked.get("person", ""), asked.get("place", ""))
+        return {"menu": [asdict(entry) for entry in entries]}
+
+    async def _suggest(self, request: Request) -> object:
+        names = ("person", "place", "name", "typed")
+        asked = [request.query_params.get(name, "") for name in names]
+        return {"suggestions": list(await self._menu_stage(request).suggest(*asked))}
+
+    async def _invoke(self, request: Request) -> object:
+        given = await json_body(request)
+        person_id, place_id, name = (text_of(given, field) for field in ("person_id", "place_id", "name"))
+        argument = optional_text(given, "argument") or ""
+        await self._menu_stage(request).invoke(person_id, place_id, name, argument)
+        return {}
+
+    async def _thread(self, request: Request) -> object:
+        stage, given = self._stage(request), await json_body(request)
+        if not isinstance(stage, ThreadStage):
+            raise Refused("this platform opens no threads from messages")
+        names = ("person_id", "place_id", "message_id", "title")
+        return asdict(stage.thread_from(*(text_of(given, name) for name in names)))
+
+    async def _share(self, request: Request) -> object:
+        stage, given = self._stage(request), await json_body(request)
+        if not isinstance(stage, SharingStage):
+            raise Refused("nobody can pass a message on here")
+        names = ("person_id", "message_id", "place_id", "to_id")
+        who, message_id, place_id, to_id = (text_of(given, name) for name in names)
+        return asdict(await stage.share(who, message_id, place_id, to_id, optional_text(given, "text") or ""))
+
+    async def _language(self, request: Request) -> object:
+        stage, given = self._stage(request), await json_body(request)
+        if not isinstance(stage, LanguageStage):
+            raise Refused("clients of this platform do not say their language")
+        stage.set_language(text_of(given, "person_id"), text_of(given, "language"))
         return {}
 
     async def _faults(self, request: Request) -> object:
         faults = self._stage(request).faults
         if request.method == "PATCH":
-            _switch(faults, await _body(request))
+            switch(faults, await json_body(request))
         return asdict(faults)
 
     async def _cut(self, request: Request) -> object:
@@ -230,6 +285,12 @@ class Playground:
             raise Refused(f"no platform is called {platform!r}", 404)
         return stage
 
+    def _menu_stage(self, request: Request) -> MenuStage:
+        stage = self._stage(request)
+        if not isinstance(stage, MenuStage):
+            raise Refused("this platform has no menu of commands")
+        return stage
+
 
 def _answered(handler: Callable[[Request], Awaitable[object]]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
@@ -241,61 +302,3 @@ def _answered(handler: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
             return JSONResponse({"error": str(refusal.args[0] if refusal.args else refusal)}, 400)
 
     return endpoint
-
-
-async def _body(request: Request, *, bytes_max: int = BODY_BYTES_MAX) -> dict[str, Any]:
-    """The JSON object a request carries. A form cannot carry one, so no foreign page can send it."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise Refused("the body must be application/json")
-    body = await request.body()
-    if len(body) > bytes_max:
-        raise Refused(f"the body is larger than {bytes_max} bytes")
-    try:
-        given = json.loads(body or b"{}")
-    except ValueError:
-        raise Refused("the body is not JSON") from None
-    if not isinstance(given, dict):
-        raise Refused("the body must be a JSON object")
-    return given
-
-
-def _files(given: object) -> tuple[SharedFile, ...]:
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        raise Refused("files must be a list of objects")
-    try:
-        return tuple(
-            SharedFile(_text(each, "name"), _text(each, "media_type"), b64decode(each["base64"], validate=True))
-            for each in given
-        )
-    except (KeyError, TypeError, ValueError):
-        raise Refused("base64 must hold the bytes of a file") from None
-
-
-def _text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
-    if not isinstance(value, str) or not value:
-        raise Refused(f"{name} must be text")
-    return value
-
-
-def _optional(given: Mapping[str, Any], name: str) -> str | None:
-    return None if given.get(name) in (None, "") else _text(given, name)
-
-
-def _switch(faults: Faults, given: Mapping[str, Any]) -> None:
-    """Set the named fields, all or none of them."""
-    for name, value in given.items():
-        if name not in _FAULTS:
-            raise Refused(f"no fault is called {name!r}")
-        if name == "other":
-            if not isinstance(value, dict) or not all(isinstance(each, int | float) for each in value.values()):
-                raise Refused("other must map names to numbers")
-        elif not isinstance(value, type(getattr(faults, name))) and not (
-            isinstance(getattr(faults, name), float) and isinstance(value, int)
-        ):
-            raise Refused(f"{name} must be a {type(getattr(faults, name)).__name__}")
-    for name, value in given.items():
-        if name == "other":
-            faults.other.update(value)
-        else:
-            setattr(faults, name, value)

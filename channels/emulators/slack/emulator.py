@@ -126,6 +126,8 @@ class SlackEmulator:
 
     async def use_http(self, url: str) -> bool:
         """Send events to the app's own address from now on; whether it answered the challenge."""
+        if self.http_events is not None:
+            await self.http_events.aclose()
         self.http_events = HttpEvents(
             url=url, signing_secret=self._signing_secret, switches=self.switches, clock_s=self._clock_s
         )
@@ -222,6 +224,13 @@ class SlackEmulator:
             files=attached,
         )
         return as_said(self.world, self._posting.post(place, author, draft))
+
+    def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
+        """What opens beside the message. Nobody hears of it before the first reply, and it is called as its root."""
+        message = self._message(message_id, place_id)
+        conversation, _ = self._place(place_id)
+        root = conversation.messages[message.thread_ts] if message.thread_ts else message
+        return as_thread(conversation, root)
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
         """A person passes a message on, into another place, with or without words of their own."""

@@ -75,6 +75,10 @@ class SocketMode:
             await websocket.close(1008)
             return
         self._tickets.discard(ticket)
+        if self._switches.refuses_sockets > 0:
+            self._switches.refuses_sockets -= 1
+            await websocket.close(1013)
+            return
         await websocket.accept()
         socket = _Socket(next(self._numbers), cut_of(websocket.scope))
         writer = asyncio.create_task(_write(websocket, socket.outlet))
@@ -164,10 +168,11 @@ class SocketMode:
         for socket in list(self._sockets):
             socket.abort()
 
-    def disconnect(self, reason: str) -> None:
-        """`warning`, `refresh_requested` or `link_disabled` to every socket; all but the warning end it."""
+    def disconnect(self, reason: str, *, sockets_max: int | None = None) -> None:
+        """`warning`, `refresh_requested` or `link_disabled` to every socket, or the oldest of them; all but the warning
+        end it."""
         self.is_enabled = self.is_enabled and reason != "link_disabled"
-        for socket in self._sockets:
+        for socket in self._sockets[:sockets_max]:
             socket.send(_farewell(reason))
             if reason != "warning":
                 socket.close()

@@ -22,6 +22,8 @@ CONNECTIONS_MAX: Final = 40
 ANSWER_TIMEOUT_S: Final = 60.0
 RETRY_MAX_S: Final = 60.0
 RETRY_AFTER_MAX_S: Final = 3600.0
+GONE_FOR_S: Final = 23 * 3600.0  # answered with 410 for so long, a webhook is removed
+_GONE: Final = 410
 SECRET_HEADER: Final = "X-Telegram-Bot-Api-Secret-Token"
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
 
@@ -55,6 +57,7 @@ class WebhookSender:
         self._retry_first_s = retry_first_s
         self._running: asyncio.Task[None] | None = None
         self.hook: Hook | None = None
+        self._gone_since_s: float | None = None
         self.last_error: tuple[int, str] | None = None
 
     def set(self, hook: Hook) -> None:
@@ -117,6 +120,12 @@ class WebhookSender:
         except httpx.HTTPError:
             self.last_error = (int(self._now()), "Connection refused")
             return 0.0
+        if answer.status_code != _GONE:
+            self._gone_since_s = None
+        elif self._gone_since_s is None:
+            self._gone_since_s = self._now()
+        elif self._now() - self._gone_since_s > GONE_FOR_S:
+            self.delete()
         if answer.is_success:
             return None
         self.last_error = (

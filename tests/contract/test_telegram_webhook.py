@@ -1,0 +1,193 @@
+"""Telegram's webhook, with the real SDK and an emulated Telegram that brings updates as its server does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from channels.adapter import CONNECTED, Outcome
+from channels.emulators.telegram import TelegramEmulator
+from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.limits import ALLOWED_UPDATES
+from channels.telegram.webhook import SECRET_HEADER, secret_of
+from gateway.bus.bus import RedisBus
+from tests.parts.answering import EchoAgent
+from tests.parts.called import CalledTown, called_telegram_town
+from tests.parts.doors import OpenDoor
+from tests.parts.platforms import TELEGRAM_TOKEN
+from tests.parts.waiting import until
+
+UPDATE = {
+    "update_id": 7,
+    "message": {
+        "message_id": 70,
+        "date": 1_790_000_000,
+        "chat": {"id": 5, "type": "private"},
+        "from": {"id": 5, "is_bot": False, "first_name": "Ann"},
+        "text": "hello",
+    },
+}
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[CalledTown]:
+    async with called_telegram_town() as built:
+        yield built
+
+
+@contextlib.asynccontextmanager
+async def listening(town: CalledTown, bus: RedisBus, door: OpenDoor) -> AsyncIterator[TelegramAdapter]:
+    """The adapter in front of a door of ours, with its webhook set."""
+    adapter = town.adapter(bus)
+    assert isinstance(adapter, TelegramAdapter)
+    running = asyncio.create_task(adapter.run(door))
+    try:
+        await until(lambda: adapter.state == CONNECTED)
+        yield adapter
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def post(town: CalledTown, body: bytes, secret: str = secret_of(TELEGRAM_TOKEN)) -> int:
+    """As Telegram calls."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        return (await http.post(town.url, content=body, headers={SECRET_HEADER: secret})).status_code
+
+
+def hook_of(town: CalledTown) -> dict[str, object]:
+    assert isinstance(town.stage, TelegramEmulator)
+    return town.stage.webhook_info()
+
+
+async def test_the_webhook_is_set_with_everything_said_by_name(town: CalledTown, bus: RedisBus) -> None:
+    async with listening(town, bus, OpenDoor()):
+        info = hook_of(town)
+    assert info["url"] == town.url
+    assert set(ALLOWED_UPDATES) == set(info["allowed_updates"])  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", secret_of("another:token")])
+async def test_whoever_does_not_know_the_secret_is_refused(town: CalledTown, bus: RedisBus, secret: str) -> None:
+    door = OpenDoor()
+    async with listening(town, bus, door):
+        assert await post(town, json.dumps(UPDATE).encode(), secret) == 403
+    assert door.heard == []
+
+
+async def test_an_update_is_acknowledged_only_when_it_is_taken(town: CalledTown, bus: RedisBus) -> None:
+    """And brought again, which the bus knows to tell apart."""
+    door = OpenDoor(is_shut=True)
+    async with listening(town, bus, door):
+        assert await post(town, json.dumps(UPDATE).encode()) == 503
+        door.is_shut = False
+        assert await post(town, json.dumps(UPDATE).encode()) == 200
+    assert [each.text for each in door.heard] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"\xff\xfe", 400),
+        (b"[" * 100_000, 400),
+        (b"[]", 200),
+        (b"null", 200),
+        (b'{"update_id": 8, "message": 5}', 200),
+        (b'{"update_id": 8, "poll": {}}', 200),
+        (b'{"update_id": 8, "message": {"message_id": 1, "chat": {"id": 5, "type": "private"}, "text": {}}}', 200),
+    ],
+)
+async def test_what_nobody_understands_is_not_brought_for_ever(
+    town: CalledTown, bus: RedisBus, body: bytes, status: int
+) -> None:
+    """JSON of any shape is acknowledged; what is none did not come from Telegram."""
+    door = OpenDoor()
+    async with listening(town, bus, door):
+        assert await post(town, body) == status
+    assert door.heard == []
+
+
+async def test_what_is_held_back_is_acknowledged_when_it_is_taken(town: CalledTown, bus: RedisBus) -> None:
+    """Its other half cannot come before that, so it goes in as the first half of something."""
+    door = OpenDoor(outcomes=[Outcome.HELD, Outcome.QUEUED])
+    async with listening(town, bus, door):
+        assert await post(town, json.dumps(UPDATE).encode()) == 200
+    assert [each.may_continue for each in door.heard] == [False, True]
+
+
+@pytest.mark.long
+async def test_a_token_in_two_messages_is_not_read_by_anybody(town: CalledTown, bus: RedisBus) -> None:
+    """Telegram brings the second half only after the first is acknowledged; the lane waits for it."""
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    dm = town.dm(town.ann)
+    async with EchoAgent(bus).at_work() as agent, town.line(bus):
+        await town.stage.say(town.ann.id, dm.id, f"my token is {token[:20]}")
+        await town.stage.say(town.ann.id, dm.id, token[20:])
+        await town.until_answers(2, dm)
+    heard = " ".join(message.text for message in agent.heard)
+    assert token[4:20] not in heard
+    assert token[20:] not in heard
+
+
+async def test_two_processes_that_are_called_in_turn_lose_and_double_nothing(town: CalledTown, bus: RedisBus) -> None:
+    first, second = town.adapter(bus, "here"), town.adapter(bus, "there")
+    town.exchange.behind = [first, second]  # type: ignore[list-item]
+    dms = [town.dm(town.ann), town.dm(town.ben)]
+    async with EchoAgent(bus).at_work(), town.starting(bus, adapter=first), town.starting(bus, adapter=second):
+        await until(lambda: CONNECTED in (first.state, second.state))
+        for number in range(6):
+            for person, dm in zip((town.ann, town.ben), dms, strict=True):
+                await town.stage.say(person.id, dm.id, f"number {number}")
+        for dm in dms:
+            assert await town.until_answers(6, dm) == [f"echo: number {number}" for number in range(6)]
+        await town.stays_silent(12)
+
+
+@pytest.mark.long
+async def test_a_process_that_ends_in_the_middle_of_a_call_loses_nothing(town: CalledTown, bus: RedisBus) -> None:
+    """Telegram is told to come again, and finds the next one."""
+    dm, door = town.dm(town.ann), OpenDoor(lingers=asyncio.Event())
+    async with listening(town, bus, door):
+        await town.stage.say(town.ann.id, dm.id, "hello")
+        await until(lambda: town.exchange.turn)
+    async with EchoAgent(bus).at_work(), town.line(bus):
+        assert await town.until_answers(1, dm) == ["echo: hello"]
+        await town.stays_silent(1)
+
+
+@pytest.mark.long
+async def test_from_polling_to_a_webhook_and_back_nothing_is_lost(bus: RedisBus) -> None:
+    """What waits at Telegram waits for whoever asks, or is called, next."""
+    async with called_telegram_town() as town, EchoAgent(bus).at_work():
+        dm = town.dm(town.ann)
+        said = 0
+        for _ in range(2):
+            for name in ("polling", "webhook"):
+                await town.stage.say(town.ann.id, dm.id, f"before {name} {said}")
+                async with town.line(bus, adapter=polling(town, bus) if name == "polling" else None):
+                    await town.stage.say(town.ann.id, dm.id, f"in {name} {said}")
+                    said += 2
+                    await town.until_answers(said, dm)
+        assert len(set(town.texts(dm))) == said == len(town.texts(dm))
+
+
+async def test_whoever_polls_waits_until_the_webhooks_keeper_is_gone(town: CalledTown, bus: RedisBus) -> None:
+    """So during a rolling change of the mode neither undoes what the other does."""
+    poller = polling(town, bus, lease_ttl_s=1.0)
+    async with listening(town, bus, OpenDoor()), town.starting(bus, adapter=poller):
+        await until(lambda: "another process" in poller.state)
+        assert hook_of(town)["url"] == town.url
+
+
+def polling(town: CalledTown, bus: RedisBus, lease_ttl_s: float = 20.0) -> TelegramAdapter:
+    """The same bot, listened to."""
+    assert town.listener is not None
+    adapter = town.listener(bus, "poller", lease_ttl_s)
+    assert isinstance(adapter, TelegramAdapter)
+    return adapter
