@@ -122,7 +122,6 @@ class Answering:
             messages=batch.messages,
             now_ms=self._clock.now_ms(),
             is_said=batch.is_said,
-            language=batch.language,
         )
 
     async def _pass_over(self, run: Run, messages: Sequence[InboundMessage]) -> None:

@@ -47,7 +47,7 @@ from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.contracts.schedules import is_firing
 from gateway.contracts.subagents import Barrier, WakeAddress, is_wake
 from gateway.limits import REPLY_CHARS_MAX
-from gateway.words import language_of, words_for
+from gateway.words import words_for
 
 _log = structlog.get_logger(__name__)
 
@@ -65,12 +65,6 @@ class Batch:
     def newest(self) -> InboundMessage:
         """The last that somebody wrote; where nobody did, the last."""
         return newest_of(self.messages)
-
-    @property
-    def language(self) -> str:
-        """What it shows of the language of who is answered; empty for nothing."""
-        shown = language_of(self.newest)
-        return "" if shown is None else shown.value
 
     @property
     def is_command(self) -> bool:

@@ -86,7 +86,6 @@ class SqlStore:
         messages: Sequence[InboundMessage],
         now_ms: int,
         is_said: bool = True,
-        language: str = "",
     ) -> TurnStart:
         """Take the lane, store what the user said, say what is new. Raises `Fenced`."""
         start = await self._database.write(
@@ -99,7 +98,6 @@ class SqlStore:
                 now_ms=now_ms,
                 new_session_id=self._clock.new_id(),
                 is_said=is_said,
-                language=language,
             ),
             durable=False,  # the bus has the messages until the turn is committed
         )

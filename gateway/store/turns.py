@@ -21,6 +21,7 @@ from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
 from gateway.store.tables import consumed, entries, lanes, turns
+from gateway.words import language_of
 
 WORKER_LOST: Final = "worker_lost"
 """The error reference of a turn whose worker died and whose messages another turn answered."""
@@ -79,10 +80,9 @@ def begin(
     now_ms: int,
     new_session_id: str,
     is_said: bool,
-    language: str,
 ) -> TurnStart:
     """`Store.begin_turn` in one transaction."""
-    lane = _take(connection, turn_id, key, fence, language, now_ms=now_ms)
+    lane = _take(connection, turn_id, key, fence, _language(messages), now_ms=now_ms)
     session_id: str | None = lane.session_id
     if session_id is None:
         sessions.open_next(connection, key, new_id=new_session_id, now_ms=now_ms)
@@ -102,6 +102,12 @@ def begin(
         fresh_ids=frozenset(message.id for message in fresh),
         unsent=outbox.unsent(connection, key, sorted(set(answered.values()))) if answered else (),
     )
+
+
+def _language(messages: Sequence[InboundMessage]) -> str:
+    """What the newest of them shows that shows any; empty for nothing."""
+    shown = (language_of(message) for message in reversed(messages))
+    return next((language.value for language in shown if language is not None), "")
 
 
 def _take(connection: Connection, turn_id: str, key: SessionKey, fence: int, language: str, *, now_ms: int) -> Row[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -246,10 +247,8 @@ async def test_a_lane_remembers_what_was_last_known_of_its_language(store: SqlSt
     """Over messages that show nothing and over a new conversation; another lane knows nothing of it."""
 
     async def spoken(key: SessionKey, number: int, language: str, *effects: Effect) -> Session:
-        said = [says(key, "hello", id_=f"{key}:{number}")]
-        start = await store.begin_turn(
-            turn_id=f"{key}:t{number}", key=key, fence=number, messages=said, now_ms=number, language=language
-        )
+        said = [replace(says(key, "hello", id_=f"{key}:{number}"), language=language)]
+        start = await begin(store, f"{key}:t{number}", said, fence=number)
         await store.commit_turn(outcome(start, f"{key}:t{number}", said, fence=number, effects=effects))
         return start.session
 
