@@ -10,6 +10,7 @@ from pathlib import Path
 from platform import python_version, system
 
 from agent.afterwards import AfterTurn
+from agent.announcing import Announcing
 from agent.attachments.attending import Attending
 from agent.attachments.documents import Documents
 from agent.attachments.inbox import Inbox
@@ -143,6 +144,11 @@ def control_lane(
     deciding = Deciding(bus.questions, bus.operator, people, scrubber, clock)
     pressing = Pressing(store, bus.intake, people, scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, pressing, scrubber, clock)
+
+
+def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Announcing:
+    """Who tells admins of strangers."""
+    return Announcing(bus.access, bus.lanes, store, settings.access.notify, scrubber, clock)
 
 
 def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber) -> Suggesting:

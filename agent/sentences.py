@@ -174,6 +174,6 @@ def stopped_sentence(words: Words, *, was_running: bool, dropped: int, ended: in
         said.append(words.count("{count} sub-agent(s) were ended.", "{count} sub-agent(s) were ended.", ended))
     if dropped:
         said.append(
-            words.count("{count} waiting message(s) were dropped.", "{count} waiting message(s) were dropped.", dropped)
+            words.count("{count} waiting message was dropped.", "{count} waiting messages were dropped.", dropped)
         )
     return " ".join(said)

@@ -162,11 +162,12 @@ class Intake:
         """Bring the press of a button to the control lane. What the one who pressed is told at once, None if the
         agent decides that. Raises `BusUnavailable`."""
         self._check_open()
-        admittance = await self._reception.admit(press)
-        if admittance is not Admittance.ADMITTED:
-            is_told = admittance not in (Admittance.BLOCKED, Admittance.SILENT_HERE)
-            return self._words(press).say(notices.NOT_FOR_STRANGERS) if is_told else own_words("")
         kind = BY_BUTTON.get(press.command.name) if press.command else None
+        admittance = await self._reception.admit(press)
+        if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
+            return own_words("")
+        if admittance is not Admittance.ADMITTED and kind is not ControlKind.PRESS:  # it may be a guest's of that place
+            return self._words(press).say(notices.NOT_FOR_STRANGERS)
         if kind is None:
             return self._words(press).say(notices.NOT_IN_USE)
         request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)

@@ -34,6 +34,7 @@ from channels.discord.left_session import left_session, unheard_direct_words
 from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
 from channels.discord.openings import Openings
+from channels.discord.pulse import keep_pulse
 from channels.discord.sharding import IDENTIFY_EVERY_S, ShardedClient
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
@@ -208,6 +209,7 @@ class Connection:
                 await first_to_end(
                     heedful(client.connect()),
                     self._watch(client, start),
+                    keep_pulse(client, every_s=self._patience.silence_s / limits.PROBES_PER_SILENCE),
                     listener.run(),
                     self._keep_session_on_record(client, me),
                 )

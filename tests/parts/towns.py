@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol
+from urllib.parse import quote
 
 import pytest
 
@@ -18,7 +19,7 @@ from channels.discord import connection as discord_connection
 from channels.discord import gateway as discord_gateway
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
-from channels.emulators.serving import serve
+from channels.emulators.serving import Emulator, serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Person, Place, PlaceKind, Said, StageEvent
 from channels.emulators.telegram import TelegramEmulator
@@ -46,8 +47,10 @@ OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
 QUIET_S = 0.3  # nothing comes in a test that waits for nothing; long enough for what would come by mistake
 
 
-BotHome: TypeAlias = TelegramEmulator | DiscordEmulator | SlackEmulator
-"""A stage to which other bots may be added."""
+class BotHome(Emulator, Protocol):
+    """An emulated platform to which other bots may be added."""
+
+    def add_bot(self, name: str) -> Person: ...
 
 
 class AdapterMaker(Protocol):
@@ -76,6 +79,10 @@ class Town:
     def dm(self, person: Person) -> Place:
         """The direct chat of a person and the bot."""
         return next(place for place in self.stage.places() if place.person_id == person.id)
+
+    def user_of(self, person: Person) -> str:
+        """A person as he stands in a session key, where neither a colon nor a slash is part of an id."""
+        return quote(person.id, safe="@!$")
 
     def answers(self, place: Place | None = None) -> list[Said]:
         """What our bot said, oldest first, in one place or everywhere. A placeholder is nothing said yet."""
@@ -178,7 +185,7 @@ async def telegram_town() -> AsyncIterator[Town]:
                 bots=bots,
             )
 
-        yield _settled("telegram", stage, address, 4096, adapter)
+        yield settled("telegram", stage, address, 4096, adapter)
 
 
 @contextlib.asynccontextmanager
@@ -205,7 +212,7 @@ async def discord_town() -> AsyncIterator[Town]:
                 patience=discord_connection.Patience(lease_ttl_s=lease_ttl_s),
             )
 
-        yield _settled("discord", stage, address, 2000, adapter)
+        yield settled("discord", stage, address, 2000, adapter)
 
 
 @contextlib.asynccontextmanager
@@ -229,7 +236,7 @@ async def slack_town() -> AsyncIterator[Town]:
                 patience=slack_socket.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),
             )
 
-        yield _settled("slack", stage, address, 4000, adapter)
+        yield settled("slack", stage, address, 4000, adapter)
 
 
 TOWNS = {"telegram": telegram_town, "discord": discord_town, "slack": slack_town}
@@ -242,7 +249,8 @@ async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
         yield built
 
 
-def _settled(platform: str, stage: BotHome, api_base: str, letters_max: int, adapter: AdapterMaker) -> Town:
+def settled(platform: str, stage: BotHome, api_base: str, letters_max: int, adapter: AdapterMaker) -> Town:
+    """The same people and places on every platform."""
     ann, ben = stage.add_person("Ann"), stage.add_person("Ben")
     group = stage.add_place(PlaceKind.GROUP, "kitchen")
     thread = stage.add_place(PlaceKind.THREAD, "recipes", parent_id=group.id)

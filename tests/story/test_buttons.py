@@ -10,12 +10,16 @@ import pytest
 
 from agent.model.client import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
+from gateway.config.access import Access
+from gateway.contracts.access import StrangerRule
+from gateway.contracts.buttons import Button
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, message, running_agent
+from tests.parts.keepers import pairing
 from tests.parts.minds import Mind
 
 ANN, BOB = "telegram:1", "telegram:2"
@@ -42,8 +46,8 @@ def mind() -> Moody:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Moody) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, store, mind, tmp_path) as process:
+async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Moody) -> AsyncIterator[AgentProcess]:
+    async with running_agent(bus, sqlite_store, mind, tmp_path) as process:
         yield process
 
 
@@ -120,15 +124,13 @@ async def test_a_press_that_comes_again_counts_once(agent: AgentProcess, mind: M
     assert len(agent.replies) == 4
 
 
-async def test_an_old_button_says_that_it_is_old_and_goes(agent: AgentProcess, store: SqlStore) -> None:
+async def test_an_old_button_says_that_it_is_old_and_goes(agent: AgentProcess, sqlite_store: SqlStore) -> None:
     error = message("", ANN)
     reply = Reply("late", "", error.key, error.address, error.text, ReplyKind.NOTICE, 1_000)
-    from gateway.contracts.buttons import Button  # noqa: PLC0415
-
     button = Button(
         "A" * 27, "late", "late", error.text, error.text, error.key, error.key, error.address, True, (), "", 2_000
     )
-    await store.buttons.offer(reply, [button])
+    await sqlite_store.buttons.offer(reply, [button])
     assert await agent.press(f"/press {button.token}") == "This button is too old. Write the command instead."
     assert [changed.amends for changed in await agent.heard(1)] == ["late"]
 
@@ -177,25 +179,50 @@ async def test_conversations_are_picked_from_their_list_page_by_page(agent: Agen
     assert await agent.press(behind(older, 0)) == "One of these buttons was pressed already."
 
 
-async def test_a_press_is_taken_while_every_worker_is_busy(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_a_press_is_taken_while_every_worker_is_busy(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
     mind = Moody()
-    async with running_agent(bus, store, mind, tmp_path, concurrency=1) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, concurrency=1) as agent:
         error = await failed(agent, mind)
-        mind.hold()
+        gate = mind.hold()
         await agent.say("something long", BOB)
-        await mind.asked(3)
+        await mind.until_asked(2)
         assert await agent.press(behind(error)) == ""
-        mind.release()
+        gate.set()
         assert len(await agent.heard(4)) == 4
 
 
 async def test_whoever_dies_between_redeeming_and_saying_it_has_it_said_by_the_next(
-    agent: AgentProcess, mind: Moody, store: SqlStore
+    agent: AgentProcess, mind: Moody, sqlite_store: SqlStore
 ) -> None:
     """The button is used up, and nothing else happened: the press is still on the control lane."""
     error = await failed(agent, mind)
     press = message(behind(error), ANN)
-    await store.buttons.redeem(behind(error).split()[1], press_id=press.id, now_ms=error.created_at_ms)
+    await sqlite_store.buttons.redeem(behind(error).split()[1], press_id=press.id, now_ms=error.created_at_ms)
     await agent.bus.intake.request_control(ControlRequest(ControlKind.PRESS, press, is_press=True))
     changed, answer = (await agent.heard(3))[1:]
     assert (changed.amends, answer.kind) == (error.id, ReplyKind.ANSWER)
+
+
+async def test_admins_are_told_of_a_stranger_and_the_first_who_presses_decides(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """Where each wrote last; who never wrote cannot be told. The buttons of the other go, too."""
+    admins = tuple(map(SessionKey.parse, (ANN, BOB, "telegram:9")))
+    access = Access(admins=admins, notify=admins, default=StrangerRule.OPEN)
+    async with running_agent(bus, sqlite_store, Moody(), tmp_path, access=access) as agent:
+        await agent.ask("/help", ANN)
+        await agent.ask("/help", BOB)
+        stranger = SessionKey.parse("telegram:77")
+        await bus.access.ask_pairing(pairing(stranger, "ABCD2345"), ttl_s=3600, pending_max=3)
+        told = sorted((await agent.heard(4))[2:], key=lambda reply: str(reply.key))
+        assert [str(reply.key) for reply in told] == [ANN, BOB]
+        assert [choice.label for choice in told[0].choices] == ["Let in", "Refuse"]
+        assert "`/pair ABCD2345`" in told[0].text
+        assert await agent.press(behind(told[0]), ANN) == ""
+        said = await agent.heard(8)
+        assert {reply.amends for reply in said if reply.amends} == {each.id for each in told}
+        assert await agent.press(behind(told[1], 1), BOB) == "One of these buttons was pressed already."
+        grants = await sqlite_store.access.grants()
+        assert [(grant.key, grant.granted_by) for grant in grants] == [(stranger, ANN)]

@@ -16,7 +16,7 @@ from gateway.contracts.entries import (
     TurnStart,
     Usage,
 )
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     CleanText,
     InboundMessage,
@@ -224,6 +224,10 @@ class Store(Protocol):
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""
+        ...
+
+    async def last_address(self, key: SessionKey) -> ReplyAddress | None:
+        """Where the newest reply to this key went; None before there was any."""
         ...
 
     async def committed_reply(self, reply_id: str) -> Reply | None:
