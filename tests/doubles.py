@@ -29,6 +29,7 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict, WantedFile
 from gateway.contracts.suggestions import Suggestion, Wanted
+from gateway.limits import BOT_TURNS_MAX
 from gateway.scrub import Scrubber
 
 
@@ -96,6 +97,8 @@ class MemoryBus:
     doubted: set[str] = field(default_factory=set)
     sent_ids: dict[str, list[str]] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    own_bots: set[str] = field(default_factory=set)
+    bot_turns: dict[str, set[str]] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
     ambiguous: int = 0
     contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
@@ -334,6 +337,23 @@ class MemoryBus:
     async def link(self, name: str) -> str:
         self._check()
         return self.links.get(name, "")
+
+    async def introduce(self, platform: str, bots: Sequence[str]) -> None:
+        self._check()
+        self.own_bots |= {f"{platform}:{bot}" for bot in bots}
+
+    async def hear_bot(self, room: str, message_id: str, *, speaker: str) -> bool:
+        self._check()
+        spoken = self.bot_turns.setdefault(room, set())
+        if f"{room.partition(':')[0]}:{speaker}" in self.own_bots:
+            return False
+        if len(spoken | {message_id}) <= BOT_TURNS_MAX:
+            spoken.add(message_id)
+        return message_id in spoken
+
+    async def person_spoke(self, room: str) -> None:
+        self._check()
+        self.bot_turns.pop(room, None)
 
     async def count_ambiguous(self, channel: str) -> None:
         self._check()

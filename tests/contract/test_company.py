@@ -67,6 +67,7 @@ async def test_two_bots_that_answer_each_other_come_to_an_end(
         assert (await town.until_answers(BOT_TURNS_MAX + 1, town.group))[-1] == "echo: no"
 
 
+@pytest.mark.long
 async def test_bots_that_nobody_named_are_not_heard(town: Town, bus: RedisBus, agent: EchoAgent, rival: Person) -> None:
     other = town.stage.add_bot("Other")
     async with hearing(town, bus, rival):
@@ -84,6 +85,7 @@ async def test_a_bot_of_ours_is_never_heard(town: Town, bus: RedisBus, agent: Ec
         assert await marked(town, agent) == []
 
 
+@pytest.mark.long
 async def test_a_bot_is_told_nothing_when_it_is_turned_away(
     town: Town, bus: RedisBus, agent: EchoAgent, rival: Person
 ) -> None:
