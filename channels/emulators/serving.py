@@ -15,7 +15,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -104,7 +104,7 @@ async def listening(app: ASGIApp, port: int = 0, *, is_half_dead: Callable[[], b
         finally:
             ready.cancel()
             for guest in server.server_state.connections:
-                if guest.transport.loses_bytes():  # it would not hear that we close
+                if _line(guest).loses_bytes():  # it would not hear that we close
                     guest.transport.abort()
             server.is_stopping.set()
             await running
@@ -164,10 +164,11 @@ class _Http(H11Protocol):
         self.app = _severable(self.app, lambda: self.transport.abort())
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(HushedTransport(transport, self.config.is_half_dead))  # type: ignore[arg-type,attr-defined]
+        is_half_dead = cast("_Config", self.config).is_half_dead
+        super().connection_made(cast("asyncio.Transport", HushedTransport(transport, is_half_dead)))
 
     def data_received(self, data: bytes) -> None:
-        if not self.transport.loses_bytes():  # type: ignore[attr-defined]
+        if not _line(self).loses_bytes():
             super().data_received(data)
 
 
@@ -179,8 +180,13 @@ class _Websocket(WebSocketsSansIOProtocol):
         self.app = _severable(self.app, lambda: self.transport.abort())
 
     def data_received(self, data: bytes) -> None:
-        if not self.transport.loses_bytes():  # type: ignore[attr-defined]
+        if not _line(self).loses_bytes():
             super().data_received(data)
+
+
+def _line(protocol: Any) -> HushedTransport:
+    """What a protocol of ours writes to."""
+    return cast("HushedTransport", protocol.transport)
 
 
 def _severable(app: Any, cut: Cut) -> Any:

@@ -439,3 +439,12 @@ async def test_a_refused_format_is_refused_once(discord_world: DiscordWorld) -> 
 
 
 # --- interactions
+
+
+async def test_a_message_has_one_thread_at_most(discord_world: DiscordWorld) -> None:
+    stage = discord_world.emulator
+    ada, hall = stage.add_person("Ada"), stage.add_place(PlaceKind.GROUP, "Hall")
+    said = await stage.say(ada.id, hall.id, "Who has the key?")
+    thread = stage.thread_from(ada.id, hall.id, said.id, "the key")
+    assert (thread.root_id, thread.parent_id) == (said.id, hall.id)
+    assert stage.thread_from(ada.id, hall.id, said.id, "the key, again") == thread

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable
@@ -263,3 +264,27 @@ async def test_events_of_intents_not_asked_for_do_not_come(discord_world: Discor
         await stage.say(ada.id, dm.id, "heard")
         frame = json.loads(await socket.recv())
         assert (frame["t"], frame["d"]["content"], frame["d"]["channel_type"]) == ("MESSAGE_CREATE", "heard", 1)
+
+
+async def test_a_half_dead_connection_stays_dead_and_a_later_one_works() -> None:
+    """Neither side is told; what was lost is not made up for when the switch goes back."""
+    stage = DiscordEmulator(token=TOKEN)
+    beat = json.dumps({"op": 1, "d": None})
+    async with listening(stage.app, is_half_dead=lambda: stage.faults.half_dead) as port:
+        url = f"ws://127.0.0.1:{port}/gateway/?v=10&encoding=json"
+        async with connect(url, ping_interval=None, close_timeout=0.1) as first:
+            assert json.loads(await first.recv())["op"] == 10
+            stage.faults.half_dead = True
+            await first.send(beat)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await first.recv()
+            stage.faults.half_dead = False
+            await first.send(beat)
+            async with connect(url, ping_interval=None) as second:
+                assert json.loads(await second.recv())["op"] == 10
+                await second.send(beat)
+                assert json.loads(await second.recv())["op"] == 11
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await first.recv()

@@ -452,3 +452,24 @@ async def test_files_travel_both_ways(slack_world: SlackWorld) -> None:
     assert (said.text, said.files) == ("here", ("report.md",))
     info = await client.files_info(file=uploaded["file"]["id"])
     assert info["file"]["shares"]["public"][hall.id][0]["ts"] == said.id
+
+
+async def test_a_thread_opens_beside_a_message_before_anybody_replies(slack_world: SlackWorld) -> None:
+    """Slack lists it from the first reply on; a reply's own thread is the one that it stands in."""
+    stage = slack_world.emulator
+    ada, hall = ada_in_the_hall(stage)
+    root = await stage.say(ada.id, hall.id, "Who has the key?")
+    thread = stage.thread_from(ada.id, hall.id, root.id, "not used")
+    assert (thread.title, thread.parent_id, thread.root_id) == ("Who has the key?", hall.id, root.id)
+    assert thread not in stage.places()
+    reply = await stage.say(ada.id, thread.id, "I do.")
+    assert thread in stage.places()
+    assert stage.thread_from(ada.id, thread.id, reply.id, "not used") == thread
+
+
+async def test_what_is_passed_on_is_shown_as_text(slack_world: SlackWorld) -> None:
+    stage = slack_world.emulator
+    ada, hall = ada_in_the_hall(stage)
+    said = await stage.say(ada.id, hall.id, "a <b>key</b>")
+    passed_on = await stage.share(ada.id, said.id, hall.id, hall.id)
+    assert passed_on.html == "<blockquote><b>Ada</b><br>a &lt;b&gt;key&lt;/b&gt;</blockquote>"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from base64 import b64decode
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, Page, async_playwright, expect
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
-from telegram.error import RetryAfter
+from telegram.error import RetryAfter, TimedOut
 
 from channels.emulators.stage import PlaceKind
 from tests.parts.platforms import ADMIN_TOKEN, Ground
@@ -265,29 +266,119 @@ class TestThePage:
             "Faults",
         ]
 
+    async def test_an_answer_grows_and_becomes_the_message(self, page: Page, ground: Ground) -> None:
+        """A draft is one bubble, the message takes its place, and only what has settled is read out."""
+        bubble = page.locator(".said li")
+        for text in ("Toma", "Tomatoes need"):
+            await ground.draft(text)
+            await expect(bubble.locator(".text")).to_have_text(text)
+        await expect(bubble).to_have_attribute("data-draft", "true")
+        await expect(page.locator(".news")).to_be_empty()
+        await ground.bot.send_message(ground.ada, "Tomatoes need sun.")
+        await expect(bubble.locator(".text")).to_have_text("Tomatoes need sun.")
+        assert await bubble.get_attribute("data-draft") is None
+        await expect(page.locator(".news")).to_have_text("Trivet: Tomatoes need sun.")
+
+    async def test_the_menu_of_commands_is_used_by_keyboard(self, page: Page, ground: Ground) -> None:
+        await ground.bot.set_my_commands([("new", "begin anew"), ("title", "show the title"), ("tasks", "what runs")])
+        area = page.get_by_label("Message", exact=True)
+        await area.focus()
+        await page.keyboard.type("/t")
+        options = page.locator(".menu li")
+        await expect(options).to_have_text(["/title show the title", "/tasks what runs"])
+        await page.keyboard.press("ArrowDown")
+        await expect(page.locator(".menu [aria-selected=true]")).to_contain_text("/tasks")
+        await page.keyboard.press("Escape")
+        await expect(page.locator(".menu")).to_be_hidden()
+        await page.keyboard.type("i")
+        await expect(options).to_have_text(["/title show the title"])
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".said li .text")).to_have_text("/title")
+        await expect(area).to_have_value("")
+
+    async def test_files_go_out_with_words_and_can_be_looked_at(self, page: Page, ground: Ground) -> None:
+        await page.locator(".picker").set_input_files(
+            [
+                FilePayload(name="dot.png", mimeType="image/png", buffer=DOT),
+                FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"<b>red</b> and ripe"),
+            ]
+        )
+        await page.get_by_role("button", name="Do not send dot.png").click()
+        await write(page, "my notes")
+        message = page.locator(".said li", has_text="my notes")
+        await message.get_by_text("Preview").click()
+        await expect(message.get_by_label("Beginning of notes.txt")).to_have_text("<b>red</b> and ripe")
+        *_, update = await ground.bot.get_updates(timeout=5)
+        assert update.message is not None
+        assert update.message.document is not None
+        assert (update.message.caption, update.message.document.file_name) == ("my notes", "notes.txt")
+
+        await ground.bot.send_photo(ground.ada, DOT, caption="a dot", filename="dot.png")
+        picture = page.locator(".said li", has_text="a dot").locator("img")
+        await expect(picture).to_have_js_property("naturalWidth", 1)
+
+    async def test_a_half_dead_link_loses_every_byte_until_it_is_switched_off(self, page: Page, ground: Ground) -> None:
+        await page.get_by_text("Faults").click()
+        switch = page.get_by_role("button", name="Half-dead link")
+        await switch.click()
+        await expect(page.locator(".faults .on")).to_have_text("Half-dead link")
+        with pytest.raises(TimedOut):
+            await ground.bot.send_message(ground.ada, "into the void", read_timeout=0.3)
+        await page.get_by_role("button", name="Reset all").click()
+        await expect(switch).to_have_attribute("aria-pressed", "false")
+        await ground.bot.send_message(ground.ada, "back again")
+        await expect(page.locator(".said li .text")).to_have_text("back again")
+
+    async def test_nothing_that_could_act_gets_into_the_page(self, page: Page, ground: Ground) -> None:
+        """The page lets in what a message consists of, even if an emulator forgot to escape."""
+        hostile = (
+            "<p data-x='x()'>one</p><a href='javascript:x()'>two</a><a href='https://example.com'>three</a>"
+            "<img src=x alt='four'><script>x()</script><svg><a href='https://x'>five</a></svg>"
+            "<iframe src='https://x'></iframe><form><button>six</button></form><b id='x'>seven</b>"
+        )
+        shown = await page.evaluate(SAFE, hostile)
+        assert shown == (
+            "<p>one</p><a>two</a>"
+            '<a href="https://example.com" target="_blank" rel="noopener noreferrer">three</a>'
+            "fourfivesix<b>seven</b>"
+        )
+
     @pytest.mark.parametrize("scheme", ["light", "dark"])
     @pytest.mark.long_on("light")
-    async def test_small_print_can_be_read_in_both_schemes(self, page: Page, ground: Ground, scheme: str) -> None:
-        """Text contrasts with what is behind it by at least 4.5 to 1."""
+    async def test_all_that_is_shown_has_names_roles_and_contrast(
+        self, page: Page, ground: Ground, scheme: str
+    ) -> None:
+        """Everything at once on the page, looked through element by element."""
         await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Yes", callback_data="yes")]])
         await write(page, "hello")
-        await ground.bot.send_message(ground.ada, "https://example.com")
-        await expect(page.locator(".said li")).to_have_count(2)
-        for selector in SMALL_PRINT:
-            assert await page.locator(selector).first.evaluate(CONTRAST) >= 4.5, selector
+        await ground.bot.send_document(ground.ada, b"a: 1", filename="a.yaml", reply_markup=keyboard)
+        await ground.draft("about to say")
+        await ground.bot.set_my_commands([("new", "begin anew")])
+        await page.get_by_text("Faults").click()
+        await page.get_by_role("button", name="429").click()
+        await page.get_by_label("Message", exact=True).focus()
+        await page.keyboard.type("/")
+        await expect(page.locator(".menu li")).to_have_count(1)
+        await expect(page.locator(".said li[data-draft]")).to_have_count(1)
+        assert await page.evaluate(FLAWS.replace("CONTRAST", CONTRAST)) == []
+
+    async def test_on_a_phone_whatever_is_touched_is_large_enough(self, page: Page, ground: Ground) -> None:
+        await page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
+        await ground.bot.send_message(ground.ada, "x" * 400)
+        await page.locator(".said li").focus()
+        await page.get_by_text("Faults").click()
+        assert await page.evaluate(TOO_SMALL) == []
+        assert await page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
-SMALL_PRINT = (
-    ".bar label span",
-    ".address",
-    ".who time",
-    ".badge",
-    ".said a",
-    ".write button",
-    "h2",
-    ".link",
-    ".sessions .board",
-)
+DOT = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+SAFE = """async html => {
+  const { safe } = await import("/static/safe.js");
+  const box = document.createElement("div");
+  box.append(safe(html));
+  return box.innerHTML;
+}"""
 CONTRAST = """element => {
   const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const channels = (color, over) => {
@@ -303,3 +394,30 @@ CONTRAST = """element => {
   const [a, b] = [light(channels(getComputedStyle(element).color, back)), light(channels(back, "white"))];
   return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
 }"""
+# What is wrong with the page as it stands: controls without a name, ids twice, labels for nothing, faint text.
+FLAWS = """() => {
+  const contrast = CONTRAST;
+  const isSeen = e => e.checkVisibility({ visibilityProperty: true, opacityProperty: true });
+  const told = e => `${e.tagName}.${e.className} ${e.textContent.trim().slice(0, 30)}`;
+  const all = [...document.querySelectorAll("body *")].filter(isSeen);
+  const named = e => e.getAttribute("aria-label") || e.labels?.[0]?.textContent.trim() || e.alt || e.textContent.trim();
+  const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
+  const refs = ["aria-controls", "aria-describedby", "aria-activedescendant", "aria-labelledby", "for"];
+  const hasText = e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+  return [
+    ...all.filter(e => e.matches("button, a[href], input, select, textarea, summary, [role], img, section, nav"))
+      .filter(e => e.alt !== "" && !["status", "alert"].includes(e.role) && !named(e))
+      .map(e => `no name: ${told(e)}`),
+    ...ids.filter((id, n) => ids.indexOf(id) !== n).map(id => `twice: #${id}`),
+    ...refs.flatMap(ref => all.filter(e => e.hasAttribute(ref) && !document.getElementById(e.getAttribute(ref)))
+      .map(e => `${ref} of nothing: ${told(e)}`)),
+    ...["main", "header", "nav", "h1"].filter(tag => !document.querySelector(tag)).map(tag => `no ${tag}`),
+    ...all.filter(e => hasText(e) && !e.closest("[aria-hidden], .hidden, .skip, option") && contrast(e) < 4.5)
+      .map(e => `faint (${contrast(e).toFixed(2)}): ${told(e)}`),
+  ];
+}"""
+TOO_SMALL = """() => [...document.querySelectorAll("button, select, input, textarea, summary, .files a")]
+  .filter(e => e.checkVisibility({ opacityProperty: true }) && !e.closest(".skip"))
+  .map(e => [e.type === "checkbox" ? e.labels[0] : e, e.getBoundingClientRect()])
+  .map(([e]) => [e.className || e.textContent, Math.round(e.getBoundingClientRect().height)])
+  .filter(([, height]) => height < 44)"""

@@ -15,8 +15,12 @@ from starlette.applications import Starlette
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
 from channels.emulators.playground.sessions import AdminSessions
+from channels.emulators.playground.site import Playground
 from channels.emulators.serving import PLAYGROUND, listening, serve
-from tests.parts.platforms import Ground
+from channels.emulators.slack import SlackEmulator
+from channels.emulators.stage import PlaceKind
+from channels.emulators.telegram import TelegramEmulator
+from tests.parts.platforms import TELEGRAM_TOKEN, Ground
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,7 +28,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 class TestTheControlApi:
     async def test_another_process_can_play_a_whole_scene(self, ground: Ground) -> None:
         http = ground.http
-        assert (await http.get("/stage")).json() == {"platforms": ["telegram"]}
+        assert (await http.get("/stage")).json() == {"platforms": ["telegram"], "can": {"telegram": ["menu"]}}
         mira = (await http.post("/stage/telegram/people", json={"name": "Mira"})).json()
         places = (await http.get("/stage/telegram/places")).json()["places"]
         kitchen = next(place for place in places if place["title"] == "Kitchen")
@@ -38,6 +42,23 @@ class TestTheControlApi:
         assert (said["text"], now["text"], now["edited"]) == ("@trivet_demo_bot hot?", "cold?", True)
         await http.request("DELETE", "/stage/telegram/messages", json=named)
         assert (await http.get("/stage/telegram/messages", params={"place": thread["id"]})).json() == {"messages": []}
+
+    async def test_threads_and_passing_on_are_there_where_the_platform_has_them(self) -> None:
+        slack = SlackEmulator(bot_token="xoxb-stand-in", app_token="xapp-stand-in")
+        ada, hall = slack.add_person("Ada"), slack.add_place(PlaceKind.GROUP, "Hall")
+        telegram = TelegramEmulator(token=TELEGRAM_TOKEN)
+        site = Playground({"slack": slack, "telegram": telegram})
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(site.app), base_url="http://localhost") as http:
+            can = (await http.get("/stage")).json()["can"]
+            assert (can["slack"], can["telegram"]) == (["menu", "thread", "share"], ["menu"])
+            said = await slack.say(ada.id, hall.id, "Who has the key?")
+            asked = {"person_id": ada.id, "place_id": hall.id, "message_id": said.id}
+            thread = (await http.post("/stage/slack/thread", json=asked | {"title": "key"})).json()
+            assert (thread["root_id"], thread["parent_id"]) == (said.id, hall.id)
+            shared = (await http.post("/stage/slack/share", json=asked | {"to_id": thread["id"]})).json()
+            assert shared["place_id"] == thread["id"]
+            refused = await http.post("/stage/telegram/share", json=asked | {"to_id": hall.id})
+            assert (refused.status_code, refused.json()) == (400, {"error": "nobody can pass a message on here"})
 
     async def test_only_a_button_that_is_shown_can_be_pressed(self, ground: Ground) -> None:
         keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Yes", callback_data="yes")]])

@@ -71,6 +71,10 @@ class Ground:
     def ada(self) -> str:
         return self.telegram.people()[0].id
 
+    async def draft(self, text: str) -> None:
+        """The bot shows what it is about to say to Ada."""
+        await self.bot.send_message_draft(chat_id=int(self.ada), draft_id=7, text=text)
+
     @property
     def dm(self) -> str:
         return next(place.id for place in self.telegram.places() if place.person_id == self.ada)

@@ -37,9 +37,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -52,13 +51,12 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from channels.emulators.playground.asked import Refused, files_of, json_body, optional_text, switch, text_of
 from channels.emulators.playground.sessions import SessionSource, SessionsUnreachable
 from channels.emulators.stage import (
-    Faults,
     LanguageStage,
     MenuStage,
     PlaceKind,
-    SharedFile,
     SharingStage,
     Stage,
     StageEvent,
@@ -66,20 +64,10 @@ from channels.emulators.stage import (
 )
 
 STATIC: Final = Path(__file__).parent / "static"
-BODY_BYTES_MAX: Final = 256 * 1024
 SAID_BYTES_MAX: Final = 64 * 1024 * 1024  # with files, in base64: one more than any platform hands to a bot
 STILL_THERE_S: Final = 15.0  # a comment this often keeps proxies and browsers from closing a quiet stream
 POLICY: Final = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-_ABILITIES: Final = {"menu": MenuStage, "thread": ThreadStage, "share": SharingStage}
-_FAULTS: Final = {each.name for each in fields(Faults)}
-
-
-class Refused(Exception):
-    """A call of the control API was refused; the message is fit to be shown."""
-
-    def __init__(self, why: str, status: int = 400) -> None:
-        super().__init__(why)
-        self.status = status
+_ABILITIES: Final[Mapping[str, Any]] = {"menu": MenuStage, "thread": ThreadStage, "share": SharingStage}
 
 
 class Playground:
@@ -133,28 +121,28 @@ class Playground:
         stage = self._stage(request)
         if request.method == "GET":
             return {"people": [asdict(each) for each in stage.people()]}
-        given = await _body(request)
-        return asdict(stage.add_person(_text(given, "name")))
+        given = await json_body(request)
+        return asdict(stage.add_person(text_of(given, "name")))
 
     async def _places(self, request: Request) -> object:
         stage = self._stage(request)
         if request.method == "GET":
             return {"places": [asdict(each) for each in stage.places()]}
-        given = await _body(request)
+        given = await json_body(request)
         try:
-            kind = PlaceKind(_text(given, "kind"))
+            kind = PlaceKind(text_of(given, "kind"))
         except ValueError:
             raise Refused("kind must be 'group' or 'thread'") from None
-        return asdict(stage.add_place(kind, _text(given, "title"), parent_id=_optional(given, "parent_id")))
+        return asdict(stage.add_place(kind, text_of(given, "title"), parent_id=optional_text(given, "parent_id")))
 
     async def _messages(self, request: Request) -> object:
         stage = self._stage(request)
         if request.method == "GET":
             return {"messages": [asdict(each) for each in stage.said(request.query_params.get("place", ""))]}
-        given = await _body(request)
-        message_id, place_id = _text(given, "message_id"), _text(given, "place_id")
+        given = await json_body(request)
+        message_id, place_id = text_of(given, "message_id"), text_of(given, "place_id")
         if request.method == "PATCH":
-            await stage.edit(message_id, place_id, _text(given, "text"))
+            await stage.edit(message_id, place_id, text_of(given, "text"))
         else:
             await stage.delete(message_id, place_id)
         return {}
@@ -175,22 +163,22 @@ class Playground:
 
     async def _say(self, request: Request) -> object:
         stage = self._stage(request)
-        given = await _body(request, bytes_max=SAID_BYTES_MAX)
-        files = _files(given.get("files") or [])
+        given = await json_body(request, bytes_max=SAID_BYTES_MAX)
+        files = files_of(given.get("files") or [])
         said = await stage.say(
-            _text(given, "person_id"),
-            _text(given, "place_id"),
-            (_optional(given, "text") or "") if files else _text(given, "text"),
+            text_of(given, "person_id"),
+            text_of(given, "place_id"),
+            (optional_text(given, "text") or "") if files else text_of(given, "text"),
             mention_bot=given.get("mention_bot") is True,
-            reply_to=_optional(given, "reply_to"),
+            reply_to=optional_text(given, "reply_to"),
             files=files,
         )
         return asdict(said)
 
     async def _press(self, request: Request) -> object:
-        given = await _body(request)
+        given = await json_body(request)
         names = ("person_id", "place_id", "message_id", "button_id")
-        await self._stage(request).press_button(*(_text(given, name) for name in names))
+        await self._stage(request).press_button(*(text_of(given, name) for name in names))
         return {}
 
     async def _menu(self, request: Request) -> object:
@@ -204,37 +192,38 @@ class Playground:
         return {"suggestions": list(await self._menu_stage(request).suggest(*asked))}
 
     async def _invoke(self, request: Request) -> object:
-        given = await _body(request)
-        person_id, place_id, name = (_text(given, field) for field in ("person_id", "place_id", "name"))
-        argument = _optional(given, "argument") or ""
+        given = await json_body(request)
+        person_id, place_id, name = (text_of(given, field) for field in ("person_id", "place_id", "name"))
+        argument = optional_text(given, "argument") or ""
         await self._menu_stage(request).invoke(person_id, place_id, name, argument)
         return {}
 
     async def _thread(self, request: Request) -> object:
-        stage, given = self._stage(request), await _body(request)
+        stage, given = self._stage(request), await json_body(request)
         if not isinstance(stage, ThreadStage):
             raise Refused("this platform opens no threads from messages")
         names = ("person_id", "place_id", "message_id", "title")
-        return asdict(stage.thread_from(*(_text(given, name) for name in names)))
+        return asdict(stage.thread_from(*(text_of(given, name) for name in names)))
 
     async def _share(self, request: Request) -> object:
-        stage, given = self._stage(request), await _body(request)
+        stage, given = self._stage(request), await json_body(request)
         if not isinstance(stage, SharingStage):
             raise Refused("nobody can pass a message on here")
         names = ("person_id", "message_id", "place_id", "to_id")
-        return asdict(await stage.share(*(_text(given, name) for name in names), _optional(given, "text") or ""))
+        who, message_id, place_id, to_id = (text_of(given, name) for name in names)
+        return asdict(await stage.share(who, message_id, place_id, to_id, optional_text(given, "text") or ""))
 
     async def _language(self, request: Request) -> object:
-        stage, given = self._stage(request), await _body(request)
+        stage, given = self._stage(request), await json_body(request)
         if not isinstance(stage, LanguageStage):
             raise Refused("clients of this platform do not say their language")
-        stage.set_language(_text(given, "person_id"), _text(given, "language"))
+        stage.set_language(text_of(given, "person_id"), text_of(given, "language"))
         return {}
 
     async def _faults(self, request: Request) -> object:
         faults = self._stage(request).faults
         if request.method == "PATCH":
-            _switch(faults, await _body(request))
+            switch(faults, await json_body(request))
         return asdict(faults)
 
     async def _cut(self, request: Request) -> object:
@@ -313,61 +302,3 @@ def _answered(handler: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
             return JSONResponse({"error": str(refusal.args[0] if refusal.args else refusal)}, 400)
 
     return endpoint
-
-
-async def _body(request: Request, *, bytes_max: int = BODY_BYTES_MAX) -> dict[str, Any]:
-    """The JSON object a request carries. A form cannot carry one, so no foreign page can send it."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise Refused("the body must be application/json")
-    body = await request.body()
-    if len(body) > bytes_max:
-        raise Refused(f"the body is larger than {bytes_max} bytes")
-    try:
-        given = json.loads(body or b"{}")
-    except ValueError:
-        raise Refused("the body is not JSON") from None
-    if not isinstance(given, dict):
-        raise Refused("the body must be a JSON object")
-    return given
-
-
-def _files(given: object) -> tuple[SharedFile, ...]:
-    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
-        raise Refused("files must be a list of objects")
-    try:
-        return tuple(
-            SharedFile(_text(each, "name"), _text(each, "media_type"), b64decode(each["base64"], validate=True))
-            for each in given
-        )
-    except (KeyError, TypeError, ValueError):
-        raise Refused("base64 must hold the bytes of a file") from None
-
-
-def _text(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
-    if not isinstance(value, str) or not value:
-        raise Refused(f"{name} must be text")
-    return value
-
-
-def _optional(given: Mapping[str, Any], name: str) -> str | None:
-    return None if given.get(name) in (None, "") else _text(given, name)
-
-
-def _switch(faults: Faults, given: Mapping[str, Any]) -> None:
-    """Set the named fields, all or none of them."""
-    for name, value in given.items():
-        if name not in _FAULTS:
-            raise Refused(f"no fault is called {name!r}")
-        if name == "other":
-            if not isinstance(value, dict) or not all(isinstance(each, int | float) for each in value.values()):
-                raise Refused("other must map names to numbers")
-        elif not isinstance(value, type(getattr(faults, name))) and not (
-            isinstance(getattr(faults, name), float) and isinstance(value, int)
-        ):
-            raise Refused(f"{name} must be a {type(getattr(faults, name)).__name__}")
-    for name, value in given.items():
-        if name == "other":
-            faults.other.update(value)
-        else:
-            setattr(faults, name, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import escape
 from typing import Final
 
 from channels.emulators.slack import markup
@@ -111,6 +112,12 @@ def _html(world: World, message: Message) -> str:
     def name_of(some_id: str) -> str | None:
         return name_in(world, some_id)
 
+    passed_on = "".join(
+        f"<blockquote><b>{escape(str(each.get('author_name', '')))}</b><br>"
+        f"{markup.mrkdwn_html(str(each.get('text', '')), name_of)}</blockquote>"
+        for each in message.attachments
+    )
     if message.blocks:
-        return markup.blocks_html([block for block in message.blocks if block.get("type") != "actions"], name_of)
-    return markup.mrkdwn_html(message.text, name_of)
+        shown = [block for block in message.blocks if block.get("type") != "actions"]
+        return markup.blocks_html(shown, name_of) + passed_on
+    return markup.mrkdwn_html(message.text, name_of) + passed_on

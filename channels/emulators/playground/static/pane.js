@@ -116,7 +116,7 @@ export class Pane {
       }
       this.unread.delete(place?.id);
       this.#fillPlaces();
-      this.part(".address").textContent = place?.address ?? "";
+      this.part(".address").textContent = this.part(".place").title = place?.address ?? "";
       this.#showParent(this.places.find((each) => each.id === place?.parent_id));
       const path = this.path(`messages?place=${encodeURIComponent(place?.id ?? "")}`);
       const given = place ? await call("GET", path) : { messages: [] };
