@@ -46,7 +46,6 @@ async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses are for networks."""
     monkeypatch.setattr(limits, "RETRY_FIRST_S", 0.1)
-    monkeypatch.setattr(limits, "GUILDS_WITHIN_S", 0.05)
 
 
 def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:

@@ -17,6 +17,7 @@ import pytest
 from channels.adapter import CONNECTED, ChannelAdapter
 from channels.discord import connection as discord_connection
 from channels.discord import gateway as discord_gateway
+from channels.discord import limits as discord_limits
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import Emulator, serve
@@ -44,6 +45,7 @@ from tests.parts.slack_manifest import as_installed
 from tests.parts.waiting import until
 
 OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
+GUILDS_WITHIN_S = 0.2  # there is one guild, and it comes at once
 QUIET_S = 0.3  # nothing comes in a test that waits for nothing; long enough for what would come by mistake
 
 
@@ -191,6 +193,14 @@ async def telegram_town() -> AsyncIterator[Town]:
 @contextlib.asynccontextmanager
 async def discord_town() -> AsyncIterator[Town]:
     stage = DiscordEmulator(token=DISCORD_TOKEN)
+    with pytest.MonkeyPatch.context() as quick:
+        quick.setattr(discord_limits, "GUILDS_WITHIN_S", GUILDS_WITHIN_S)
+        async with _served_discord(stage) as built:
+            yield built
+
+
+@contextlib.asynccontextmanager
+async def _served_discord(stage: DiscordEmulator) -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
