@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, FilePayload, Page, async_playwright, expect
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 from telegram.error import RetryAfter, TimedOut
 
@@ -297,12 +297,9 @@ class TestThePage:
         await expect(area).to_have_value("")
 
     async def test_files_go_out_with_words_and_can_be_looked_at(self, page: Page, ground: Ground) -> None:
-        await page.locator(".picker").set_input_files(
-            [
-                {"name": "dot.png", "mimeType": "image/png", "buffer": DOT},
-                {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"<b>red</b> and ripe"},
-            ]
-        )
+        dot = FilePayload(name="dot.png", mimeType="image/png", buffer=DOT)
+        notes = FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"<b>red</b> and ripe")
+        await page.locator(".picker").set_input_files([dot, notes])
         await page.get_by_role("button", name="Do not send dot.png").click()
         await write(page, "my notes")
         message = page.locator(".said li", has_text="my notes")
