@@ -15,7 +15,7 @@ from discord.ui import View
 
 from channels.discord import limits
 from channels.discord.address import DiscordTarget
-from channels.discord.buttons import view_of
+from channels.discord.buttons import aside_view_of, view_of
 from channels.discord.links import Links
 from channels.discord.render import DiscordFile, DiscordPart
 from channels.page import AGAIN
@@ -42,12 +42,13 @@ class Asides:
             return None
         hook = _hook(client, token)
         text = chunk.plain if plain else chunk.content
+        view = aside_view_of(chunk.choices) if target.is_aside else view_of(chunk.choices)
         try:
-            if is_first and (shown := await _filled(hook, text, chunk)) is not None:
+            if is_first and (shown := await _filled(hook, text, view, chunk)) is not None:
                 return (str(shown.id),)
             if not target.is_aside:
                 return None
-            return (str((await _followed(hook, text, chunk)).id),)
+            return (str((await _followed(hook, text, view, chunk)).id),)
         except discord.HTTPException as error:
             if _is_dead(error):
                 return None
@@ -84,14 +85,16 @@ def goes_by_link(target: DiscordTarget, send_id: str) -> bool:
     return target.link is not None and (target.is_aside or _parted(send_id)[1])
 
 
-async def _filled(hook: discord.Webhook, text: str, chunk: DiscordPart) -> discord.WebhookMessage | None:
+async def _filled(
+    hook: discord.Webhook, text: str, view: View | None, chunk: DiscordPart
+) -> discord.WebhookMessage | None:
     """None: the one who asked has put the message away."""
     try:
         return await hook.edit_message(
             cast(int, ORIGINAL),
             content=text,
             attachments=_files(chunk),
-            view=view_of(chunk.choices),
+            view=view,
             allowed_mentions=discord.AllowedMentions.none(),
         )
     except discord.NotFound as error:
@@ -100,13 +103,13 @@ async def _filled(hook: discord.Webhook, text: str, chunk: DiscordPart) -> disco
         return None
 
 
-async def _followed(hook: discord.Webhook, text: str, chunk: DiscordPart) -> discord.WebhookMessage:
+async def _followed(hook: discord.Webhook, text: str, view: View | None, chunk: DiscordPart) -> discord.WebhookMessage:
     return await hook.send(
         text,
         wait=True,
         ephemeral=True,
         files=_files(chunk),
-        view=cast(View, view_of(chunk.choices) or discord.utils.MISSING),
+        view=cast(View, view or discord.utils.MISSING),
         allowed_mentions=discord.AllowedMentions.none(),
     )
 

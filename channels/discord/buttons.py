@@ -22,7 +22,7 @@ from channels.discord.render import render
 from channels.errands import Errands
 from channels.normalized import Ignored
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.messages import Choice, CleanText
+from gateway.contracts.messages import Choice, CleanText, ControlKind
 from gateway.words import words_for
 
 
@@ -35,6 +35,12 @@ def view_of(choices: Sequence[Choice]) -> View | None:
         view.add_item(Button(label=choice.label[: limits.BUTTON_LABEL_CHARS_MAX], custom_id=choice.command))
     view.stop()
     return view
+
+
+def aside_view_of(choices: Sequence[Choice]) -> View | None:
+    """The same below what only one person sees. What a command leads to is a message of its own, which everybody there
+    would read: whoever wants that chooses it from the menu again."""
+    return view_of([choice for choice in choices if not choice.command.startswith(f"/{ControlKind.PRESS} ")])
 
 
 class Presses:

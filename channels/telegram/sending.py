@@ -53,7 +53,7 @@ class TelegramSender:
             direct_messages_topic_id=target.direct_messages_topic_id,
             business_connection_id=target.business_connection_id,
             reply_parameters=None if chunk.is_silent else _quoting(target),
-            reply_markup=_keyboard(chunk),
+            reply_markup=keyboard(chunk),
             disable_notification=chunk.is_silent or None,
             link_preview_options=_NO_PREVIEW,
             read_timeout=limits.SEND_READ_TIMEOUT_S,
@@ -103,7 +103,7 @@ class TelegramSender:
                 int(message_id),
                 entities=None if plain else entities_of(chunk),
                 business_connection_id=target.business_connection_id,
-                reply_markup=_keyboard(chunk),
+                reply_markup=keyboard(chunk),
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
             )
@@ -149,7 +149,7 @@ class TelegramSender:
         found: list[int] = []
         unknown = (number for number in count(after + 1) if str(number) not in known)
         for message_id in islice(unknown, limits.LOST_IDS_MAX):
-            is_ours = await self._is_ours(target.chat_id, message_id, _keyboard(chunk))
+            is_ours = await self._is_ours(target.chat_id, message_id, keyboard(chunk))
             if is_ours:
                 found.append(message_id)
             if is_ours is None or len(found) > 1:
@@ -225,7 +225,7 @@ def entities_of(chunk: TelegramChunk) -> list[MessageEntity]:
     ]
 
 
-def _keyboard(chunk: TelegramPart) -> InlineKeyboardMarkup | None:
+def keyboard(chunk: TelegramPart) -> InlineKeyboardMarkup | None:
     """A button for each choice; of no chunk that has none. Two short ones stand side by side, else each has a row."""
     if not chunk.choices:
         return None

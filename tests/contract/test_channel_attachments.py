@@ -248,7 +248,7 @@ class TestTelegram:
         """A server that runs with --local names paths; without a folder of its own, none of them is for us."""
         async with telegram_town() as town, town.line(bus):
             (message,) = await heard(town, agent, PHOTO)
-            files = town.stage._world.files  # type: ignore[union-attr]
+            files = town.stage._world.files  # type: ignore[attr-defined]
             reference = message.attachments[0].reference
             files[reference] = replace(files[reference], path="/etc/passwd")
             assert await refused(bus, wish(message, message.attachments[0])) == ELSEWHERE

@@ -153,6 +153,8 @@ def raw_press(town: Town, question: Said, button_id: str) -> Callable[[], bool]:
             shown = {button.id: button for button in question.buttons}
             value = f"/{shown[button_id].label.lower()} {code_of(question)}" if button_id in shown else button_id
             return slack.press(town.ann.id, question.id, question.place_id, button_id, value).answered.is_set
+        case _:
+            raise AssertionError(f"nobody knows how a client of {town.stage.platform} sends what it likes")
 
 
 def code_of(question: Said) -> str:

@@ -10,7 +10,7 @@ import pytest
 from channels.adapter import ChannelAdapter
 from channels.discord import limits
 from channels.discord.adapter import DiscordAdapter
-from channels.discord.connection import Endpoint
+from channels.discord.gateway import Endpoint
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.errors import forbidden
 from channels.emulators.discord.world import ChannelKind

@@ -297,9 +297,12 @@ class TestThePage:
         await expect(area).to_have_value("")
 
     async def test_files_go_out_with_words_and_can_be_looked_at(self, page: Page, ground: Ground) -> None:
-        dot = FilePayload(name="dot.png", mimeType="image/png", buffer=DOT)
-        notes = FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"<b>red</b> and ripe")
-        await page.locator(".picker").set_input_files([dot, notes])
+        await page.locator(".picker").set_input_files(
+            [
+                FilePayload(name="dot.png", mimeType="image/png", buffer=DOT),
+                FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"<b>red</b> and ripe"),
+            ]
+        )
         await page.get_by_role("button", name="Do not send dot.png").click()
         await write(page, "my notes")
         message = page.locator(".said li", has_text="my notes")

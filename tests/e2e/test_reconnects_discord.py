@@ -12,6 +12,8 @@ from channels.discord import connection, gateway, limits
 from channels.discord.adapter import DiscordAdapter
 from channels.discord.pulse import GatewayUnstable, keep_pulse
 from channels.emulators.discord import DiscordEmulator
+from channels.emulators.discord.sessions import Happening
+from channels.emulators.traffic import Json
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.errors import CredentialsRejected
@@ -183,6 +185,20 @@ async def test_what_only_the_operator_can_mend_ends_the_line(
     stage.gateway.close(code)
     with pytest.raises(CredentialsRejected, match=r"token|intent"):
         await running
+
+
+async def test_events_that_nobody_knows_change_nothing(
+    town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """Of next year, or of features that we do not use: the connection stays the one it was."""
+    payloads: tuple[Json, ...] = ({}, {"id": "1"}, {"guild_id": str(stage.guild.id), "user_id": "7"})
+    async with town.line(bus, adapter=impatient(town, bus)):
+        for name in ("SOMETHING_OF_NEXT_YEAR", "MESSAGE_POLL_FINALIZED", "GUILD_APPLICATION_COMMAND_INDEX_UPDATE"):
+            for payload in payloads:
+                stage.gateway.dispatch(Happening(name, lambda _all, payload=payload: payload))  # type: ignore[misc]
+        await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+        assert await town.until_answers(1) == ["echo: hello"]
+    assert stage.gateway.opened == 1
 
 
 class TestPulse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -94,7 +95,7 @@ def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:
 @given(st.one_of(ANY_JSON, like(_TELEGRAM)))
 def test_telegram_updates_never_raise(update: Any) -> None:
     """From recorded shapes with parts torn out, and from anything at all."""
-    _check(normalize_telegram(update, TelegramIdentity(42, "TrivetBot")))
+    _check(normalize_telegram(update, TelegramIdentity(42, "TrivetBot", bots=frozenset({"123", "7"}))))
 
 
 @patient
@@ -105,6 +106,8 @@ def test_slack_events_never_raise(payload: Any, subtype: str) -> None:
         payload["event"]["subtype"] = subtype
     me = SlackIdentity("T1", "UBOT", "BBOT")
     _check(normalize_slack(payload, me, takes_part=lambda _channel, _ts: True))
+    threading = replace(me, bots=frozenset({"B2", "U2"}), begins_threads=True)
+    _check(normalize_slack(payload, threading, takes_part=lambda _channel, _ts: True))
     _check(normalize_slash(payload, me))
 
 
@@ -131,13 +134,15 @@ _QUOTED = st.builds(
         guild_id=st.none() | st.just("9"),
         parent_id=st.none() | st.just("8"),
         mentions=st.just(("42",)),
+        is_bot=st.booleans(),
+        begins_thread=st.booleans(),
         answered=st.none() | _QUOTED,
         forwarded=st.just(()) | st.tuples(_QUOTED),
     )
 )
 def test_discord_messages_never_raise(message: DiscordMessage) -> None:
     """Whatever stands in the fields."""
-    _check(normalize_discord(message, DiscordIdentity("42")))
+    _check(normalize_discord(message, DiscordIdentity("42", bots=frozenset({"3"}))))
 
 
 @patient

@@ -113,6 +113,21 @@ async def test_a_double_tap_counts_once(agent: AgentProcess, mind: Moody) -> Non
     assert len(agent.replies) == 4
 
 
+async def test_taps_that_two_processes_hear_at_once_count_once(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Moody
+) -> None:
+    async with (
+        running_agent(bus, sqlite_store, mind, tmp_path / "one") as agent,
+        running_agent(bus, sqlite_store, mind, tmp_path / "two"),
+    ):
+        error = await failed(agent, mind)
+        told = await asyncio.gather(*(agent.press(behind(error), ANN) for _ in range(8)))
+        assert sorted(map(str, told)) == sorted(["", *["One of these buttons was pressed already."] * 7])
+        await agent.heard(3)
+        await agent.ask("and now?")
+        assert len(agent.replies) == 4
+
+
 async def test_a_press_that_comes_again_counts_once(agent: AgentProcess, mind: Moody) -> None:
     error = await failed(agent, mind)
     press = message(behind(error), ANN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from channels.adapter import ChannelAdapter
@@ -23,7 +23,9 @@ async def matrix_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return MatrixAdapter(token=TOKEN, api_base=address, positions=bus.intake)
 
         yield settled(stage.platform, stage, address, BODY_CHARS_MAX, adapter)
