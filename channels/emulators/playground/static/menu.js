@@ -76,12 +76,13 @@ export class Menu {
       return false;
     }
     if (pressed.key === "ArrowDown" || pressed.key === "ArrowUp") {
-      this.at = (this.at + (pressed.key === "ArrowDown" ? 1 : -1) + this.offers.length) % this.offers.length;
+      const count = this.offers.length;
+      this.at = pressed.key === "ArrowDown" ? (this.at + 1) % count : (this.at > 0 ? this.at : count) - 1;
       this.#mark();
     } else if (pressed.key === "Escape") {
       this.turn += 1;
       this.close();
-    } else if (pressed.key === "Enter" || (pressed.key === "Tab" && !pressed.shiftKey)) {
+    } else if (this.at >= 0 && (pressed.key === "Enter" || (pressed.key === "Tab" && !pressed.shiftKey))) {
       this.take();
     } else {
       return false;
@@ -112,7 +113,7 @@ export class Menu {
       return;
     }
     this.offers = offers;
-    this.at = 0;
+    this.at = offers[0]?.text === undefined ? 0 : -1; // a suggestion counts when it is chosen, else what was typed
     if (!offers.length) {
       this.close();
       return;
@@ -137,7 +138,12 @@ export class Menu {
     for (const [number, option] of [...this.list.children].entries()) {
       option.setAttribute("aria-selected", String(number === this.at));
     }
-    this.area.setAttribute("aria-activedescendant", this.list.children[this.at].id);
-    this.list.children[this.at].scrollIntoView({ block: "nearest" });
+    const marked = this.list.children[this.at];
+    if (marked) {
+      this.area.setAttribute("aria-activedescendant", marked.id);
+      marked.scrollIntoView({ block: "nearest" });
+    } else {
+      this.area.removeAttribute("aria-activedescendant");
+    }
   }
 }
