@@ -127,7 +127,7 @@ def _revision(connection: Connection) -> int:
 
 def _projection(connection: Connection) -> Projection:
     revision = _revision(connection)  # first: what follows is as new, or newer
-    return Projection(revision, _grants(connection), _place_rules(connection), persons(connection))
+    return Projection(revision, _grants(connection), _place_rules(connection), tuple(persons(connection)))
 
 
 def _grants(connection: Connection) -> list[Grant]:

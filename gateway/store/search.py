@@ -23,7 +23,7 @@ class Search:
     def run(
         self, connection: Connection, whose: Sequence[str], terms: Sequence[str], parameters: dict[str, Any]
     ) -> Sequence[Row[Any]]:
-        """The rows. `whose` (owners or keys) narrows the look-up, the statement itself has to name them all the same."""
+        """The rows. `whose` (owners or keys) narrows the look-up, the statement has to name them all the same."""
         dialect = connection.dialect.name
         query = _ENGINES[dialect].terms_query(self._content, whose, terms)
         return connection.execute(self._statements[dialect], parameters | {"terms_query": query}).all()

@@ -32,8 +32,8 @@ def has_a_term(content: Table) -> ColumnElement[Any]:
 
 
 def terms_query(content: Table, whose: Sequence[str], terms: Sequence[str]) -> str:
-    """The FTS5 expression for "of one of these owners or keys, with one of these terms". Every part is a quoted string, so
-    nothing in it is read as syntax."""
+    """The FTS5 expression for "of one of these owners or keys, with one of these terms". Every part is a quoted
+    string, so nothing in it is read as syntax."""
     wanted = " OR ".join(_quoted(term) for term in terms)
     scope = " OR ".join(map(_quoted, whose))
     return f"{_SCOPES[content.name]} : ({scope}) AND terms : ({wanted})"

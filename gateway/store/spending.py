@@ -2,8 +2,9 @@
 
 Each account (an owner, or the pot of all) has one row per day, and that row is the lock: whoever holds it sees
 every reservation that was made before, and nobody makes another meanwhile. So two processes never both take
-the last of a cap. Whoever is one person with others, or was so today, has their rows in his lock and his sums. What is reserved is a sum over living reservations: one whose worker died counts no more
-once it has expired, and nobody has to give it back.
+the last of a cap. Whoever is one person with others, or was so today, has their rows in his lock and his sums.
+What is reserved is a sum over living reservations: one whose worker died counts no more once it has expired, and
+nobody has to give it back.
 
     reserve   owners' rows ─▶ pot's row ─▶ sums ─▶ the reservation          rows are always locked in this order
     settle    owner's row ─▶ the reservation goes ─▶ owner's sums ─▶ pot's sums
