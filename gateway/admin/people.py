@@ -31,9 +31,9 @@ def people(store: Store, keeper: Doorkeeper, vault: VaultBus, scrubber: Scrubber
 
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
-        """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets and the files of his conversations
-        on this machine included. What is under way at this moment (a queued message, a running turn) may still write;
-        erase again when it has ended."""
+        """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets and
+        the files of his conversations on this machine included. What is under way at this moment (a queued message, a
+        running turn) may still write; erase again when it has ended."""
         owner = _owner(key)
         ends = await store.links.ends_of(owner)
         for end in ends:
