@@ -14,7 +14,7 @@ import uvloop
 
 from agent.access import showing_access
 from agent.aside import run_aside
-from agent.assembly import assembled, control_lane, doorkeeper, suggesting
+from agent.assembly import announcing, assembled, control_lane, doorkeeper, suggesting
 from agent.attachments.gallery import WorkspaceGallery
 from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
@@ -99,6 +99,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, ways: _Ways) -> None:
                 group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
                 group.create_task(Porter(bus.lanes, store).run()),
                 group.create_task(showing_access(keeper)),
+                group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
             await worker.run(stopping)

@@ -10,6 +10,7 @@ from pathlib import Path
 from platform import python_version, system
 
 from agent.afterwards import AfterTurn
+from agent.announcing import Announcing
 from agent.attachments.attending import Attending
 from agent.attachments.documents import Documents
 from agent.attachments.inbox import Inbox
@@ -52,6 +53,7 @@ from agent.model.transcription import TranscriptionModel
 from agent.models import Models
 from agent.people import People
 from agent.planner import Planner, Planning, plan_tool
+from agent.pressing import Pressing
 from agent.prompting.sections import RuntimeFacts
 from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.room import Rooms
@@ -139,8 +141,15 @@ def control_lane(
     worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> ControlLane:
     """The control lane of that worker, on a bus and a store that may be its own."""
-    deciding = Deciding(bus.questions, bus.operator, _people(settings, bus, store), scrubber, clock)
-    return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, scrubber, clock)
+    people = _people(settings, bus, store)
+    deciding = Deciding(bus.questions, bus.operator, people, scrubber, clock)
+    pressing = Pressing(store, bus.intake, people, scrubber, clock)
+    return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, pressing, scrubber, clock)
+
+
+def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Announcing:
+    """Who tells admins of strangers."""
+    return Announcing(bus.access, bus.lanes, store, settings.access.notify, scrubber, clock)
 
 
 def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber) -> Suggesting:

@@ -1,4 +1,4 @@
-"""The control lane: /stop, /status, /where and the answers to questions are taken here, however busy the worker is.
+"""The control lane: /stop, /status, /where, answers to questions and presses of buttons, however busy the worker is.
 
 The stop itself happened on the bus, in the step that took the command. What is left is to say so, and not a
 moment before it is true: the acknowledgement leaves when the stopped turn has ended, and its sub-agents with it. A
@@ -13,9 +13,10 @@ from typing import Final
 
 import structlog
 
-from agent.deciding import Deciding
+from agent.deciding import Decided, Deciding
 from agent.insisting import insist
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
+from agent.pressing import Pressing
 from agent.questions import QUESTION_PREFIX
 from agent.sentences import removed_note, status_text, stopped_sentence, where_text
 from agent.subagents.ending import Ending
@@ -50,6 +51,7 @@ class ControlLane:
         lanes: LaneDepth,
         store: Store,
         deciding: Deciding,
+        pressing: Pressing,
         scrubber: Scrubber,
         clock: Clock,
     ) -> None:
@@ -58,6 +60,7 @@ class ControlLane:
         self._lanes = lanes
         self._store = store
         self._deciding = deciding
+        self._pressing = pressing
         self._ending = Ending(store.tasks, clock)
         self._scrubber = scrubber
         self._clock = clock
@@ -146,14 +149,15 @@ class ControlLane:
             case ControlKind.WHERE:
                 return await self._whereabouts(key, words)
             case ControlKind.APPROVE | ControlKind.DENY:
-                return await self._decide(request, words)
+                return await self._shown(await self._deciding.decide(request, words))
+            case ControlKind.PRESS:
+                return await self._shown(await self._pressing.press(request.message, words))
 
-    async def _decide(self, request: ControlRequest, words: Words) -> str:
+    async def _shown(self, decided: Decided) -> str:
         """What everybody sees of it is on its way before the one who decided is told."""
-        decided = await self._deciding.decide(request, words)
-        if decided.amendment is not None:
-            await self._store.put_outbox([decided.amendment])
-            await self._bus.republish([decided.amendment])
+        if decided.amendments:
+            await self._store.put_outbox(decided.amendments)
+            await self._bus.republish(decided.amendments)
         return decided.word
 
     async def _whereabouts(self, key: SessionKey, words: Words) -> str:

@@ -37,10 +37,10 @@ _CODE: Final = re.compile(r"[A-Z2-9]{4,16}")
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """`word` is for the one who decided, empty where what everybody sees says it all; `amendment` is for everybody."""
+    """`word` is for the one who decided, empty where what everybody sees says it all; that is in `amendments`."""
 
     word: str
-    amendment: Reply | None = None
+    amendments: tuple[Reply, ...] = ()
 
 
 class Deciding:
@@ -84,14 +84,14 @@ class Deciding:
         question, answer = standing.question, standing.answer
         shown = words_for(question.reply.language)
         if answer is None:
-            return Decided(words.say(NOT_OPEN_WORD), self._amendment(question, shown.say(WITHDRAWN)))
+            return Decided(words.say(NOT_OPEN_WORD), (self._amendment(question, shown.say(WITHDRAWN)),))
         name = answer.message.author_name
         _log.info("question.answered", code=question.code, answer=answer.kind.value)
         if answer.kind is not request.kind:
             word = settled_word(ending_by(answer.kind, name, words), words)
         else:
             word = "" if request.is_press else words.say(DONE_WORDS[answer.kind])
-        return Decided(word, self._amendment(question, ending_by(answer.kind, name, shown)))
+        return Decided(word, (self._amendment(question, ending_by(answer.kind, name, shown)),))
 
     def _amendment(self, question: PutQuestion, ending: str) -> Reply:
         return amendment(question.reply, ending, self._scrubber, self._clock)

@@ -23,6 +23,13 @@ SUGGESTING_PARALLEL_MAX: Final = 8  # questions of people who type, answered at 
 SUGGESTED_SESSIONS_MAX: Final = 200  # the newest of one key: older ones are found by /sessions and their number
 CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each waits half a second at most
 
+# --- buttons
+BUTTON_TOKEN_CHARS: Final = 27  # of thirty letters: 132 bits, and with `/press ` half of Telegram's 64 bytes
+BUTTON_TTL_S: Final = 86_400  # what was offered a day ago is out of sight
+BUTTON_LABEL_CHARS_MAX: Final = 64  # what a phone shows of it in one line, and then some; every platform takes it
+BUTTONS_MAX: Final = 24  # a row and a page more: Discord and Slack take 25 under a message
+SESSIONS_SHOWN: Final = 10  # conversations on one page of /sessions: they fit on a phone
+
 # --- model calls
 MODEL_BACKOFF_S: Final = (0.5, 2.0)  # before the second and the third try, the last
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no

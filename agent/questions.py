@@ -31,7 +31,7 @@ def tool_question(tool: str, risk: str, arguments: str, words: Words, *, chars_m
     """May this call run? Of longer arguments the beginning is shown, and how much is missing is said."""
     written = _indented(arguments)
     shown = written[:chars_max]
-    asked = words.say("May I run `{tool}`?", tool=_plain(tool, words))
+    asked = words.say("May I run `{tool}`?", tool=plain_name(tool, words))
     clause = words.say(_CLAUSES[risk]) if risk in _CLAUSES else ""
     note = words.count(
         "{count} more character is not shown.", "{count} more characters are not shown.", len(written) - len(shown)
@@ -57,7 +57,12 @@ def ended_text(question: str, ending: str) -> str:
 
 def ending_by(kind: ControlKind, name: str, words: Words) -> str:
     """How a person settled it."""
-    return words.say(_SETTLED[kind], name=_plain(name, words))
+    return words.say(_SETTLED[kind], name=plain_name(name, words))
+
+
+def ended_by_choice(label: str, name: str, words: Words) -> str:
+    """What stands under a text whose buttons are gone: which one a person pressed."""
+    return words.say("**{label}**, chosen by {name}.", label=plain_name(label, words), name=plain_name(name, words))
 
 
 _SETTLED: Final = {
@@ -84,7 +89,7 @@ def settled_word(ending: str, words: Words) -> str:
     return words.say("That is settled already. {ending}", ending=ending)
 
 
-def _plain(name: str, words: Words) -> str:
+def plain_name(name: str, words: Words) -> str:
     """A name in our sentence: none of its characters formats anything."""
     return " ".join(_NAME_MARKS.sub(" ", name).split()) or words.say("somebody")
 

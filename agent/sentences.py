@@ -132,7 +132,7 @@ def status_text(
 
 
 def _waiting(count: int, words: Words) -> CleanText:
-    return words.count("{count} message waiting", "{count} messages waiting", count)
+    return words.count("{count} message(s) waiting", "{count} message(s) waiting", count)
 
 
 def _live_line(task: SubTask, words: Words) -> str:
@@ -171,7 +171,7 @@ def stopped_sentence(words: Words, *, was_running: bool, dropped: int, ended: in
         return words.say("There was nothing to stop.")
     said: list[str] = [words.say("Stopped.")]
     if ended:
-        said.append(words.count("{count} sub-agent was ended.", "{count} sub-agents were ended.", ended))
+        said.append(words.count("{count} sub-agent(s) were ended.", "{count} sub-agent(s) were ended.", ended))
     if dropped:
         said.append(
             words.count("{count} waiting message was dropped.", "{count} waiting messages were dropped.", dropped)

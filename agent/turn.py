@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -23,6 +24,7 @@ from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Models
+from agent.offering import Meant, Offer, offering, retry_offers
 from agent.people import People
 from agent.profiles import ceiling_of, profile_named
 from agent.prompting.system import SystemPrompts
@@ -36,6 +38,7 @@ from agent.tools.permissions import Permissions, Place
 from agent.tools.tool import ToolContext
 from agent.transcript import has_images, last_said
 from agent.usage_sentences import spent_sentence
+from gateway.contracts.buttons import Button
 from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import BudgetSpent, ModelError
 from gateway.contracts.ids import SessionKey
@@ -261,7 +264,7 @@ class TurnTaker:
             left.enclosures.add(file)
         reply = self._reply(batch, session, left, self._clean(batch, done.text), ReplyKind.NOTICE)
         reply = replace(reply, files=left.enclosures.files)
-        return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects)
+        return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects, offers=done.offers)
 
     def _answer(self, batch: Batch, session: Session, taken: StepsTaken, little_left: str) -> Reply:
         answer = taken.answer or own_words("")
@@ -295,7 +298,8 @@ class TurnTaker:
         sentence = self._clean(batch, failure_sentence(error, reference, words_for(session.language)))
         reply = self._reply(batch, session, taken, sentence, ReplyKind.ERROR)
         taken = self._noted(batch, taken, sentence)
-        return self._commit(batch, session, TurnState.FAILED, taken, reply, reference=reference)
+        offers = retry_offers(error, batch.turn_id, words_for(session.language)) if taken.said is not None else ()
+        return self._commit(batch, session, TurnState.FAILED, taken, reply, offers=offers, reference=reference)
 
     def _clean(self, batch: Batch, text: str) -> CleanText:
         return self._scrubber.for_chat(str(batch.key)).scrub(text)
@@ -336,9 +340,14 @@ class TurnTaker:
         reply: Reply | None,
         *,
         effects: tuple[Effect, ...] = (),
+        offers: Sequence[Offer] = (),
         reference: str = "",
         barrier: Barrier | None = None,
     ) -> TurnCommit:
+        buttons: tuple[Button, ...] = ()
+        if reply is not None and offers:
+            meant, clean = Meant.for_author(newest_of((*batch.messages, *taken.joined))), partial(self._clean, batch)
+            reply, buttons = offering(reply, offers, meant, clean, self._clock)
         return TurnCommit(
             turn_id=batch.turn_id,
             session_id=session.id,
@@ -355,4 +364,5 @@ class TurnTaker:
             finished_at_ms=self._clock.now_ms(),
             prompt_tokens=taken.prompt_tokens,
             barrier=barrier,
+            buttons=buttons,
         )

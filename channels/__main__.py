@@ -156,8 +156,9 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         house_language(settings),
         sends,
         deletes_inbound=settings.scrub.delete_inbound,
-        streams=settings.channels.each()[channel].streaming == "auto",
+        streams=chosen.streaming == "auto",
         rate_of=settings.limits.rate_of,
+        hears_bots=bool(chosen.bots),
     )
 
 

@@ -110,11 +110,11 @@ class Courier:
             return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
 
     async def _send_all(self, page: Page) -> tuple[DeliveryState, str]:
-        contents = Contents(self._adapter, page.reply, self._borrower, shown=len(page.record.shown))
         address = await self._patience.with_bus(lambda: self._homes.newest(page.reply.address))
         outlook = await self._lessons.outlook(address)
         was_cut = page.record.state in _INTERRUPTED
         await self._adopting.adopt(page, address)
+        contents = Contents(self._adapter, page.reply, self._borrower, shown=len(page.record.shown))
         if outlook.dead_because and not was_cut:
             return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
         page.record = replace(page.record, chunks=len(contents))

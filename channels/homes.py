@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from channels.adapter import ChannelAdapter, Door, Outcome, SupportsMoves
+from channels.company import Company
 from channels.normalized import Incoming, Retraction
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
@@ -48,16 +49,22 @@ class Homes:
 
 
 class Doorstep:
-    """In front of the door: a chat that moved is known by its first id, and a place where somebody speaks is alive."""
+    """In front of the door: a chat that moved is known by its first id, a place where somebody speaks is alive, and
+    bots do not talk to each other for ever."""
 
-    def __init__(self, door: Door, adapter: ChannelAdapter, places: PlaceBus) -> None:
+    def __init__(self, door: Door, adapter: ChannelAdapter, places: PlaceBus, company: Company | None = None) -> None:
+        """`company` where other bots may be heard."""
+        self._company = company
         self._door = door
         self._adapter = adapter
         self._places = places
 
     async def accept(self, incoming: Incoming) -> Outcome:
         """As the door does. Raises `BusUnavailable`."""
-        return await self._door.accept(await self._seen(incoming))
+        seen = await self._seen(incoming)
+        if self._company is not None and not await self._company.hears(seen):
+            return Outcome.IGNORED
+        return await self._door.accept(seen)
 
     async def invoke(self, chosen: Incoming) -> CleanText | None:
         """As the door does. Raises `BusUnavailable`."""

@@ -63,7 +63,7 @@ from gateway.words import Words, words_for
 log = logging.getLogger(__name__)
 
 NOTICE_EVERY_MS: Final = 60_000
-BY_BUTTON: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
+BY_BUTTON: Final = {kind.value: kind for kind in (ControlKind.APPROVE, ControlKind.DENY, ControlKind.PRESS)}
 """What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
 
 _NOT_TAKEN: Final = frozenset({Outcome.REFUSED, Outcome.TURNED_AWAY, Outcome.IGNORED})
@@ -162,12 +162,13 @@ class Intake:
         """Bring the press of a button to the control lane. What the one who pressed is told at once, None if the
         agent decides that. Raises `BusUnavailable`."""
         self._check_open()
+        kind = BY_BUTTON.get(press.command.name) if press.command else None
         admittance = await self._reception.admit(press)
-        if admittance is not Admittance.ADMITTED:
-            is_told = admittance not in (Admittance.BLOCKED, Admittance.SILENT_HERE)
-            return self._words(press).say(notices.NOT_FOR_STRANGERS) if is_told else own_words("")
-        kind = press.command.control if press.command else None
-        if kind is None or kind not in BY_BUTTON:
+        if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
+            return own_words("")
+        if admittance is not Admittance.ADMITTED and kind is not ControlKind.PRESS:  # it may be a guest's of that place
+            return self._words(press).say(notices.NOT_FOR_STRANGERS)
+        if kind is None:
             return self._words(press).say(notices.NOT_IN_USE)
         request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)
         return None if await self._bus.request_control(request) else own_words("")
@@ -371,7 +372,9 @@ class Intake:
 
     async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
         """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once. One who chose a
-        command is told by whoever brought it."""
+        command is told by whoever brought it, and a bot nothing: it would answer."""
+        if incoming.is_bot:
+            return
         if incoming.id in self._at_once:
             self._at_once[incoming.id] = self._scrubber.for_chat(str(key)).scrub(sentence)
             return

@@ -15,6 +15,7 @@ from typing import Final
 from channels.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
 from channels.admission import RateOf, unlimited
 from channels.backoff import Backoff
+from channels.company import Company
 from channels.courier import Courier
 from channels.deletions import Deletions
 from channels.delivery import Delivery
@@ -86,6 +87,7 @@ class Rules:
     deletes_inbound: bool = False
     streams: bool = True
     rate_of: RateOf = unlimited
+    hears_bots: bool = False
 
 
 class Line:
@@ -122,7 +124,8 @@ class Line:
             rate_of=rules.rate_of,
             delete=self._deletions.add if self._deletions is not None else None,
         )
-        self._door = Doorstep(self._intake, adapter, rooms.places)
+        company = Company(rooms.places) if rules.hears_bots else None
+        self._door = Doorstep(self._intake, adapter, rooms.places, company)
         homes, tenure, spots = Homes(adapter, rooms.places), Tenure(), Spots()
         self._streams = (
             Streams(

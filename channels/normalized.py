@@ -73,7 +73,8 @@ class Command:
         return _CONTROL.get(self.name)
 
 
-_CONTROL: Final = {kind.value: kind for kind in ControlKind}
+_CONTROL: Final = {kind.value: kind for kind in ControlKind if kind is not ControlKind.PRESS}
+"""What people say; nobody says a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ class Incoming:
     version of the message. `album_id` joins the parts of an album; `may_continue` says that the sender's
     client may have split one text in two here. `language` is what the platform says of the author (an IETF tag), empty
     where it says nothing. `realm` is what the place belongs to, a server of Discord or a workspace of Slack: its id,
-    empty where there is none. `quotes` is what came along as context.
+    empty where there is none. `quotes` is what came along as context. `is_bot`: another
+    bot wrote it, one that the operator named.
     """
 
     id: str
@@ -131,6 +133,7 @@ class Incoming:
     language: str = ""
     realm: str = ""
     quotes: tuple[RawQuote, ...] = ()
+    is_bot: bool = False
 
     @property
     def is_addressed(self) -> bool:

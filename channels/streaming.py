@@ -51,7 +51,7 @@ class Streams:
     ) -> None:
         patience = Patience(adapter.name)
         pacer = Pacer(bus, adapter, patience.wait)
-        self._parts = parts = StreamParts(
+        self.parts = parts = StreamParts(
             adapter,
             bus,
             places,
@@ -114,7 +114,7 @@ class Streams:
             await asyncio.Event().wait()
         while True:
             try:
-                async for draft in self._parts.bus.drafts(self._name):
+                async for draft in self.parts.bus.drafts(self._name):
                     backoff.reset()
                     self._hear(draft)
             except BusUnavailable:
@@ -126,12 +126,12 @@ class Streams:
         if stream := self._streams.get(draft.reply_id):
             stream.renew(draft)
         elif self._may_begin(draft):
-            stream = self._streams[draft.reply_id] = Stream(self._parts, draft)
+            stream = self._streams[draft.reply_id] = Stream(self.parts, draft)
             self._start(self._keep_up(stream, draft.reply_id))
 
     def _may_begin(self, draft: Draft) -> bool:
         is_wanted = self._shows and draft.reply_id not in self._over and len(self._streams) < STREAMS_MAX
-        return is_wanted and self._parts.tenure.is_sure and self._parts.adapter.cadence(draft.address) is not None
+        return is_wanted and self.parts.tenure.is_sure and self.parts.adapter.cadence(draft.address) is not None
 
     async def _keep_up(self, stream: Stream, reply_id: str) -> None:
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.models import Models
+from agent.offering import Offer
 from agent.subagents.ending import Ending
 from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import GrantRole, ResumeSession, Session, SetModel
@@ -16,11 +18,15 @@ from gateway.contracts.ports import Store
 DEFAULT: Final = "default"
 """The word that takes a choice of model back."""
 
+_TURN: Final = re.compile(r"t_[0-9a-f]{20}")
+
 
 def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 
     async def retry(asked: Asked) -> Outcome:
+        if _TURN.fullmatch(asked.argument) and not await _is_newest(store, asked):
+            return Done(asked.words.say("This conversation has gone on since then. /retry answers its last message."))
         said = await store.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
         if not said:
             return Done(
@@ -48,7 +54,7 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
     async def model(asked: Asked) -> Done:
         wanted, words = asked.argument, asked.words
         if not wanted:
-            return Done(_shown(asked, models))
+            return Done(_shown(asked, models), offers=tuple(Offer(name, f"/model {name}") for name in models.choosable))
         if wanted.lower() == DEFAULT:
             return Done(words.say("This conversation uses `{model}` again.", model=models.default), (SetModel(""),))
         if wanted in models.choosable or (asked.role is GrantRole.ADMIN and models.is_callable(wanted)):
@@ -60,6 +66,12 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
         CommandRow("resume", resume),
         CommandRow("model", model),
     )
+
+
+async def _is_newest(store: Store, asked: Asked) -> bool:
+    """Whether the turn that a button names is the last of this conversation."""
+    newest = await store.newest_view(asked.session.id, chars_max=1)
+    return bool(newest.entries) and newest.entries[-1].turn_id == asked.argument
 
 
 async def _numbered(store: Store, session: Session, number: int) -> Session | None:

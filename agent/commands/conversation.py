@@ -7,18 +7,21 @@ from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
 from agent.compactor import Compactor
+from agent.limits import SESSIONS_SHOWN
+from agent.offering import Offer
 from agent.sentences import status_text, stopped_sentence
 from agent.subagents.ending import Ending
 from agent.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import LaneDepth, Scrubber, Store
-from gateway.words import Words
+from gateway.words import Words, sentence
 
 Left = Callable[[SessionKey], Awaitable[object]]
 """Told that the conversation of a lane is over: what was kept for it has to go, too."""
 
-_SESSIONS_SHOWN: Final = 10
+_OLDER: Final = sentence("Older ones")
+_PAGES_MAX: Final = 10_000  # no database is asked to skip more
 
 
 def conversation_commands(
@@ -53,9 +56,20 @@ def conversation_commands(
         return Done(words.say("This conversation is now called **{title}**.", title=wanted), (SetTitle(wanted),))
 
     async def sessions(asked: Asked) -> Done:
-        found = await store.sessions(key=asked.session.key, limit=_SESSIONS_SHOWN)
-        lines = "\n".join(_session_line(session, asked.words) for session in found)
-        return Done(asked.words.say("Your conversations, newest first:") + "\n\n" + lines)
+        page, words = _page(asked.argument), asked.words
+        offset = (page - 1) * SESSIONS_SHOWN
+        found = await store.sessions(key=asked.session.key, limit=SESSIONS_SHOWN + 1, offset=offset)
+        shown, is_more = found[:SESSIONS_SHOWN], len(found) > SESSIONS_SHOWN
+        if not shown:
+            return Done(words.say("You have no older conversations."))
+        lines = "\n".join(_session_line(session, words) for session in shown)
+        hints: list[str] = [words.say("`/resume NUMBER` goes on with one of them.")]
+        offers = [Offer(_name(each), f"/resume {each.number}") for each in shown if not each.is_current]
+        if is_more:
+            hints.append(words.say("`/sessions {page}` lists older ones.", page=str(page + 1)))
+            offers.append(Offer(words.say(_OLDER), f"/sessions {page + 1}"))
+        heading = words.say("Your conversations, newest first:")
+        return Done("\n\n".join((heading, lines, *hints)), offers=tuple(offers))
 
     async def status(asked: Asked) -> Done:
         waiting, _ = await lanes.lane_depth(asked.session.key)
@@ -87,7 +101,17 @@ def conversation_commands(
     )
 
 
+def _page(argument: str) -> int:
+    """The page of the list that is asked for; what is no number asks for the first."""
+    is_number = argument.isdecimal() and argument.isascii() and len(argument) < len(str(_PAGES_MAX))
+    return max(int(argument), 1) if is_number else 1
+
+
+def _name(session: Session) -> str:
+    return f"{session.number}. {session.title}"
+
+
 def _session_line(session: Session, words: Words) -> str:
     count = words.count("{count} message", "{count} messages", session.message_count)
     mark = " " + words.say("(current)") if session.is_current else ""
-    return f"{session.number}. {session.title}, {count}{mark}"
+    return f"{_name(session)}, {count}{mark}"

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
+from agent.offering import Offer
 from agent.profiles import DEFAULT, PROFILES
 from gateway.contracts.entries import SetProfile
 from gateway.words import Words
@@ -20,7 +21,10 @@ def profile_commands() -> tuple[CommandRow, ...]:
     async def agent(asked: Asked) -> Done:
         name, words = asked.argument.lower(), asked.words
         if not name:
-            return Done(_list(asked.session.profile, words))
+            offers = tuple(
+                Offer(each, f"/agent {each}") for each in (*PROFILES, "default") if each != asked.session.profile
+            )
+            return Done(_list(asked.session.profile, words), offers=offers)
         if name in _BACK:
             return Done(words.say("I am my usual self again."), (SetProfile(DEFAULT.name),))
         if name not in PROFILES:

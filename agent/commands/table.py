@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from agent.commands.help import help_text
 from agent.commands.parsing import parse_command
 from agent.model.client import Permit
+from agent.offering import Offer
 from agent.tools.enclosures import Enclosed
 from gateway.contracts.commands import COMMANDS, is_offered
 from gateway.contracts.entries import Effect, GrantRole, Session
@@ -37,12 +38,13 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Done:
     """What a command says, what it changes and which files go along; all of it is committed together. `noted` is what
-    the transcript keeps of it, for the model to know; of most commands it keeps nothing."""
+    the transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons below."""
 
     text: str
     effects: tuple[Effect, ...] = ()
     noted: CleanText | None = None
     files: tuple[Enclosed, ...] = ()
+    offers: tuple[Offer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +71,15 @@ class CommandRow:
 
 
 class CommandTable:
-    """Runs commands. Refuses two rows of one name."""
+    """Runs commands. Refuses two rows of one name, and one to be listed of which `COMMANDS` says nothing."""
 
     def __init__(self, rows: Iterable[CommandRow]) -> None:
         known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
         self._rows = {row.name: row for row in known}
         if len(self._rows) != len(known):
             raise ValueError("two commands share a name")
-
-    @property
-    def names(self) -> Set[str]:
-        """Of all that it runs."""
-        return self._rows.keys()
+        if unknown := {row.name for row in known if row.is_listed} - _SPECS.keys():
+            raise ValueError(f"nothing is said of {', '.join(sorted(unknown))} in the table of commands")
 
     async def run(
         self,

@@ -32,8 +32,9 @@ from gateway.contracts.errors import ToolError
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.contracts.subagents import SubTask
 from gateway.contracts.toolsets import DELEGATING
+from gateway.words import sentence
 
-_OFF: Final = "sub-agents are switched off"
+_OFF: Final = sentence("sub-agents are switched off")
 
 
 @dataclass(frozen=True, slots=True)

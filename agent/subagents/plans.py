@@ -31,7 +31,7 @@ class PlanSubAgents:
             ended = await self._dispatcher.run(context, order)
         except ToolError as error:
             reason = str(error)
-            raise NoPlan(lambda words: words.say("the planner could not start ({reason})", reason=reason)) from error
+            raise NoPlan(lambda words: words.known(reason)) from error
         if ended.state is TaskState.COMPLETED:
             return ended.result
         raise NoPlan(

@@ -25,6 +25,7 @@ from channels.discord.gateway import Endpoint
 from channels.discord.links import Links
 from channels.discord.lookup import find_message, nonce_of
 from channels.discord.menus import commands, say_the_same
+from channels.discord.openings import Openings, in_place
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
@@ -60,11 +61,14 @@ class DiscordAdapter:
         self._files = DiscordFiles(endpoint.api_base, endpoint.proxy)
         links = Links(places, leases, lambda: self.account)
         self._asides = Asides(links)
+        self._openings = Openings(clock, is_wanted=endpoint.begins_threads)
         self._connection = Connection(
             endpoint,
             positions,
             leases,
+            places,
             links,
+            self._openings,
             clock,
             name=name,
             holder=holder,
@@ -116,9 +120,9 @@ class DiscordAdapter:
         )
 
     async def send(self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
-        target = parse_target(address.target)
-        place = self._place(target)
         async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target), send_id=send_id)
+            place = self._place(target)
             if not _is_silent(chunk):
                 shown = await self._asides.send(self._client(), target, chunk, send_id=send_id, plain=plain)
                 if shown is not None:
@@ -135,9 +139,9 @@ class DiscordAdapter:
             return (str(sent.id),)
 
     async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
-        target = parse_target(address.target)
-        message = self._place(target).get_partial_message(int(message_id))
         async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target))
+            message = self._place(target).get_partial_message(int(message_id))
             try:
                 await message.edit(
                     content=chunk.plain if plain else chunk.content,
@@ -152,7 +156,10 @@ class DiscordAdapter:
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """In a guild that takes the permission "Manage Messages"; in a direct chat nobody has it."""
-        message = self._place(parse_target(address.target)).get_partial_message(int(message_id))
+        return await self._delete(in_place(parse_target(address.target)), message_id)
+
+    async def _delete(self, target: DiscordTarget, message_id: str) -> bool:
+        message = self._place(target).get_partial_message(int(message_id))
         async with self._calling():
             try:
                 await message.delete()
@@ -165,7 +172,9 @@ class DiscordAdapter:
 
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Our own messages take no permission."""
-        return await self.delete_inbound(address, message_id=message_id)
+        async with self._calling():
+            target = await self._openings.where(self._client(), parse_target(address.target))
+        return await self._delete(target, message_id)
 
     def cadence(self, address: ReplyAddress) -> Cadence:
         return limits.CADENCE
@@ -190,15 +199,25 @@ class DiscordAdapter:
         async with self._calling():
             if await self._asides.may_repeat(target, send_id=send_id):
                 return None
+            if target.begun_in is not None:  # perhaps where no thread could be begun, which has changed since
+                shown = await self._found(in_place(target), chunk, send_id=send_id, since_ms=since_ms)
+                if shown is not None:
+                    return shown
         is_ordinary = not goes_by_link(target, send_id)
         if is_ordinary and self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
             return None  # sent again with its nonce, it is not shown again
-        place, me, nonce = self._place(target), self._my_id(), nonce_of(send_id)
         async with self._calling():
-            found = await find_message(place, target, chunk, me=me, nonce=nonce, since_ms=since_ms)
+            target = await self._openings.where(self._client(), target, send_id=send_id)
+            found = await self._found(target, chunk, send_id=send_id, since_ms=since_ms)
             if found is None and target.is_aside and not is_ordinary:
                 raise Untraceable("what only one person sees stands in no history")
             return found
+
+    async def _found(
+        self, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, since_ms: int
+    ) -> tuple[str, ...] | None:
+        me, nonce = self._my_id(), nonce_of(send_id)
+        return await find_message(self._place(target), target, chunk, me=me, nonce=nonce, since_ms=since_ms)
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
         async with self._calling():
@@ -208,9 +227,8 @@ class DiscordAdapter:
         target = parse_target(address.target)
         if not status or target.is_aside:
             return
-        place = self._place(target)
         async with self._calling():
-            await place.typing()
+            await self._place(await self._openings.where(self._client(), target)).typing()
 
     async def publish_menu(self) -> None:
         client = self._client()
@@ -289,6 +307,8 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordA
         chosen.gateway_url,
         shards=chosen.shards,
         public_key=chosen.public_key if chosen.interactions == "http" else "",
+        bots=frozenset(chosen.bots),
+        begins_threads=chosen.threads == "mention",
         proxy=chosen.proxy,
     )
     return DiscordAdapter(

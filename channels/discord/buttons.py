@@ -27,12 +27,12 @@ from gateway.words import words_for
 
 
 def view_of(choices: Sequence[Choice]) -> View | None:
-    """A row of buttons. The SDK keeps nothing of it: whoever hears of a press may be another process."""
+    """Rows of five buttons. The SDK keeps nothing of it: whoever hears of a press may be another process."""
     if not choices:
         return None
     view = View(timeout=None)
-    for choice in choices:
-        view.add_item(Button(label=choice.label, custom_id=choice.command))
+    for choice in choices[: limits.BUTTONS_MAX]:
+        view.add_item(Button(label=choice.label[: limits.BUTTON_LABEL_CHARS_MAX], custom_id=choice.command))
     view.stop()
     return view
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import aiohttp
 import discord
 from discord.gateway import DiscordWebSocket
 
@@ -52,6 +55,7 @@ class GatewayClient(discord.Client):
         self._interacted = interacted
         self._began = began
         self._lost_at_s: dict[int, float] = {}  # by shard
+        self._losses: Counter[int] = Counter()  # likewise
         self._guilds_known = asyncio.Event()
 
     async def until_guilds_known(self) -> None:
@@ -80,9 +84,24 @@ class GatewayClient(discord.Client):
         await self._leave()
         await super().close()
 
+    async def probe(self) -> None:
+        """As `Pulsing` has it. A socket that is closing needs no probe."""
+        for ws in self._open_sockets:
+            with contextlib.suppress(OSError, aiohttp.ClientError, discord.ConnectionClosed):
+                await ws.send_heartbeat({"op": ws.HEARTBEAT, "d": ws.sequence})
+
     async def _leave(self) -> None:
-        if self._socket is not None and self._socket.open:
-            await self._socket.close(code=self.RESUMABLE)
+        for ws in self._open_sockets:
+            await ws.close(code=self.RESUMABLE)
+
+    @property
+    def _open_sockets(self) -> Sequence[DiscordWebSocket]:
+        return [self.ws] if self._socket is not None and self._socket.open else []
+
+    @property
+    def losses(self) -> int:
+        """As `Pulsing` has it: of the connection that was lost most often."""
+        return max(self._losses.values(), default=0)
 
     @property
     def lost_for_s(self) -> float:
@@ -131,6 +150,7 @@ class GatewayClient(discord.Client):
         self._lost_at_s.pop(shard_id, None)
 
     def _is_lost(self, shard_id: int) -> None:
+        self._losses[shard_id] += 1
         self._lost_at_s.setdefault(shard_id, asyncio.get_running_loop().time())
 
     async def on_error(self, event_method: str, /, *args: Any, **kwargs: Any) -> None:

@@ -18,10 +18,12 @@ import discord
 
 from channels.adapter import CONNECTED, Door
 from channels.backoff import Backoff
+from channels.briefing import Briefing
 from channels.calls import Call, CallAnswer, come_again
 from channels.discord import limits
 from channels.discord.buttons import Presses
 from channels.discord.client import GatewayClient
+from channels.discord.context import ThreadContext
 from channels.discord.errors import INTENT_MISSING, REJECTED
 from channels.discord.gateway import Endpoint, NoSessionLeft, Start, point_rest_at, prepare
 from channels.discord.hearing import DiscordEvent, direct_place
@@ -31,6 +33,8 @@ from channels.discord.invocations import Invocations
 from channels.discord.left_session import left_session, unheard_direct_words
 from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
+from channels.discord.openings import Openings
+from channels.discord.pulse import keep_pulse
 from channels.discord.sharding import IDENTIFY_EVERY_S, ShardedClient
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
@@ -41,7 +45,7 @@ from channels.marks import Marks
 from channels.threads import Threads
 from channels.together import first_to_end, heedful
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -74,7 +78,9 @@ class Connection:
         endpoint: Endpoint,
         positions: IntakeBus,
         leases: DeliveryBus,
+        places: PlaceBus,
         links: Links,
+        openings: Openings,
         clock: Clock,
         *,
         name: str,
@@ -88,7 +94,9 @@ class Connection:
         self._interactions = Interactions(endpoint.public_key, clock) if endpoint.public_key else None
         self._positions = positions
         self._leases = leases
+        self._places = places
         self._links = links
+        self._openings = openings
         self._clock = clock
         self._holder = holder
         self._patience = patience
@@ -186,10 +194,13 @@ class Connection:
             if client.user is None:
                 raise GatewayLost
             self.user_id = str(client.user.id)
-            me = DiscordIdentity(self.user_id, channel=self._name)
+            await self._places.introduce(self._name.partition(".")[0], [self.user_id])
+            me = DiscordIdentity(self.user_id, channel=self._name, bots=self._endpoint.bots)
             marks = await self._marks(me)
             threads = Threads(self._positions, f"discord:{me.user_id}")
-            source = DiscordSource(me, History(client, marks, self._clock), threads)
+            briefing = Briefing(Threads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S)
+            history = History(client, marks, self._clock)
+            source = DiscordSource(me, history, threads, ThreadContext(client), briefing, self._openings)
             listener = events.listener = Listener(self._name, door, marks, source)
             events.interacted = self._interacted(me, door, self._errands)
             self.client = client
@@ -198,6 +209,7 @@ class Connection:
                 await first_to_end(
                     heedful(client.connect()),
                     self._watch(client, start),
+                    keep_pulse(client, every_s=self._patience.silence_s / limits.PROBES_PER_SILENCE),
                     listener.run(),
                     self._keep_session_on_record(client, me),
                 )

@@ -33,6 +33,11 @@ class Endpoint:
     """Of the application whose interactions come by HTTP; empty where they come over the gateway."""
 
     proxy: str = field(default="", repr=False)
+    bots: frozenset[str] = frozenset()
+    """The other bots that are heard."""
+
+    begins_threads: bool = False
+    """A mention in a channel begins a thread."""
 
     @property
     def lease(self) -> str:

@@ -48,6 +48,7 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
         files=tuple(_files(message)),
         forwarded=tuple(_passed_on(message)),
         guild_locale=message.guild.preferred_locale.value if message.guild else "",
+        takes_threads=isinstance(message.channel, discord.TextChannel),
         user_names={str(user.id): user.display_name for user in message.mentions},
         role_names={str(role.id): role.name for role in message.role_mentions},
         channel_names={str(channel.id): str(channel) for channel in message.channel_mentions},

@@ -31,15 +31,24 @@ RATE_LIMIT_WAIT_MAX_S: Final = 60.0  # the least that discord.py accepts is 30; 
 
 READY_TIMEOUT_S: Final = 60.0
 LOST_AFTER_S: Final = 45.0  # discord.py may wait 17 minutes before it tries again; we build a new client
-SILENT_AFTER_S: Final = 60.0  # a heartbeat is answered every 41 seconds: not a single frame for longer is death
+SILENT_AFTER_S: Final = 15.0  # three probes without an answer, and not a single other frame: the link is dead
+PROBES_PER_SILENCE: Final = 3  # 12 frames a minute, of 120 that a client may send
+LOSSES_MAX: Final = 5  # of the gateway, within LOSSES_WITHIN_S: more are not the network's doing
+LOSSES_WITHIN_S: Final = 30.0
 WATCH_EVERY_S: Final = 0.25  # a session that has begun is told of at once
 LEFT_SESSION_TIMEOUT_S: Final = 10.0  # to learn what the last session missed; nobody is listened to meanwhile
 SESSION_RECORD_EVERY_S: Final = 2.0  # an older sequence number only makes the gateway repeat more
 CLOSE_RESUMABLE: Final = 4000  # 1000 and 1001 end the session, any other code lets it be resumed
 RETRY_FIRST_S: Final = 2.0
 RETRY_CAP_S: Final = 300.0  # an IDENTIFY each: 1,000 a day are allowed
-HEALTHY_AFTER_S: Final = 60.0
+HEALTHY_AFTER_S: Final = 120.0  # even if every session ended just then, a day would have 720 IDENTIFYs
 
+THREAD_QUOTES_MAX: Final = 40  # one request; what is older has mostly been said again
+THREAD_WAIT_S: Final = 3.0  # for them: a rate limit is not waited for, and nobody is listened to meanwhile
+THREAD_ARCHIVED_AFTER_MIN: Final = 1440  # a day without a word; the next one wakes it
+THREADS_BARRED_S: Final = 3600.0  # where we may not begin one, we ask again within the hour
+THREADS_BEGUN_MAX: Final = 5_000  # remembered; to begin one again is refused and does no harm
+THREAD_EXISTS: Final = 160004  # the error code for a message that has a thread
 READ_AGAIN_AFTER_S: Final = 60.0  # a message whose files are fetched one after the other: addresses live for a day
 READ_LATELY_MAX: Final = 16  # such messages at a time
 HISTORY_PAGE: Final = 100  # the most that one request gives
@@ -50,3 +59,6 @@ NONCE_HOLDS_S: Final = 100.0  # "the past few minutes"; measured by others as tw
 LOOKUP_MESSAGES_MAX: Final = 300
 LOOKUP_MARGIN_S: Final = 60  # between our clock and Discord's
 GUILDS_WITHIN_S: Final = 1.0  # how long the SDK waits for the next guild before it calls itself ready
+
+BUTTONS_MAX: Final = 25  # five rows of five
+BUTTON_LABEL_CHARS_MAX: Final = 80

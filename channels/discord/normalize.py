@@ -40,10 +40,12 @@ _SNOWFLAKE: Final = re.compile(r"\d{1,20}")
 
 @dataclass(frozen=True, slots=True)
 class DiscordIdentity:
-    """Who we are, from READY. `channel` is the first part of session keys."""
+    """Who we are, from READY. `channel` is the first part of session keys, `bots` are other bots and webhooks that we
+    hear."""
 
     user_id: str
     channel: str = "discord"
+    bots: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class DiscordMessage:
     `own_role_id` is the role that Discord manages for us in this guild (`guild.self_role`).
     The names are those of the users, roles and channels that `content` mentions, by id; `mentions` are the
     users the message pings. `forwarded` holds what the message passes on, which has no words of its own then.
+    A channel that `takes_threads` is one where a message may begin a thread, and one that `begins_thread` shall.
     `guild_locale` is what the guild's owner chose; nobody did where it is the one that every guild begins with.
     """
 
@@ -103,6 +106,8 @@ class DiscordMessage:
     files: tuple[DiscordFile, ...] = ()
     forwarded: tuple[DiscordQuoted, ...] = ()
     guild_locale: str = ""
+    takes_threads: bool = False
+    begins_thread: bool = False
     user_names: Mapping[str, str] = field(default_factory=dict)
     role_names: Mapping[str, str] = field(default_factory=dict)
     channel_names: Mapping[str, str] = field(default_factory=dict)
@@ -127,13 +132,13 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
     if reason:
         return Ignored(reason)
     content = message.content
-    words = _readable(without(content, _own_mentions(content, message, me)) or content, message)
-    attachments = tuple(_attachment(file, message.channel_id, message.id) for file in message.files)
+    words = readable(without(content, _own_mentions(content, message, me)) or content, message)
+    attachments = tuple(attachment_of(file, message.channel_id, message.id) for file in message.files)
     quotes = tuple(_quotes(message, me))
     if not (words.strip() or attachments or (message.forwarded and quotes)):
         return Ignored(IgnoreReason.EMPTY)
     is_private = message.guild_id is None
-    target = DiscordTarget(message.channel_id, None if is_private else message.id)
+    target = _target(message, is_private=is_private)
     return Incoming(
         id=f"{me.channel}:{me.user_id}:{message.channel_id}:{message.id}",
         channel=me.channel,
@@ -151,6 +156,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         command=find_command(words),
         realm=message.guild_id or "",
         quotes=quotes,
+        is_bot=_is_bot(message),
         language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,
     )
 
@@ -161,14 +167,26 @@ def _reason_to_ignore(message: DiscordMessage, me: DiscordIdentity) -> IgnoreRea
         return IgnoreReason.MALFORMED
     if message.author_id == me.user_id:
         return IgnoreReason.OWN
-    if message.is_bot or message.webhook_id:
+    if _is_bot(message) and message.author_id not in me.bots:
         return IgnoreReason.BOT
     return None if message.type in PERSONS_TYPES else IgnoreReason.SERVICE
+
+
+def _target(message: DiscordMessage, *, is_private: bool) -> DiscordTarget:
+    if message.begins_thread:
+        return DiscordTarget(message.id, begun_in=message.channel_id)
+    return DiscordTarget(message.channel_id, None if is_private else message.id)
+
+
+def _is_bot(message: DiscordMessage) -> bool:
+    return message.is_bot or message.webhook_id is not None
 
 
 def _place(message: DiscordMessage) -> tuple[str, ...]:
     if message.guild_id is None:
         return ()
+    if message.begins_thread:
+        return message.channel_id, message.id
     return (message.parent_id, message.channel_id) if message.parent_id else (message.channel_id,)
 
 
@@ -197,22 +215,25 @@ def _own_mentions(content: str, message: DiscordMessage, me: DiscordIdentity) ->
 def _quotes(message: DiscordMessage, me: DiscordIdentity) -> Iterator[RawQuote]:
     """Of what is passed on, or else of what is answered, all that says something."""
     for quoted in message.forwarded:
-        yield from _quote(QuoteKind.FORWARD, quoted, message)
+        yield from quoted_as(QuoteKind.FORWARD, quoted, message)
     if message.answered is not None and not message.forwarded:
         is_ours = message.answered.author_id == me.user_id
         own_words = message.answered.content[:OWN_QUOTE_CHARS_MAX]
         answered = replace(message.answered, content=own_words) if is_ours else message.answered
-        yield from _quote(QuoteKind.REPLY, answered, message)
+        yield from quoted_as(QuoteKind.REPLY, answered, message)
 
 
-def _quote(kind: QuoteKind, quoted: DiscordQuoted, message: DiscordMessage) -> Iterator[RawQuote]:
-    words = _readable(quoted.content, message, {**message.user_names, **quoted.user_names})
-    files = tuple(_attachment(file, quoted.channel_id, quoted.message_id) for file in quoted.files)
+def quoted_as(
+    kind: QuoteKind, quoted: DiscordQuoted, message: DiscordMessage, *, author: str = ""
+) -> Iterator[RawQuote]:
+    """What it says, if anything, in the light of `message`, which brings it along; by `author` where it names none."""
+    words = readable(quoted.content, message, {**message.user_names, **quoted.user_names})
+    files = tuple(attachment_of(file, quoted.channel_id, quoted.message_id) for file in quoted.files)
     if words.strip() or files:
-        yield RawQuote(kind, quoted.author_name, words, files)
+        yield RawQuote(kind, quoted.author_name or author, words, files)
 
 
-def _readable(content: str, message: DiscordMessage, users: Mapping[str, str] | None = None) -> str:
+def readable(content: str, message: DiscordMessage, users: Mapping[str, str] | None = None) -> str:
     def name(match: re.Match[str]) -> str:
         sign, identifier, emoji = match.groups()
         if emoji:
@@ -223,7 +244,7 @@ def _readable(content: str, message: DiscordMessage, users: Mapping[str, str] | 
     return _TOKEN.sub(name, content)
 
 
-def _attachment(file: DiscordFile, channel_id: str, message_id: str) -> FileReference:
+def attachment_of(file: DiscordFile, channel_id: str, message_id: str) -> FileReference:
     ids = {"channel_id": channel_id, "message_id": message_id, "id": file.id}
     media_type = file.content_type.partition(";")[0].strip() or "application/octet-stream"
     return FileReference(_kind(file, media_type), canonical(ids), file.filename or file.id, media_type, file.size_bytes)

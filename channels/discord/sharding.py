@@ -7,9 +7,11 @@ one that began: what was said in between is in the history only.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 import discord
+from discord.gateway import DiscordWebSocket
 
 from channels.discord.client import GatewayClient
 from channels.discord.gateway import Start
@@ -42,10 +44,9 @@ class ShardedClient(GatewayClient, discord.AutoShardedClient):
         first = self.shards.get(0)
         return None if first is None else self._left(first._parent.ws)
 
-    async def _leave(self) -> None:
-        for shard in self.shards.values():
-            if shard._parent.ws.open:
-                await shard._parent.ws.close(code=self.RESUMABLE)
+    @property
+    def _open_sockets(self) -> Sequence[DiscordWebSocket]:
+        return [shard._parent.ws for shard in self.shards.values() if shard._parent.ws.open]
 
     async def on_shard_connect(self, shard_id: int) -> None:
         self._known.discard(shard_id)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -24,12 +24,16 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from channels.emulators.playground.sessions import SessionSource
 from channels.emulators.playground.site import Playground
-from channels.emulators.severing import Cut, offer_cut
+from channels.emulators.severing import Cut, HushedTransport, offer_cut
 from channels.emulators.stage import Stage
 
 LOOPBACK: Final = "127.0.0.1"
 PLAYGROUND: Final = "playground"
 SHUTDOWN_GRACE_S: Final = 1  # open long polls are ended first; what is left after this is cut
+
+
+def _alive() -> bool:
+    return False
 
 
 class Emulator(Stage, Protocol):
@@ -71,7 +75,8 @@ async def serve(
         ports = {}
         for name, app in apps.items():
             port = playground_port if name == PLAYGROUND else 0
-            ports[name] = await stack.enter_async_context(listening(app, port))
+            is_half_dead = _half_dead(stages[name]) if name in stages else _alive
+            ports[name] = await stack.enter_async_context(listening(app, port, is_half_dead=is_half_dead))
         try:
             yield Served(stages, ports)
         finally:
@@ -81,14 +86,14 @@ async def serve(
 
 
 @contextlib.asynccontextmanager
-async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
-    """Serve one application on loopback; the port it got."""
+async def listening(app: ASGIApp, port: int = 0, *, is_half_dead: Callable[[], bool] = _alive) -> AsyncIterator[int]:
+    """Serve one application on loopback; the port it got. While `is_half_dead`, bytes vanish on their way."""
     # With its protocol named: only then does asyncio switch off Nagle's algorithm, which holds back the second part
     # of an answer for 40 ms.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))
-        server = _GuestServer(_config(app))
+        server = _GuestServer(_config(app, is_half_dead))
         running = asyncio.create_task(server.serve(sockets=[listener]))
         ready = asyncio.create_task(server.is_ready.wait())
         try:
@@ -98,12 +103,25 @@ async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
             yield listener.getsockname()[1]
         finally:
             ready.cancel()
+            for guest in server.server_state.connections:
+                if guest.transport.loses_bytes():  # it would not hear that we close
+                    guest.transport.abort()
             server.is_stopping.set()
             await running
 
 
-def _config(app: ASGIApp) -> uvicorn.Config:
-    return uvicorn.Config(
+def _half_dead(stage: Stage) -> Callable[[], bool]:
+    return lambda: stage.faults.half_dead
+
+
+class _Config(uvicorn.Config):
+    """uvicorn's, with what the protocols ask before each byte."""
+
+    is_half_dead: Callable[[], bool] = staticmethod(_alive)
+
+
+def _config(app: ASGIApp, is_half_dead: Callable[[], bool]) -> _Config:
+    config = _Config(
         app,
         http=_Http,
         ws=_Websocket,
@@ -114,6 +132,8 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         timeout_graceful_shutdown=SHUTDOWN_GRACE_S,
     )
+    config.is_half_dead = is_half_dead
+    return config
 
 
 class _GuestServer(uvicorn.Server):
@@ -137,19 +157,30 @@ class _GuestServer(uvicorn.Server):
 
 
 class _Http(H11Protocol):
-    """uvicorn's HTTP, with a way to cut the connection."""
+    """uvicorn's HTTP, with a way to cut the connection, and one to let it lose what goes over it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.app = _severable(self.app, lambda: self.transport.abort())
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(HushedTransport(transport, self.config.is_half_dead))  # type: ignore[arg-type,attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        if not self.transport.loses_bytes():  # type: ignore[attr-defined]
+            super().data_received(data)
 
 
 class _Websocket(WebSocketsSansIOProtocol):
-    """uvicorn's websockets, with a way to cut the connection."""
+    """uvicorn's websockets, likewise; they take the connection over with its transport."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.app = _severable(self.app, lambda: self.transport.abort())
+
+    def data_received(self, data: bytes) -> None:
+        if not self.transport.loses_bytes():  # type: ignore[attr-defined]
+            super().data_received(data)
 
 
 def _severable(app: Any, cut: Cut) -> Any:

@@ -32,7 +32,8 @@ class Person:
 class Place:
     """Somewhere to write: a direct chat of one person, a group or channel, a thread or topic in one.
 
-    `id` is the stage's own stable name for it, `address` the vendor's ids as shown to people.
+    `id` is the stage's own stable name for it, `address` the vendor's ids as shown to people. `root_id` is the message
+    of the parent that a thread hangs on, where it hangs on one.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Place:
     address: str
     person_id: str | None = None
     parent_id: str | None = None
+    root_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ class Faults:
     drop_before: int = 0  # cut the connection, nothing done
     duplicate: int = 0  # deliver the next inbound event twice
     poison: int = 0  # send an update that the client library cannot parse
+    half_dead: bool = False  # connections stay open and lose every byte, both ways, until they are given up
     blocked: bool = False  # the bot is blocked, kicked or not in the channel
     other: dict[str, float] = field(default_factory=dict)  # vendor-specific switches, documented there
 
@@ -221,4 +224,22 @@ class LanguageStage(Protocol):
 
     def set_language(self, person_id: str, language: str) -> None:
         """The person's client is in `language` (an IETF tag) from now on."""
+        ...
+
+
+@runtime_checkable
+class ThreadStage(Protocol):
+    """A platform on which a person opens a thread from a message."""
+
+    def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
+        """The thread below a message, begun where there is none. Where threads have names, it is called `title`."""
+        ...
+
+
+@runtime_checkable
+class SharingStage(Protocol):
+    """A platform on which a person passes a message on."""
+
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+        """Into another place, with or without words of their own."""
         ...

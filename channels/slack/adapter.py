@@ -57,7 +57,7 @@ class SlackAdapter:
         self._proxy = endpoint.proxy
         self._links = Links(places, lambda: self.account, proxy=endpoint.proxy)
         self._connection = Connection(
-            endpoint, positions, leases, clock, self._links, name=name, holder=holder, patience=patience
+            endpoint, positions, leases, clock, places, self._links, name=name, holder=holder, patience=patience
         )
         self._streams = Streams(self._connected, clock, life_s=stream_life_s)
 
@@ -217,6 +217,8 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAda
         connections=chosen.connections,
         signing_secret=_value(chosen.signing_secret),
         proxy=chosen.proxy,
+        bots=frozenset(chosen.bots),
+        begins_threads=chosen.threads == "mention",
     )
     return SlackAdapter(
         endpoint,

@@ -24,14 +24,15 @@ def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
         {
             "type": "button",
             "action_id": f"choice-{number}",
-            "text": {"type": "plain_text", "text": choice.label},
+            "text": {"type": "plain_text", "text": choice.label[: limits.BUTTON_LABEL_CHARS_MAX]},
             "value": choice.command,
         }
         for number, choice in zip(count(1), chunk.choices, strict=False)
     ]
     lists = [_list(chunk.picks)] if chunk.picks else []
+    elements = [*buttons[: limits.ACTIONS_MAX - len(lists)], *lists]
     sections: list[Block] = [{"type": "section", "text": {"type": kind, "text": part}} for part in parts]
-    return [*sections, {"type": "actions", "elements": [*buttons, *lists]}]
+    return [*sections, {"type": "actions", "elements": elements}]
 
 
 def _list(command: str) -> Block:

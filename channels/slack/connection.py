@@ -19,6 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.adapter import Door
 from channels.backoff import Backoff
+from channels.briefing import Briefing
 from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
 from channels.leases import while_holding
@@ -42,7 +43,7 @@ from channels.slack.source import SlackSource
 from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.contracts.errors import CredentialsRejected
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """Which app, at which Slack, by which way. `api_base` ends with a slash. With an `app_token` it is listened to,
-    over so many `connections`; without one Slack calls us, and proves it by the `signing_secret`."""
+    over so many `connections`; without one Slack calls us, and proves it by the `signing_secret`.
+    `bots` are other bots that it hears; with `begins_threads` a mention in a channel is answered in its own thread."""
 
     bot_token: str
     app_token: str
@@ -58,6 +60,8 @@ class Endpoint:
     connections: int = 1
     signing_secret: str = ""
     proxy: str = ""
+    bots: frozenset[str] = frozenset()
+    begins_threads: bool = False
 
     @property
     def lease(self) -> str:
@@ -74,6 +78,7 @@ class Connection:
         positions: IntakeBus,
         leases: DeliveryBus,
         clock: Clock,
+        places: PlaceBus,
         links: Links,
         *,
         name: str,
@@ -85,6 +90,7 @@ class Connection:
         self._positions = positions
         self._leases = leases
         self._clock = clock
+        self._places = places
         self._links = links
         self._holder = holder
         self._patience = patience
@@ -152,13 +158,17 @@ class Connection:
     async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
         """From the check of the credentials to the end of whatever it is that brings us events."""
         me = self.me = await self._identify(client)
+        await self._places.introduce("slack", list(filter(None, (me.user_id, me.bot_id))))
         marks = Marks(self._positions, f"{self._name}:{me.account}:marks", ORDER)
         if not await marks.load():
             await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
         threads = Threads(self._positions, f"{self._name}:{me.account}")
         people = People(client, self._clock)
-        context = ThreadContext(client, people, Threads(self._positions, f"{self._name}:{me.account}:read"))
-        source = SlackSource(me, History(client, marks, self._clock), threads, self._links, people, context)
+        context = ThreadContext(client, people)
+        read = Threads(self._positions, f"{self._name}:{me.account}:read")
+        briefing = Briefing(read, wait_s=limits.THREAD_WAIT_S)
+        history = History(client, marks, self._clock)
+        source = SlackSource(me, history, threads, self._links, people, context, briefing)
         listener: Listener[Raw] = Listener(self._name, door, marks, source)
         hear = Presses(me, door, people, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
         app = bolt_app(client, me, hear)
@@ -198,6 +208,8 @@ class Connection:
             bot_id=str(answer.get("bot_id") or ""),
             enterprise_id=str(answer.get("enterprise_id") or ""),
             channel=self._name,
+            bots=self._endpoint.bots,
+            begins_threads=self._endpoint.begins_threads,
         )
 
     def _web_client(self, session: aiohttp.ClientSession) -> AsyncWebClient:

@@ -61,3 +61,6 @@ THREAD_WAIT_S: Final = 1.2  # for what was said in a thread, likewise
 THREAD_PAGE: Final = 200
 THREAD_PAGES_MAX: Final = 3
 THREAD_QUOTES_MAX: Final = 40
+
+BUTTON_LABEL_CHARS_MAX: Final = 75
+ACTIONS_MAX: Final = 25  # buttons and lists in one block of actions

@@ -41,13 +41,16 @@ _TS: Final = re.compile(r"(\d{1,12})\.(\d{1,6})")
 @dataclass(frozen=True, slots=True)
 class SlackIdentity:
     """Who we are, from auth.test. `channel` is the first part of session keys: `slack`, or `slack.T123`
-    where several workspaces are served."""
+    where several workspaces are served. `bots` are other bots that we hear, by either of their ids.
+    With `begins_threads` a mention in a channel is answered in its own thread."""
 
     team_id: str
     user_id: str
     bot_id: str = ""
     enterprise_id: str = ""
     channel: str = "slack"
+    bots: frozenset[str] = frozenset()
+    begins_threads: bool = False
 
     @property
     def account(self) -> str:
@@ -66,7 +69,7 @@ def normalize(
     if event.get("type") not in ("message", "app_mention"):
         return Ignored(IgnoreReason.UNSUPPORTED)
     if event.get("subtype") == "message_deleted":
-        return _deletion(event, payload, me)
+        return _deletion(event, payload, me, takes_part)
     if event.get("subtype") == "message_changed":
         return _edit(event, payload, me, takes_part, names or {})
     return _message(event, payload, me, takes_part, names or {})
@@ -86,21 +89,22 @@ def _edit(
     return _message(inner, payload, me, takes_part, names, edited_at_ms=edited_at_ms)
 
 
-def _deletion(event: Raw, payload: Raw, me: SlackIdentity) -> Retraction | Ignored:
+def _deletion(event: Raw, payload: Raw, me: SlackIdentity, takes_part: TakesPart) -> Retraction | Ignored:
     """`deleted_ts` is the message; what it was stands in `previous_message`."""
     previous = mapping(event.get("previous_message"))
     reason = _reason_to_ignore(previous, me)
     if reason:
         return Ignored(reason)
     channel, ts = text(event.get("channel")), text(event.get("deleted_ts"))
-    user = text(previous.get("user"))
+    user = _speaker(previous)
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or _ms(ts) is None:
         return Ignored(IgnoreReason.MALFORMED)
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
+    begun = ts if me.begins_threads and takes_part(channel, ts) else None
     return Retraction(
         id=f"{me.channel}:{me.account}:{channel}:{ts}",
         channel=me.channel,
-        place=_place(channel, _thread(previous), is_private=is_private),
+        place=_place(channel, _thread(previous) or begun, is_private=is_private),
         user_id=_person(previous, payload, me),
     )
 
@@ -118,7 +122,7 @@ def _message(
     if reason:
         return Ignored(reason)
     channel, ts = text(event.get("channel")), text(event.get("ts"))
-    user, sent_at_ms = text(event.get("user")), _ms(ts)
+    user, sent_at_ms = _speaker(event), _ms(ts)
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or sent_at_ms is None:
         return Ignored(IgnoreReason.MALFORMED)
     content = text(event.get("text"))
@@ -130,6 +134,9 @@ def _message(
     words = spelled_out(readable(without(content, mentions) or content, names))
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
     thread_ts = _thread(event)
+    if thread_ts is None and me.begins_threads and not is_private:
+        is_called = bool(mentions) or event.get("type") == "app_mention"
+        thread_ts = ts if (is_called if edited_at_ms is None else takes_part(channel, ts)) else None
     command = find_command(words)
     target = SlackTarget(channel, thread_ts, ts, user, _team(event, me), picks=picks_below(command))
     return Incoming(
@@ -149,17 +156,30 @@ def _message(
         command=command,
         realm=realm_of(payload, me),
         quotes=quotes,
+        is_bot=_is_bot(event),
     )
 
 
 def _reason_to_ignore(event: Raw, me: SlackIdentity) -> IgnoreReason | None:
     if event.get("user") == me.user_id or (me.bot_id and event.get("bot_id") == me.bot_id):
         return IgnoreReason.OWN
-    if event.get("bot_id") or event.get("bot_profile") or event.get("subtype") == "bot_message":
-        return IgnoreReason.BOT
+    if _is_bot(event):
+        if not me.bots & {text(event.get("user")), text(event.get("bot_id"))}:
+            return IgnoreReason.BOT
+        if event.get("subtype") == "bot_message":
+            return None
     if text(event.get("subtype")) not in USER_SUBTYPES or event.get("hidden") is True:
         return IgnoreReason.SERVICE
     return None
+
+
+def _is_bot(event: Raw) -> bool:
+    return bool(event.get("bot_id") or event.get("bot_profile") or event.get("subtype") == "bot_message")
+
+
+def _speaker(event: Raw) -> str:
+    """Whose message it is. A bot that posts by an old webhook is no user of the workspace."""
+    return text(event.get("user")) or text(event.get("bot_id"))
 
 
 def _ms(ts: str) -> int | None:
@@ -183,7 +203,7 @@ def _thread(event: Raw) -> str | None:
 
 def _person(event: Raw, payload: Raw, me: SlackIdentity) -> str:
     """The user's id; that of another workspace's user (Slack Connect) carries the workspace."""
-    user = text(event.get("user"))
+    user = _speaker(event)
     team = text(event.get("user_team")) or text(event.get("source_team"))
     is_foreign = payload.get("is_ext_shared_channel") is True and team not in ("", me.team_id, me.enterprise_id)
     return f"{team}.{user}" if is_foreign and _ID.fullmatch(team) else user
@@ -205,7 +225,8 @@ def realm_of(payload: Raw, me: SlackIdentity) -> str:
 def _author_name(event: Raw, user: str, names: Mapping[str, str]) -> str:
     profile = mapping(event.get("user_profile"))
     said = text(profile.get("display_name")) or text(profile.get("real_name"))
-    return names.get(user) or said or user
+    bot = text(mapping(event.get("bot_profile")).get("name")) or text(event.get("username"))
+    return names.get(user) or said or bot or user
 
 
 def _addressing(

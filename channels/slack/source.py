@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from channels.briefing import Briefing
 from channels.listening import Heard, Listener
-from channels.normalized import Ignored, Incoming, Retraction
+from channels.normalized import Ignored, Incoming, RawQuote, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
 from channels.slack.bolt import Hear
@@ -41,6 +42,7 @@ class SlackSource:
         links: Links,
         people: People,
         context: ThreadContext,
+        briefing: Briefing,
     ) -> None:
         self._me = me
         self._history = history
@@ -48,6 +50,7 @@ class SlackSource:
         self._links = links
         self._people = people
         self._context = context
+        self._briefing = briefing
 
     def hearing(self, listener: Listener[Raw]) -> Hear:
         """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
@@ -86,7 +89,7 @@ class SlackSource:
 
     async def taken(self, incoming: Incoming) -> None:
         """From here on the thread in which we answer is one we take part in."""
-        await self._context.taken(incoming)
+        await self._briefing.taken(incoming)
         target = parse_target(incoming.address.target)
         if target.thread_ts and not incoming.is_private:
             await self._threads.join(target.channel, target.thread_ts)
@@ -105,7 +108,8 @@ class SlackSource:
         """A message with the names of people and with what was said before, if it is for us."""
         event = mapping(payload.get("event"))
         message = spoken(event)
-        thread_ts = text(message.get("thread_ts"))
+        is_change = event.get("subtype") in _CHANGES
+        thread_ts = text(message.get("thread_ts")) or (text(message.get("ts")) if is_change else "")
         takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
 
         def read(names: Mapping[str, str]) -> Incoming | Retraction | Ignored:
@@ -115,13 +119,20 @@ class SlackSource:
         if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
             return understood
         people, before = await asyncio.gather(
-            self._people.known(self._others_in(message)), self._context.of(understood)
+            self._people.known(self._others_in(message)),
+            self._said_before(understood),
         )
         named = read({user_id: person.name for user_id, person in people.items()})
         if not isinstance(named, Incoming):
             return named
         author = people.get(text(message.get("user")))
         return replace(named, language=author.language if author else "", quotes=(*before, *named.quotes))
+
+    async def _said_before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
+        target = parse_target(incoming.address.target)
+        if target.thread_ts == target.message_ts:  # it begins the thread
+            self._briefing.told(incoming)
+        return await self._briefing.of(incoming, lambda: self._context.before(incoming))
 
 
 def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:

@@ -73,10 +73,11 @@ class TelegramAdapter:
         local_files: Path | None = None,
         patience: Patience = PATIENCE,
         admins: Sequence[int] = (),
+        bots: Sequence[str] = (),
     ) -> None:
         """`api_base` is the Bot API's address without `/bot`; `holder` names this process in the lease. With `hook_url`
         Telegram calls us there, else we poll. `admins` are users with commands of their own; `local_files` is where
-        a Bot API server of ours keeps what people sent."""
+        a Bot API server of ours keeps what people sent; `bots` are other bots that are heard."""
         _silence_the_sdk()
         self.name = name
         self._calls = _http(limits.CONNECTIONS_MAX, api_base, proxy)
@@ -103,6 +104,7 @@ class TelegramAdapter:
         self._holder = holder
         self._patience = patience
         self._admins = tuple(admins)
+        self._bots = frozenset(bots)
         self._errands = Errands(self.name)
         self._ready = asyncio.Event()
         self.state = "connecting"
@@ -285,6 +287,10 @@ class TelegramAdapter:
                 self.state = f"Telegram does not answer ({type(error).__name__})"
                 log.warning("%s: %s", self.name, self.state)
                 await asyncio.sleep(wait_s(error, backoff))
+            except BusUnavailable as error:
+                self.state = "waiting for the bus"
+                log.warning("%s: nobody knows yet that this bot is ours: %s", self.name, error)
+                await asyncio.sleep(backoff.next_s())
 
     async def _keep_webhook(self, webhook: Webhook) -> None:
         while True:
@@ -347,7 +353,8 @@ class TelegramAdapter:
                 self.name,
             )
         log.info("%s: connected as @%s", self.name, user.username)
-        me = TelegramIdentity(user.id, user.username or "", channel=self.name)
+        await self._places.introduce("telegram", [str(user.id)])
+        me = TelegramIdentity(user.id, user.username or "", channel=self.name, bots=self._bots)
         return Updates(me, Presses(self._bot, me, self._errands), self._places)
 
     async def _remove_webhook(self) -> None:
@@ -403,5 +410,6 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> Telegram
         places=parts.places,
         clock=parts.clock,
         holder=parts.holder,
+        bots=chosen.bots,
         admins=[int(key.user) for key in settings.access.admins if key.channel == name and key.user.isdecimal()],
     )

@@ -22,7 +22,7 @@ GROUP_CADENCE: Final = Cadence(first_after_s=2.0, every_s=3.5)
 
 TYPING_PERIOD_S: Final = 4.0  # a chat action is shown for 5 seconds or less
 
-POLL_TIMEOUT_S: Final = 50  # the server clamps getUpdates' timeout to 50
+POLL_TIMEOUT_S: Final = 20  # the server takes up to 50, but only the end of a poll tells that the link lives
 POLL_READ_MARGIN_S: Final = 10.0
 POLL_BATCH_MAX: Final = 100
 POLL_RETRY_FIRST_S: Final = 0.5
@@ -49,3 +49,6 @@ TOAST_CHARS_MAX: Final = 200  # of the answer to a callback query
 
 ALLOWED_UPDATES: Final = ("message", "edited_message", "callback_query")
 """Always sent: the server remembers the list of whoever asked last."""
+
+ROW_BUTTONS_MAX: Final = 2  # buttons side by side; on a phone a third leaves none of them room for a word
+ROW_LABEL_CHARS_MAX: Final = 18  # of a label that has only half a row

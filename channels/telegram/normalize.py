@@ -33,11 +33,12 @@ _EDIT_KINDS: Final = ("edited_message", "edited_channel_post", "edited_business_
 
 @dataclass(frozen=True, slots=True)
 class TelegramIdentity:
-    """Who we are, from getMe. `channel` is the first part of session keys."""
+    """Who we are, from getMe. `channel` is the first part of session keys, `bots` are other bots that we hear."""
 
     bot_id: int
     username: str
     channel: str = "telegram"
+    bots: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class _Author:
     id: int
     name: str
     language: str = ""
+    is_bot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
         album_id=text(message.get("media_group_id")),
         may_continue=utf16_units(text(message.get("text"))) >= TEXT_UNITS_SPLIT,
         language=author.language,
+        is_bot=author.is_bot,
         quotes=(passed_on,) if passed_on else tuple(quotes(message, own_id=me.bot_id)),
     )
 
@@ -135,9 +138,11 @@ def _author(message: Raw, chat: Raw, me: TelegramIdentity) -> _Author | Ignored:
         return _Author(chat_id, text(message.get("author_signature")) or title)
     if sender_id == me.bot_id:
         return Ignored(IgnoreReason.OWN)
-    if sender.get("is_bot") is True:
+    is_bot = sender.get("is_bot") is True
+    if is_bot and str(sender_id) not in me.bots:
         return Ignored(IgnoreReason.BOT)
-    return _Author(sender_id, user_name(sender) or str(sender_id), text(sender.get("language_code")))
+    language = text(sender.get("language_code"))
+    return _Author(sender_id, user_name(sender) or str(sender_id), language, is_bot=is_bot)
 
 
 def _entities(content: str, message: Raw) -> Iterator[_Entity]:

@@ -226,12 +226,14 @@ def entities_of(chunk: TelegramChunk) -> list[MessageEntity]:
 
 
 def _keyboard(chunk: TelegramPart) -> InlineKeyboardMarkup | None:
-    """A button for each choice, side by side; of no chunk that has none."""
+    """A button for each choice; of no chunk that has none. Two short ones stand side by side, else each has a row."""
     if not chunk.choices:
         return None
-    return InlineKeyboardMarkup(
-        [[InlineKeyboardButton(choice.label, callback_data=choice.command) for choice in chunk.choices]]
+    buttons = [InlineKeyboardButton(choice.label, callback_data=choice.command) for choice in chunk.choices]
+    is_short = len(buttons) <= limits.ROW_BUTTONS_MAX and all(
+        len(button.text) <= limits.ROW_LABEL_CHARS_MAX for button in buttons
     )
+    return InlineKeyboardMarkup([buttons] if is_short else [[button] for button in buttons])
 
 
 def _quoting(target: TelegramTarget) -> ReplyParameters | None:

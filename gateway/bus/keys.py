@@ -177,6 +177,12 @@ class ShardKeys:
     def first_ids(self, channel: str) -> str:
         return self._named(f"was:{channel}")
 
+    def own_bots(self, platform: str) -> str:
+        return self._named(f"bots:{platform}")
+
+    def bot_turns(self, room: str) -> str:
+        return self._named(f"spoke:{room}")
+
     def link(self, name: str) -> str:
         return self._named(f"link:{name}")
 
@@ -324,6 +330,8 @@ DECLARED: Final = (
     KeyKind("sent:.+", "zset", _EXPIRES, "places", "messages of ours in a place, newest SENT_IDS_MAX, by time in ms"),
     KeyKind("moved:.+", "hash", _PERMANENT, "places", "the id a chat had first -> the id it has now"),
     KeyKind("was:.+", "hash", _PERMANENT, "places", "chat id -> the id it had first"),
+    KeyKind("bots:.+", "set", _PERMANENT, "places", "ids of our own bots on a platform, as many as ever connected"),
+    KeyKind("spoke:.+", "set", _EXPIRES, "places", "messages of other bots since a person spoke, BOT_TURNS_MAX"),
     KeyKind("link:.+", "string", _EXPIRES, "places", "an address that a platform gave for a few answers to one person"),
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
     KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),

@@ -72,6 +72,19 @@ class Places:
         url = await self._line.call("GET", self._keys.link(name))
         return url.decode() if url else ""
 
+    async def introduce(self, platform: str, bots: Sequence[str]) -> None:
+        """These are ours: no account of ours hears them."""
+        await self._line.call("SADD", self._keys.own_bots(platform), *bots)
+
+    async def hear_bot(self, room: str, message_id: str, *, speaker: str) -> bool:
+        """Whether a message of another bot is to be heard; counted once."""
+        keys = (self._keys.own_bots(room.partition(":")[0]), self._keys.bot_turns(room))
+        return bool(await self._line.run(script("hear_bot"), keys, (message_id, speaker)))
+
+    async def person_spoke(self, room: str) -> None:
+        """Bots are heard there again."""
+        await self._line.call("DEL", self._keys.bot_turns(room))
+
     async def count_ambiguous(self, channel: str) -> None:
         """A chunk was sent again although an earlier attempt may have arrived."""
         await self._line.call("HINCRBY", self._keys.ambiguous, channel, 1)

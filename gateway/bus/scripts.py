@@ -15,6 +15,8 @@ from typing import Final
 
 from gateway.bus.keys import DEDUPE_BUCKETS
 from gateway.limits import (
+    BOT_TURNS_MAX,
+    BOT_TURNS_WINDOW_S,
     CONTROL_REQUESTS_MAX,
     DEAD_LETTERS_MAX,
     DEAD_PLACE_TTL_S,
@@ -41,6 +43,8 @@ _OLDEST_AMONG: Final = 100  # lanes that are looked at for the message that has 
 _PAUSE_MEMORY_S: Final = 60  # a bucket that was paused must not come back full at once
 
 _NUMBERS: Final = {
+    "BOT_TURNS_MAX": BOT_TURNS_MAX,
+    "BOT_TURNS_WINDOW_MS": BOT_TURNS_WINDOW_S * 1000,
     "CONTROL_REQUESTS_MAX": CONTROL_REQUESTS_MAX,
     "DEAD_LETTERS_MAX": DEAD_LETTERS_MAX,
     "DEAD_PLACE_TTL_MS": DEAD_PLACE_TTL_S * 1000,

@@ -209,5 +209,14 @@ class SpreadPlaces:
     async def link(self, name: str) -> str:
         return await self._of(name).link(name)
 
+    async def introduce(self, platform: str, bots: Sequence[str]) -> None:
+        await self._of(platform).introduce(platform, bots)
+
+    async def hear_bot(self, room: str, message_id: str, *, speaker: str) -> bool:
+        return await self._of(room).hear_bot(room, message_id, speaker=speaker)
+
+    async def person_spoke(self, room: str) -> None:
+        await self._of(room).person_spoke(room)
+
     async def count_ambiguous(self, channel: str) -> None:
         await self._of(channel).count_ambiguous(channel)

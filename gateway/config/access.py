@@ -141,6 +141,12 @@ class Access(Section):
         description='Session keys of admins, such as ["telegram:123456789"].',
         json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
     )
+    notify: tuple[Key, ...] = Field(
+        default=(),
+        description="Session keys of those admins who are told, with buttons to let in and to refuse, when a stranger "
+        "asks to be let in. Each hears it where he wrote to the agent last in a direct message.",
+        json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
+    )
     default: StrangerRule = Field(
         default=StrangerRule.PAIRING,
         description="What a stranger may do: talk (open), ask for a code that an admin approves (pairing), nothing "

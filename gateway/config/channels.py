@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from gateway.config.access import Ids
 from gateway.config.section import Secret, Section, WebUrl, bare, expecting, url_with
 
 WEBSOCKET_SCHEMES: Final = ("wss://", "ws://")
@@ -48,6 +49,7 @@ def _proxy(*schemes: str) -> str:
 AccountName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=32)]
 """Fit for a table, for a variable of the environment and, behind the platform and a dot, for a session key."""
 
+Threads = Literal["off", "mention"]
 ProxyUrl = Annotated[str, url_with(*PROXY_SCHEMES)]
 TelegramProxyUrl = Annotated[str, url_with(*PROXY_SCHEMES, *SOCKS_SCHEMES)]
 PublicKey = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{64})?$")]
@@ -68,6 +70,13 @@ class Channel(Section):
         default="auto",
         description="Show an answer while it is being made (auto), as fast as the platform likes it, or only when it "
         "is whole (off).",
+    )
+
+    bots: Ids = Field(
+        default=(),
+        description="Ids of other bots that are heard when they speak to Trivet; they have to be let in like people. "
+        "Until a person speaks again, a place hears a few messages of theirs only. All other bots are ignored.",
+        json_schema_extra=expecting("a list of ids of bots"),
     )
 
     @property
@@ -160,6 +169,12 @@ class DiscordAccount(Channel):
         json_schema_extra=expecting(_proxy(*PROXY_SCHEMES)),
     )
 
+    threads: Threads = Field(
+        default="off",
+        description="Whether a mention in a channel of a server begins a thread, in which the conversation goes on "
+        "without further mentions (mention), or is answered where it is (off).",
+    )
+
     @property
     def called_by(self) -> str:
         return "interactions" if self.interactions == "http" else ""
@@ -179,6 +194,11 @@ class SlackAccount(Channel):
     )
     mode: Literal["socket", "events"] = Field(
         default="socket", description="How events come in; events (HTTP) needs http.public_url."
+    )
+    threads: Threads = Field(
+        default="off",
+        description="Whether a mention in a channel is answered in its own thread, in which the conversation goes on "
+        "without further mentions (mention), or in the channel (off).",
     )
     connections: int = Field(
         default=2,

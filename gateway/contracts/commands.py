@@ -68,9 +68,7 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("export", "everything I keep of you, as a file", only_private=True),
     CommandSpec("link", "make your accounts on several platforms one person", "code", only_private=True),
     CommandSpec("unlink", "show the accounts that are linked, or part them", "platform", only_private=True),
-    CommandSpec(
-        "heartbeat", "look by myself whether something is to be done", "on, off", role=GrantRole.ADMIN, is_in_menu=False
-    ),
+    CommandSpec("heartbeat", "look by myself whether something is to be done", "on, off", is_in_menu=False),
     CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("pair", "let a stranger in, or list who waits", "code", role=GrantRole.ADMIN, only_private=True),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from gateway.contracts.buttons import Button
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply
 from gateway.contracts.subagents import Barrier
@@ -220,7 +221,7 @@ class TurnCommit:
     the way stand where the model read them. `consumed` are the ids of the inbound messages this turn
     answered. `effects` apply after the entries, in order.
     `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown). A turn with a `barrier` has
-    yielded: it answers nobody, and its session is woken when the barrier is met.
+    yielded: it answers nobody, and its session is woken when the barrier is met. `buttons` hang under its replies.
     """
 
     turn_id: str
@@ -238,6 +239,7 @@ class TurnCommit:
     finished_at_ms: int = 0
     prompt_tokens: int = 0
     barrier: Barrier | None = None
+    buttons: tuple[Button, ...] = ()
 
 
 class GrantRole(StrEnum):

@@ -131,6 +131,8 @@ def _version(value: Wire) -> int:
             return 2
         case ControlRequest() if value.kind in _SINCE_2:
             return 2
+        case ControlRequest(kind=ControlKind.PRESS):
+            return 3
         case Draft() | Preview():
             return 3
         case _:

@@ -208,8 +208,8 @@ class ReplyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One button under a reply. A press of it says `command`, as if the person had written that (a control
-    command, at most 64 bytes: what Telegram takes)."""
+    """One button under a reply. A press of it says `command`: an answer to a question, as if the person had written
+    it, or PRESS with the token of a `Button`; at most 64 bytes, which is what Telegram takes."""
 
     label: CleanText
     command: CleanText
@@ -347,6 +347,8 @@ class ControlKind(StrEnum):
     WHERE = "where"
     APPROVE = "approve"
     DENY = "deny"
+    PRESS = "press"
+    """A button says it, with a token behind it: what it does is known to us alone (`gateway.contracts.buttons`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,9 @@ _OPERATORS: Final = frozenset(
 )
 """What belongs to the house, and to no person in it."""
 
-_INTERNAL: Final = frozenset({"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "digest"})
+_INTERNAL: Final = frozenset(
+    {"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "digest", "token"}
+)
 """Columns that say nothing to their owner; bytes do not either."""
 
 

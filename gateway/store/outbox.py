@@ -7,7 +7,8 @@ from typing import Final
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, Executable, bindparam, or_, select, update
 
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.envelope import address_from_text
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import DeliveryState, Receipt, Reply, Whereabouts
 from gateway.store import files
 from gateway.store.dialects import InsertInto, per_dialect
@@ -27,6 +28,11 @@ _SENT: Final = DeliveryState.SENT.value
 @per_dialect
 def _put(insert: InsertInto) -> Executable:
     return insert(outbox).on_conflict_do_nothing(index_elements=[outbox.c.id])
+
+
+@per_dialect
+def _put_new(insert: InsertInto) -> Executable:
+    return insert(outbox).on_conflict_do_nothing(index_elements=[outbox.c.id]).returning(outbox.c.id)
 
 
 @per_dialect
@@ -53,6 +59,9 @@ _UNSENT: Final = (
     .order_by(outbox.c.created_at_ms, outbox.c.turn_id, outbox.c.position)
 )
 _COMMITTED: Final = select(outbox).where(outbox.c.id == bindparam("reply"))
+_LAST_ADDRESS: Final = (
+    select(outbox.c.address).where(outbox.c.key == bindparam("k")).order_by(outbox.c.created_at_ms.desc()).limit(1)
+)
 _SILENT_MS: Final[ColumnElement[int]] = bindparam("now_ms", type_=BigInteger) - outbox.c.updated_at_ms
 _TAKE_STALE: Final = (
     update(outbox)
@@ -91,6 +100,11 @@ def put(connection: Connection, replies: Sequence[Reply]) -> None:
         connection.execute(_put(connection), rows)
 
 
+def put_one(connection: Connection, reply: Reply) -> bool:
+    """Commit one reply; False if its id is known."""
+    return connection.execute(_put_new(connection), from_reply(reply, position=0, state=NEW)).one_or_none() is not None
+
+
 def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> tuple[Reply, ...]:
     """What these turns answered and no receipt has ended."""
     rows = connection.execute(_UNSENT, {"turn_ids": turn_ids, "k": str(key)})
@@ -101,6 +115,12 @@ def committed(connection: Connection, reply_id: str) -> Reply | None:
     """One reply, however its delivery stands."""
     row = connection.execute(_COMMITTED, {"reply": reply_id}).one_or_none()
     return None if row is None else to_reply(row)
+
+
+def last_address(connection: Connection, key: SessionKey) -> ReplyAddress | None:
+    """`Store.last_address`."""
+    found = connection.execute(_LAST_ADDRESS, {"k": str(key)}).scalar_one_or_none()
+    return None if found is None else address_from_text(found)
 
 
 def take_stale(connection: Connection, *, now_ms: int, after_ms: int, limit: int) -> list[Reply]:

@@ -17,7 +17,7 @@ from gateway.contracts.entries import (
     TurnStart,
     Usage,
 )
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, TurnTrace, Whereabouts
 from gateway.contracts.ports import Clock
 from gateway.limits import SQLITE_BUSY_TIMEOUT_S
@@ -37,6 +37,7 @@ from gateway.store import (
 from gateway.store.access import SqlAccess
 from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
+from gateway.store.buttons import SqlButtons
 from gateway.store.engine import Database, open_database
 from gateway.store.links import SqlLinks
 from gateway.store.loans import SqlLoans
@@ -72,6 +73,7 @@ class SqlStore:
         self.schedules = SqlSchedules(database)
         self.loans = SqlLoans(database)
         self.links = SqlLinks(database, clock)
+        self.buttons = SqlButtons(database)
         self.tasks = SqlSubTasks(database, clock)
         self.sub_types = SqlSubTypes(database)
 
@@ -265,6 +267,10 @@ class SqlStore:
     async def trace(self, id_: str) -> TurnTrace | None:
         """The turn that `id_` belongs to: an inbound message's id, a turn's or a reply's."""
         return await self._database.read(partial(tracing.trace, wanted=id_))
+
+    async def last_address(self, key: SessionKey) -> ReplyAddress | None:
+        """Where the newest reply to this key went; None before there was any."""
+        return await self._database.read(partial(outbox.last_address, key=key))
 
     async def committed_reply(self, reply_id: str) -> Reply | None:
         return await self._database.read(partial(outbox.committed, reply_id=reply_id))

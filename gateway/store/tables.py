@@ -440,3 +440,22 @@ loans: Final = Table(
     column("turn_id", Text, doc="the turn"),
 )
 """One row for each use of a secret that was kept for tools."""
+
+buttons: Final = Table(
+    "buttons",
+    metadata,
+    column("token", Text, doc="what the platform holds of it", primary_key=True),
+    column("group_id", Text, doc="buttons that exclude each other share it", index=True),
+    column("reply_id", Text, doc="the reply that it hangs under"),
+    column("label", AnyText, doc="what stands on it"),
+    column("command", AnyText, doc="what is said with it"),
+    column("meant_for", Text, doc="the owner key of the only person who may press it"),
+    column("key", Text, doc="the lane where it is said", index=True),
+    column("address", AnyText, doc="where it is answered, as JSON"),
+    column("is_private", Boolean, doc="it hangs in a direct message"),
+    column("place", Text, doc="the ids of the chat and of the thread in it, as JSON"),
+    column("realm", Text, doc="the server or workspace of the place; empty for none"),
+    column("expires_at_ms", BigInteger, doc="from then on it is worth nothing"),
+    column("pressed_by", Text, doc="the message id of the press that used up its group; empty while nobody has"),
+)
+"""One row for each button that says a command."""

@@ -16,7 +16,7 @@ from gateway.contracts.entries import Entry, EntryKind, Role, Session, TurnCommi
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.store import files, mending, outbox, sessions, transcript, unanswered, wakes
+from gateway.store import buttons, files, mending, outbox, sessions, transcript, unanswered, wakes
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
@@ -285,6 +285,7 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
     outbox.put(connection, done.outbox)
     files.put(connection, done.key, done.contents)
+    buttons.put(connection, done.buttons, now_ms=now_ms)
     if done.state is TurnState.STOPPED:
         wakes.forget_turn(connection, done.turn_id)
     elif done.state is TurnState.DONE and done.barrier is not None:

@@ -1,13 +1,18 @@
-"""What every channel promises, on the three emulated platforms, with the real SDKs and a real bus.
+"""What every channel promises, in front of its emulated platform, with the real SDKs and a real bus.
 
-Each test runs three times, once in each town.
+Each test runs once in each town. `PLATFORMS` is where a further platform adds its row; what it cannot do at all is
+told by the `Supports…` protocols of its adapter, never by its name.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
 
 import pytest
 
@@ -16,12 +21,23 @@ from channels.line import Rules
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.access import AccessPolicy, StrangerRule
+from gateway.contracts.errors import AddressDead, DeliveryError, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionScope
+from gateway.scrub import Scrubber
 from tests.parts.answering import EchoAgent, until_delivered, until_queued
-from tests.parts.towns import Town, town, typing_in
+from tests.parts.matrix.town import matrix_town
+from tests.parts.towns import TOWNS, Town, typing_in
 from tests.parts.waiting import until
 
-__all__ = ["town"]
+STOP_WITHIN_S: Final = 5.0
+PLATFORMS: Final = TOWNS | {"matrix": matrix_town}
+
+
+@pytest.fixture(params=sorted(PLATFORMS))
+async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
+    """Each of the platforms in turn."""
+    async with PLATFORMS[request.param]() as built:
+        yield built
 
 
 @pytest.fixture
@@ -38,7 +54,7 @@ class TestHearing:
         async with town.line(bus):
             await town.stage.say(town.ann.id, dm.id, "good morning")
             assert await town.until_answers(1, dm) == ["echo: good morning"]
-        assert str(agent.heard[0].key) == f"{town.platform}:{town.ann.id}"
+        assert str(agent.heard[0].key) == f"{town.platform}:{town.user_of(town.ann)}"
         assert agent.heard[0].is_private
 
     async def test_a_mention_in_a_group_is_answered(self, town: Town, bus: RedisBus, agent: EchoAgent) -> None:
@@ -47,7 +63,7 @@ class TestHearing:
             await town.stage.say(town.ann.id, town.group.id, "what is for lunch?", mention_bot=True)
             assert await town.until_answers(1) == ["echo: what is for lunch?"]
         key = agent.heard[0].key
-        assert (key.user, bool(key.place), agent.heard[0].is_private) == (town.ann.id, True, False)
+        assert (key.user, bool(key.place), agent.heard[0].is_private) == (town.user_of(town.ann), True, False)
 
     async def test_a_mention_in_a_thread_is_answered_in_that_thread(
         self, town: Town, bus: RedisBus, agent: EchoAgent
@@ -246,8 +262,73 @@ class TestSending:
             await town.until_answers(1, town.thread)
         assert set(typing_in(seen)) == {town.thread.id}
 
+    async def test_typing_ends_with_the_answer(
+        self, town: Town, bus: RedisBus, agent: EchoAgent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is shown again and again, and not once more after the answer is there."""
+        adapter, dm = town.adapter(bus), town.dm(town.ann)
+        monkeypatch.setattr(type(adapter), "typing_period_s", 0.1)
+        thinking = asyncio.Event()
+        agent.think_until(thinking)
+        async with town.watched() as seen, town.line(bus, adapter=adapter):
+            await town.stage.say(town.ann.id, dm.id, "think hard")
+            await until(lambda: len(typing_in(seen)) > 2)
+            thinking.set()
+            await town.until_answers(1, dm)
+            shown = len(typing_in(seen))
+            await town.stays_silent(1)
+            assert len(typing_in(seen)) <= shown + 1  # one may have been on its way
+
+
+class TestRefusals:
+    """Each platform says it in its own way; the rest of the channels role hears one of our errors."""
+
+    @pytest.mark.parametrize(
+        ("fault", "value", "error"),
+        [
+            ("rate_limit", 1, RateLimited),
+            ("blocked", True, AddressDead),
+        ],
+    )
+    async def test_are_told_apart(
+        self, town: Town, bus: RedisBus, agent: EchoAgent, fault: str, value: int, error: type[DeliveryError]
+    ) -> None:
+        adapter = town.adapter(bus)
+        async with town.line(bus, adapter=adapter):
+            await town.stage.say(town.ann.id, town.group.id, "hello", mention_bot=True)
+            await town.until_answers(1)
+            town.stage.faults.retry_after_s = 90.0
+            setattr(town.stage.faults, fault, value)
+            (chunk,) = adapter.chunks(Scrubber().scrub("this is **important**"))
+            with pytest.raises(error):
+                await adapter.send(agent.heard[0].address, chunk, send_id="r1:1:0", plain=False)
+
+    async def test_a_place_that_never_was_is_dead(self, town: Town, bus: RedisBus, agent: EchoAgent) -> None:
+        adapter = town.adapter(bus)
+        async with town.line(bus, adapter=adapter):
+            await town.stage.say(town.ann.id, town.group.id, "hello", mention_bot=True)
+            await town.until_answers(1)
+            heard = agent.heard[0]
+            place = unquote(heard.key.place[0])
+            nowhere = place[:-1] + ("7" if place[-1] != "7" else "8")
+            address = replace(heard.address, target=heard.address.target.replace(place, nowhere))
+            (chunk,) = adapter.chunks(Scrubber().scrub("hello"))
+            with pytest.raises(AddressDead):
+                await adapter.send(address, chunk, send_id="r1:1:0", plain=True)
+
 
 class TestRestarting:
+    async def test_a_line_stops_within_five_seconds(self, town: Town, bus: RedisBus, agent: EchoAgent) -> None:
+        """Whatever poll or socket is open, and with an answer that nobody has yet."""
+        agent.think_until(asyncio.Event())
+        async with contextlib.AsyncExitStack() as ending:
+            line = await ending.enter_async_context(town.line(bus))
+            await town.stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+            await until(lambda: bool(agent.heard))
+            async with asyncio.timeout(STOP_WITHIN_S):
+                await line.stop(grace_s=1.0)
+                await ending.aclose()
+
     async def test_an_address_survives(self, town: Town, bus: RedisBus, valkey_url: str) -> None:
         """What one process heard, another answers, in the same thread."""
         async with town.line(bus):

@@ -14,7 +14,8 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.errors import FormatRefused
 from gateway.contracts.ids import ReplyAddress
 from gateway.scrub import Scrubber
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.growing import growing, show_at_once
 from tests.parts.towns import TOWNS, Town, town
 from tests.parts.waiting import until
 
@@ -152,3 +153,19 @@ def mute(adapter: ChannelAdapter, sent: asyncio.Event) -> ChannelAdapter:
 
     setattr(adapter, "send", stuck)  # noqa: B010 - as above
     return adapter
+
+
+async def test_who_has_read_it_in_messages_keeps_them(bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that grew beyond its first message before everybody's eyes does not vanish into a file."""
+    show_at_once(monkeypatch)
+    async with TOWNS["telegram"]() as town, town.line(bus):
+        town.stage.faults.other["unlimited"] = 1
+        whole = story(town, LONG_ANSWER_CHUNKS)
+        async with growing(town, bus, town.group.id, mention_bot=True) as turn:
+            await turn.says(whole[: 3 * town.letters_max])
+            await until(lambda: len(town.answers(town.group)) >= 3)
+            turn.answers(whole)
+            await until_delivered(bus, town.platform)
+        shown = kinds(town, town.group)
+    assert len(shown) > LONG_ANSWER_CHUNKS
+    assert "file" not in shown

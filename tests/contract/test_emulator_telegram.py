@@ -181,6 +181,26 @@ class TestSending:
         group = group_of(telegram_emulator)
         assert "private" in await raw.refusal("sendMessageDraft", chat_id=group.address, draft_id=1, text="x")
         assert "draft_id" in await raw.refusal("sendMessageDraft", chat_id=ada.id, draft_id=0, text="x")
+        too_long = await raw.refusal("sendMessageDraft", chat_id=ada.id, draft_id=1, text="x" * 4097)
+        assert too_long == "Bad Request: message is too long"
+        assert await raw.result("sendMessageDraft", chat_id=ada.id, draft_id=1) is True
+        telegram_emulator.emulator.faults.other["no_drafts"] = 1
+        status, _ = await raw.call("sendMessageDraft", chat_id=ada.id, draft_id=1, text="x")
+        assert status == 404
+
+    async def test_a_draft_is_seen_until_it_fades_or_the_bot_speaks(
+        self, bot: Bot, telegram_emulator: ServedTelegram, ada: Person
+    ) -> None:
+        emulator, dm = telegram_emulator.emulator, dm_of(telegram_emulator, ada)
+        await bot.send_message_draft(int(ada.id), 7, "*half*", parse_mode="MarkdownV2")
+        draft = emulator.draft(dm.id)
+        assert draft is not None
+        assert (draft.text, draft.html) == ("half", "<strong>half</strong>")
+        emulator.faults.other["clock_offset_s"] = 31
+        assert emulator.draft(dm.id) is None
+        await bot.send_message_draft(int(ada.id), 7, "half an")
+        await bot.send_message(ada.id, "half an hour")
+        assert emulator.draft(dm.id) is None
 
     async def test_one_reaction_from_the_fixed_list(self, bot: Bot, ada: Person) -> None:
         sent = await bot.send_message(ada.id, "hello")

@@ -210,7 +210,7 @@ async def test_a_number_names_one_fact_of_a_person(store: SqlStore) -> None:
 
 async def test_two_accounts_that_remember_at_once_get_different_numbers(store: SqlStore) -> None:
     for key in (ANN, DORA):
-        await talk(store, key, "hello")
+        await talk(store, key, "hello", number=1)
     await joined(store, ANN, DORA)
     texts = ["red apples", "a green door", "blue paint", "old maps", "seven boats", "tall trees"]
     keys = [ANN, DORA] * 3
@@ -228,7 +228,7 @@ async def test_forgetting_everything_forgets_it_at_every_account(store: SqlStore
 
 async def test_erasing_one_account_erases_the_person(store: SqlStore) -> None:
     for key in (ANN, DORA, SUE):
-        await talk(store, key, "hello")
+        await talk(store, key, "hello", number=1)
         await said(store, key, "I like tea")
     await joined(store, ANN, DORA)
     exported = json.loads(await store.people.export(DORA, clean=CleanText))
@@ -243,14 +243,14 @@ async def test_erasing_one_account_erases_the_person(store: SqlStore) -> None:
 
 async def test_a_person_s_calls_are_summed(store: SqlStore) -> None:
     for key in (ANN, DORA, SUE):
-        session = await talk(store, key, "hello")
-        call = Usage("m", UsagePurpose.TURN, 10, 5, 0, 0.5, turn_id=str(key))
+        session = await talk(store, key, "hello", number=1)
+        call = Usage(key, UsagePurpose.MEMORY, "m", 10, 5, created_at_ms=NOW_MS)
         await store.record_usage([call], session_id=session.id)
     await joined(store, ANN, DORA)
     sums = await store.usage.by_purpose(ANN, Span(0, 2**60))
     assert sums == await store.usage.by_purpose(DORA, Span(0, 2**60))
     alone = await store.usage.by_purpose(SUE, Span(0, 2**60))
-    assert sums[UsagePurpose.TURN].calls == 2 * alone[UsagePurpose.TURN].calls
+    assert (sums[UsagePurpose.MEMORY].calls, alone[UsagePurpose.MEMORY].calls) == (2, 1)
 
 
 # --- budget

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from gateway.contracts.entries import OpenSession, Session, SessionStatus, SetProfile, SetTitle, UsagePurpose
+from gateway.contracts.entries import Effect, OpenSession, Session, SessionStatus, SetProfile, SetTitle, UsagePurpose
 from gateway.contracts.errors import Fenced, StoreError
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, bare, begin, call, outcome, says, summary, talk
@@ -236,3 +237,26 @@ async def test_a_turn_may_be_compacted_while_it_runs(store: SqlStore) -> None:
     await store.append_compaction(start.session.id, fence=3, key=ANN, entry=summary("before", tail_start_seq=1))
     session = await store.commit_turn(outcome(start, "t1", messages, fence=3))
     assert [entry.text for entry in await store.view(session.id)] == ["before", "long story", "fine"]
+
+
+# --- languages
+
+
+async def test_a_lane_remembers_what_was_last_known_of_its_language(store: SqlStore) -> None:
+    """Over messages that show nothing and over a new conversation; another lane knows nothing of it."""
+
+    async def spoken(key: SessionKey, number: int, language: str, *effects: Effect) -> Session:
+        said = [says(key, "hello", id_=f"{key}:{number}")]
+        start = await store.begin_turn(
+            turn_id=f"{key}:t{number}", key=key, fence=number, messages=said, now_ms=number, language=language
+        )
+        await store.commit_turn(outcome(start, f"{key}:t{number}", said, fence=number, effects=effects))
+        return start.session
+
+    assert (await spoken(ANN, 1, "ru")).language == "ru"
+    assert (await spoken(ANN, 2, "", OpenSession())).language == "ru"
+    current = await store.current_session(ANN)
+    assert current is not None
+    assert (current.number, current.language) == (2, "ru")
+    assert (await spoken(ANN, 3, "de")).language == "de"
+    assert (await spoken(BOB, 1, "")).language == ""

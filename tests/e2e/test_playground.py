@@ -243,7 +243,7 @@ class TestThePage:
     async def test_everything_can_be_reached_with_the_keyboard(self, page: Page, ground: Ground) -> None:
         """Tab visits the controls in reading order, and each of them has a name."""
         names = []
-        for _ in range(10):
+        for _ in range(11):
             await page.keyboard.press("Tab")
             names.append(
                 await page.evaluate(
@@ -259,6 +259,7 @@ class TestThePage:
             "New group or thread",
             "Messages on telegram",
             "Message",
+            "Attach files",
             "mention the bot",
             "Send",
             "Faults",

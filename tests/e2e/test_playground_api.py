@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator
 
 import httpx
@@ -77,6 +78,21 @@ class TestTheControlApi:
         assert answer.headers["x-content-type-options"] == "nosniff"
         for wrong in ({"number": "1"}, {"number": "x"}, {"message": "999"}, {"place": "nowhere"}):
             assert (await ground.http.get("/stage/telegram/file", params=asked | wrong)).status_code == 404
+
+    async def test_people_send_files_by_it(self, ground: Ground) -> None:
+        """Without words, too; what is no file is said to be none."""
+        photo = {"name": "cat.jpg", "media_type": "image/jpeg", "base64": b64encode(b"meow").decode()}
+        words = {"person_id": ground.ada, "place_id": ground.dm}
+        said = (await ground.http.post("/stage/telegram/say", json=words | {"files": [photo, photo]})).json()
+        assert said["files"] == ["cat.jpg"]
+        asked = {"place": ground.dm, "message": said["id"], "number": "0"}
+        assert (await ground.http.get("/stage/telegram/file", params=asked)).content == b"meow"
+        updates = await ground.bot.get_updates(timeout=5, allowed_updates=["message"])
+        albums = {update.message.media_group_id for update in updates if update.message and update.message.photo}
+        assert len(albums) == 1
+        for wrong in ("x", ["x"], [photo | {"base64": "%"}], [{"name": "a"}]):
+            answer = await ground.http.post("/stage/telegram/say", json=words | {"files": wrong})
+            assert (answer.status_code, set(answer.json())) == (400, {"error"})
 
     async def test_events_are_told_from_the_moment_of_asking(self, ground: Ground) -> None:
         async with ground.http.stream("GET", "/stage/telegram/events") as stream:

@@ -30,6 +30,8 @@ ANSWERED_WITHIN_S: Final = 45.0
 PAUSED_S: Final = 4.5  # a lease and a half
 AWAY_S: Final = 3.0  # longer than a call on the bus is repeated
 TRIES: Final = 2
+GROWS_S: Final = 5.0
+GROWING: Final = f"slow {GROWS_S} say {{word}} stands at the beginning of " + "a long story, " * 20
 SETTINGS: Final = {"TRIVET_AGENT__MODEL": "demo/scripted@100ms"}
 HOSTS: Final = {"h1": ("channels",), "h2": ("agent",), "h3": ("agent",)}
 VICTIMS: Final = {"channels": "h1", "agent": "h2"}
@@ -49,7 +51,7 @@ class CrashRun:
 
     async def survey(self, *, is_thorough: bool) -> None:
         """Learn what leads where."""
-        troubles = (self._control, self._restart, self._trouble, self._lose_bus, self._lose_database)
+        troubles = (self.grow, self._control, self._restart, self._trouble, self._lose_bus, self._lose_database)
         for provoke in (self.chatter, *(troubles if is_thorough else ())):
             for point in await self.victim.passed(provoke):
                 self.ways.setdefault(point, provoke)
@@ -76,6 +78,11 @@ class CrashRun:
         for _ in range(PASSAGE_MAX):
             await self.ledger.say_everywhere()
             await asyncio.sleep(0.3)
+
+    async def grow(self) -> None:
+        """Everybody is answered so slowly that the answers are seen growing."""
+        await self.ledger.say_everywhere(GROWING)
+        await asyncio.sleep(GROWS_S + AWAY_S)  # until the answers are whole, too
 
     async def _judged(self) -> Verdict:
         await self.ledger.until_answered(within_s=ANSWERED_WITHIN_S)

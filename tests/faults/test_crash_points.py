@@ -17,6 +17,9 @@ from tests.parts.tracing import trace_of
 
 SEED = 1
 SHORT = 1
+GROWING = [
+    point for module in ("channels.stream", "channels.adopting", "channels.sender") for point in points_of(module)
+]
 WORKER = [*points_of("agent.worker"), *points_of("agent.answering"), *points_of("agent.runs")]
 
 
@@ -48,6 +51,16 @@ async def test_a_pause_longer_than_the_lease_at_some_points_costs_nothing(tmp_pa
         await run.survey(is_thorough=False)
         everyday = [point for point in WORKER if point.name in run.ways]
         assert await live_through(run, sample(everyday, seed=SEED, count=SHORT), run.pause_at)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+async def test_a_crash_while_answers_grow_leaves_no_half_of_one(tmp_path: Path) -> None:
+    """Whatever was shown is the answer's, or gone: no word stands there twice."""
+    async with crash_run(tmp_path, "channels", seed=SEED) as run:
+        for point in await run.victim.passed(run.grow):
+            run.ways.setdefault(point, run.grow)
+        assert await live_through(run, GROWING, run.crash_at)
 
 
 @pytest.mark.long

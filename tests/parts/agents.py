@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from agent.assembly import assembled, control_lane, suggesting
+from agent.assembly import announcing, assembled, control_lane, suggesting
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
 from agent.model.transcription import TranscriptionModel
@@ -249,6 +249,7 @@ async def running_agent(
             asyncio.create_task(
                 control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
             ),
+            asyncio.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
             asyncio.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber).run()),
         ]
         working = asyncio.create_task(worker.run(process.stopping))

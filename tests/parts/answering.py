@@ -99,9 +99,14 @@ class EchoAgent:
         )
 
 
-async def until_queued(bus: RedisBus) -> None:
-    """Wait until a message lies on the bus."""
-    await _until(bus, lambda figures: figures.queued)
+async def until_queued(bus: RedisBus, count: int = 1) -> None:
+    """Wait until so many messages lie on the bus."""
+    await _until(bus, lambda figures: figures.queued >= count)
+
+
+async def until_at_most_queued(bus: RedisBus, count: int) -> None:
+    """Wait until no more messages than that lie on the bus."""
+    await _until(bus, lambda figures: figures.queued <= count)
 
 
 async def until_delivered(bus: RedisBus, channel: str) -> None:

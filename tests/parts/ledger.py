@@ -49,17 +49,17 @@ class Ledger:
     said: dict[int, list[str]] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    async def say(self, chat: Chat) -> str:
-        """One more message in this chat; its word."""
+    async def say(self, chat: Chat, order: str = "{word}") -> str:
+        """One more message in this chat; its word. `order` is what the demo model is told to do with it."""
         word = f"w{next(self._numbers)}z"
         self.said.setdefault(self.chats.index(chat), []).append(word)
-        await chat.say(word)
+        await chat.say(order.format(word=word))
         return word
 
-    async def say_everywhere(self) -> None:
+    async def say_everywhere(self, order: str = "{word}") -> None:
         """One more message in every chat."""
         for chat in self.chats:
-            await self.say(chat)
+            await self.say(chat, order)
 
     def open_words(self, chat: Chat | None = None) -> list[str]:
         """Words that nobody has answered yet."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol
+from urllib.parse import quote
 
 import pytest
 
@@ -18,7 +19,7 @@ from channels.discord import connection as discord_connection
 from channels.discord import gateway as discord_gateway
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
-from channels.emulators.serving import serve
+from channels.emulators.serving import Emulator, serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Person, Place, PlaceKind, Said, StageEvent
 from channels.emulators.telegram import TelegramEmulator
@@ -46,13 +47,17 @@ OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
 QUIET_S = 0.3  # nothing comes in a test that waits for nothing; long enough for what would come by mistake
 
 
-BotHome: TypeAlias = TelegramEmulator | DiscordEmulator | SlackEmulator
-"""A stage to which other bots may be added."""
+class BotHome(Emulator, Protocol):
+    """An emulated platform to which other bots may be added."""
+
+    def add_bot(self, name: str) -> Person: ...
 
 
 class AdapterMaker(Protocol):
-    def __call__(self, bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
-        """Our adapter in front of the platform; `holder` names the machine it runs on."""
+    def __call__(
+        self, bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+    ) -> ChannelAdapter:
+        """Our adapter in front of the platform; `holder` names the machine it runs on, `bots` are those it hears."""
         ...
 
 
@@ -74,6 +79,10 @@ class Town:
     def dm(self, person: Person) -> Place:
         """The direct chat of a person and the bot."""
         return next(place for place in self.stage.places() if place.person_id == person.id)
+
+    def user_of(self, person: Person) -> str:
+        """A person as he stands in a session key, where neither a colon nor a slash is part of an id."""
+        return quote(person.id, safe="@!$")
 
     def answers(self, place: Place | None = None) -> list[Said]:
         """What our bot said, oldest first, in one place or everywhere. A placeholder is nothing said yet."""
@@ -161,7 +170,9 @@ async def telegram_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return TelegramAdapter(
                 token=TELEGRAM_TOKEN,
                 api_base=address,
@@ -171,9 +182,10 @@ async def telegram_town() -> AsyncIterator[Town]:
                 clock=SystemClock(),
                 holder=holder,
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
+                bots=bots,
             )
 
-        yield _settled("telegram", stage, address, 4096, adapter)
+        yield settled("telegram", stage, address, 4096, adapter)
 
 
 @contextlib.asynccontextmanager
@@ -182,10 +194,15 @@ async def discord_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return DiscordAdapter(
                 discord_gateway.Endpoint(
-                    DISCORD_TOKEN, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws")
+                    DISCORD_TOKEN,
+                    f"{address}/api/v10",
+                    f"{address}/gateway".replace("http", "ws"),
+                    bots=frozenset(bots),
                 ),
                 positions=bus.intake,
                 leases=bus.deliveries,
@@ -195,7 +212,7 @@ async def discord_town() -> AsyncIterator[Town]:
                 patience=discord_connection.Patience(lease_ttl_s=lease_ttl_s),
             )
 
-        yield _settled("discord", stage, address, 2000, adapter)
+        yield settled("discord", stage, address, 2000, adapter)
 
 
 @contextlib.asynccontextmanager
@@ -204,9 +221,13 @@ async def slack_town() -> AsyncIterator[Town]:
     async with serve({stage.platform: stage}) as where:
         address = where.url_of(stage.platform)
 
-        def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
+        def adapter(
+            bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
+        ) -> ChannelAdapter:
             return SlackAdapter(
-                slack_connection.Endpoint(SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2),
+                slack_connection.Endpoint(
+                    SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2, bots=frozenset(bots)
+                ),
                 positions=bus.intake,
                 leases=bus.deliveries,
                 places=bus.places,
@@ -215,7 +236,7 @@ async def slack_town() -> AsyncIterator[Town]:
                 patience=slack_socket.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),
             )
 
-        yield _settled("slack", stage, address, 4000, adapter)
+        yield settled("slack", stage, address, 4000, adapter)
 
 
 TOWNS = {"telegram": telegram_town, "discord": discord_town, "slack": slack_town}
@@ -228,7 +249,8 @@ async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
         yield built
 
 
-def _settled(platform: str, stage: BotHome, api_base: str, letters_max: int, adapter: AdapterMaker) -> Town:
+def settled(platform: str, stage: BotHome, api_base: str, letters_max: int, adapter: AdapterMaker) -> Town:
+    """The same people and places on every platform."""
     ann, ben = stage.add_person("Ann"), stage.add_person("Ben")
     group = stage.add_place(PlaceKind.GROUP, "kitchen")
     thread = stage.add_place(PlaceKind.THREAD, "recipes", parent_id=group.id)

@@ -10,7 +10,13 @@ from gateway.contracts.messages import ControlKind
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("stop", ControlKind.STOP), ("status", ControlKind.STATUS), ("where", ControlKind.WHERE), ("new", None)],
+    [
+        ("stop", ControlKind.STOP),
+        ("status", ControlKind.STATUS),
+        ("where", ControlKind.WHERE),
+        ("new", None),
+        ("press", None),
+    ],
 )
 def test_control_commands_are_known_by_their_names(name: str, kind: ControlKind | None) -> None:
     assert Command(name).control is kind

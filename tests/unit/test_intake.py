@@ -78,6 +78,19 @@ class TestAMessage:
         await door(bus, scope=SessionScope.SHARED).accept(IN_GROUP)
         assert str(bus.queued[0].key) == "telegram:/-100"
 
+    async def test_with_a_token_is_the_agents_to_judge_whoever_pressed(self) -> None:
+        """A stranger may be the guest of a place, where a button is meant for him; a blocked person never is."""
+        token = pressed(f"/press {'A' * 27}")
+        for policy in (OPEN, PAIRING, CLOSED):
+            bus = MemoryBus()
+            assert await door(bus, policy).press(token) is None
+            assert [(request.kind, request.message.text) for request in bus.controls] == [
+                (ControlKind.PRESS, token.text)
+            ]
+        bus = MemoryBus(roles={str(ANN): "blocked"})
+        assert await door(bus).press(token) == ""
+        assert bus.controls == []
+
     async def test_that_comes_twice_is_one(self) -> None:
         bus = MemoryBus()
         intake = door(bus)

@@ -220,8 +220,10 @@ class DiscordEmulator:
         return as_place(self._posting.thread_in(parents[0], owner, title, kind=ChannelKind.PUBLIC_THREAD))
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
-        """A person starts a thread from a message: it gets that message's id."""
+        """A person starts a thread from a message: it gets that message's id, so there can be but one."""
         message = self._message(message_id, place_id)
+        if message.id in self.world.channels:
+            return as_place(self.world.channels[message.id])
         return as_place(self._posting.thread_from(message, self.world.users[int(person_id)], title))
 
     # --- the stage: what is said

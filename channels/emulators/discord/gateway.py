@@ -65,8 +65,10 @@ class Gateway:
         self._clock_s = clock_s
         self._sessions: dict[str, Session] = {}
         self._lines: dict[Outlet, Callable[[], None]] = {}
+        self._mute: set[Outlet] = set()
         self.identified = 0
         self.resumed = 0
+        self.opened = 0
 
     @property
     def is_connected(self) -> bool:
@@ -85,6 +87,10 @@ class Gateway:
         """As a network fault: no close frame."""
         for abort in list(self._lines.values()):
             abort()
+
+    def fall_silent(self) -> None:
+        """The connections that stand now are half dead: they stay open, take everything and bring nothing."""
+        self._mute.update(self._lines)
 
     def close(self, code: int) -> None:
         self._say_to_all(Farewell(code))
@@ -107,10 +113,15 @@ class Gateway:
 
     async def connection(self, websocket: WebSocket) -> None:
         """Serve one websocket until either side ends it."""
+        self.opened += 1
+        if self._switches.refuses_sockets > 0:
+            self._switches.refuses_sockets -= 1
+            await websocket.close()
+            return
         await websocket.accept()
         outlet: Outlet = asyncio.Queue()
         self._lines[outlet] = cut_of(websocket.scope)
-        writer = asyncio.create_task(_write(websocket, outlet))
+        writer = asyncio.create_task(_write(websocket, outlet, lambda: outlet in self._mute))
         code = 1006
         try:
             await self._converse(websocket, outlet)
@@ -123,12 +134,16 @@ class Gateway:
         finally:
             writer.cancel()
             del self._lines[outlet]
+            self._mute.discard(outlet)
             self._leave(outlet, code)
 
     async def _converse(self, websocket: WebSocket, outlet: Outlet) -> None:
         if websocket.query_params.get("v", "10") not in ("9", "10"):
             raise _Closed(CloseCode.INVALID_API_VERSION, "Invalid API version.")
         outlet.put_nowait(frame(Op.HELLO, {"heartbeat_interval": self._switches.heartbeat_ms, "_trace": []}))
+        if self._switches.drops_after_hello > 0:
+            self._switches.drops_after_hello -= 1
+            raise _Closed(CloseCode.UNKNOWN_ERROR, "Unknown error.")
         session: Session | None = None
         recent: deque[float] = deque()
         while True:
@@ -280,10 +295,12 @@ class Gateway:
         session.dispatch("GUILD_MEMBERS_CHUNK", chunk | ({"nonce": data["nonce"]} if "nonce" in data else {}))
 
 
-async def _write(websocket: WebSocket, outlet: Outlet) -> None:
+async def _write(websocket: WebSocket, outlet: Outlet, is_mute: Callable[[], bool]) -> None:
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the other side was faster
         while True:
             item = await outlet.get()
+            if is_mute():
+                continue
             if isinstance(item, Farewell):
                 await websocket.close(item.code, item.reason)
                 return

@@ -25,7 +25,10 @@ def as_place(channel: Channel) -> Place:
         return Place(str(channel.id), PlaceKind.DM, channel.name, f"DM {channel.id}", person_id=person_id)
     kind = PlaceKind.THREAD if channel.is_thread else PlaceKind.GROUP
     parent_id = str(channel.parent_id) if channel.is_thread else None
-    return Place(str(channel.id), kind, channel.name, f"{channel.guild_id}/{channel.id}", parent_id=parent_id)
+    own_id = str(channel.id)  # a thread from a message has that message's id
+    root_id = own_id if channel.is_thread else None
+    address = f"{channel.guild_id}/{channel.id}"
+    return Place(own_id, kind, channel.name, address, parent_id=parent_id, root_id=root_id)
 
 
 def as_said(world: World, message: Message) -> Said:

@@ -39,6 +39,8 @@ class Switches:
     - `heartbeat_ms`, `resume_window_s`: how long a gateway session lives without word from the client.
     - `sessions_left`: the IDENTIFY budget of the day.
     - `shards`: how many connections `GET /gateway/bot` recommends; `max_concurrency` of them may identify at a time.
+    - `refuses_sockets` n: the next n websockets get no handshake, as from a server that is down.
+    - `drops_after_hello` n: the next n websockets are closed (4000) right after HELLO.
     """
 
     rates: RateTable = field(default_factory=vendor_rates)
@@ -56,3 +58,5 @@ class Switches:
     sessions_left: int = 1000
     shards: int = 1
     max_concurrency: int = 1
+    refuses_sockets: int = 0
+    drops_after_hello: int = 0

@@ -3,7 +3,7 @@
 Other processes may drive the stages by the same calls as the page. Every body and answer is JSON; a refusal is
 `{"error": "<one sentence>"}` with status 400 (bad input) or 404 (no such platform). `{p}` is a platform's name.
 
-    GET    /stage                     {"platforms": ["telegram", ...]}
+    GET    /stage                     {"platforms": ["telegram", ...], "can": {"telegram": ["menu", "thread", "share"]}}
     GET    /stage/{p}/people          {"people": [Person]}
     POST   /stage/{p}/people          {"name"}                                              -> Person
     GET    /stage/{p}/places          {"places": [Place]}
@@ -16,6 +16,8 @@ Other processes may drive the stages by the same calls as the page. Every body a
     GET    /stage/{p}/menu?person=&place=   {"menu": [MenuEntry]}, what the person is offered there
     GET    /stage/{p}/suggest?person=&place=&name=&typed=   {"suggestions": [text]}, while the person types
     POST   /stage/{p}/invoke          {"person_id", "place_id", "name", "argument"?}        -> {}
+    POST   /stage/{p}/thread          {"person_id", "place_id", "message_id", "title"}      -> Place
+    POST   /stage/{p}/share           {"person_id", "place_id", "message_id", "to_id", "text"?} -> Said
     POST   /stage/{p}/language        {"person_id", "language"}: an IETF tag                -> {}
     PATCH  /stage/{p}/messages        {"place_id", "message_id", "text"}                    -> {}
     DELETE /stage/{p}/messages        {"place_id", "message_id"}                            -> {}
@@ -51,13 +53,24 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from channels.emulators.playground.sessions import SessionSource, SessionsUnreachable
-from channels.emulators.stage import Faults, LanguageStage, MenuStage, PlaceKind, SharedFile, Stage, StageEvent
+from channels.emulators.stage import (
+    Faults,
+    LanguageStage,
+    MenuStage,
+    PlaceKind,
+    SharedFile,
+    SharingStage,
+    Stage,
+    StageEvent,
+    ThreadStage,
+)
 
 STATIC: Final = Path(__file__).parent / "static"
 BODY_BYTES_MAX: Final = 256 * 1024
 SAID_BYTES_MAX: Final = 64 * 1024 * 1024  # with files, in base64: one more than any platform hands to a bot
 STILL_THERE_S: Final = 15.0  # a comment this often keeps proxies and browsers from closing a quiet stream
 POLICY: Final = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+_ABILITIES: Final = {"menu": MenuStage, "thread": ThreadStage, "share": SharingStage}
 _FAULTS: Final = {each.name for each in fields(Faults)}
 
 
@@ -92,6 +105,8 @@ class Playground:
                 Route("/stage/{platform}/menu", _answered(self._menu)),
                 Route("/stage/{platform}/suggest", _answered(self._suggest)),
                 Route("/stage/{platform}/invoke", _answered(self._invoke), methods=["POST"]),
+                Route("/stage/{platform}/thread", _answered(self._thread), methods=["POST"]),
+                Route("/stage/{platform}/share", _answered(self._share), methods=["POST"]),
                 Route("/stage/{platform}/language", _answered(self._language), methods=["POST"]),
                 Route("/stage/{platform}/faults", _answered(self._faults), methods=["GET", "PATCH"]),
                 Route("/stage/{platform}/cut", _answered(self._cut), methods=["POST"]),
@@ -108,7 +123,11 @@ class Playground:
         return FileResponse(STATIC / "index.html", headers={"Content-Security-Policy": POLICY})
 
     async def _platforms(self, request: Request) -> object:
-        return {"platforms": list(self._stages)}
+        can = {
+            name: [word for word, protocol in _ABILITIES.items() if isinstance(stage, protocol)]
+            for name, stage in self._stages.items()
+        }
+        return {"platforms": list(self._stages), "can": can}
 
     async def _people(self, request: Request) -> object:
         stage = self._stage(request)
@@ -190,6 +209,20 @@ class Playground:
         argument = _optional(given, "argument") or ""
         await self._menu_stage(request).invoke(person_id, place_id, name, argument)
         return {}
+
+    async def _thread(self, request: Request) -> object:
+        stage, given = self._stage(request), await _body(request)
+        if not isinstance(stage, ThreadStage):
+            raise Refused("this platform opens no threads from messages")
+        names = ("person_id", "place_id", "message_id", "title")
+        return asdict(stage.thread_from(*(_text(given, name) for name in names)))
+
+    async def _share(self, request: Request) -> object:
+        stage, given = self._stage(request), await _body(request)
+        if not isinstance(stage, SharingStage):
+            raise Refused("nobody can pass a message on here")
+        names = ("person_id", "message_id", "place_id", "to_id")
+        return asdict(await stage.share(*(_text(given, name) for name in names), _optional(given, "text") or ""))
 
     async def _language(self, request: Request) -> object:
         stage, given = self._stage(request), await _body(request)

@@ -225,6 +225,13 @@ class SlackEmulator:
         )
         return as_said(self.world, self._posting.post(place, author, draft))
 
+    def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
+        """What opens beside the message. Nobody hears of it before the first reply, and it is called as its root."""
+        message = self._message(message_id, place_id)
+        conversation, _ = self._place(place_id)
+        root = conversation.messages[message.thread_ts] if message.thread_ts else message
+        return as_thread(conversation, root)
+
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
         """A person passes a message on, into another place, with or without words of their own."""
         place, thread_ts = self._place(to_id)

@@ -75,6 +75,10 @@ class SocketMode:
             await websocket.close(1008)
             return
         self._tickets.discard(ticket)
+        if self._switches.refuses_sockets > 0:
+            self._switches.refuses_sockets -= 1
+            await websocket.close(1013)
+            return
         await websocket.accept()
         socket = _Socket(next(self._numbers), cut_of(websocket.scope))
         writer = asyncio.create_task(_write(websocket, socket.outlet))

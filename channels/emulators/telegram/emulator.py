@@ -4,6 +4,7 @@ Vendor switches in `faults.other` (0 or absent is off):
 
 - `conflict` n: the next n polls end with 409, as if a second process polled the same bot;
 - `poll_errors` n: the next n polls get a 502;
+- `hang_polls` n: the next n polls never come back, whatever there is to tell;
 - `migrate` n: the next send into a basic group finds that it has become a supergroup (400 with the new id);
 - `basic_groups` 1: new groups are basic groups instead of supergroups;
 - `clock_offset_s` s: the server's clock runs ahead, so that updates older than 24 hours are gone;
@@ -287,6 +288,10 @@ class TelegramEmulator:
 
     async def cut_connections(self) -> None:
         self._updates.end_polls(PollCut())
+
+    def restart_ids(self, next_id: int) -> None:
+        """Count the updates from `next_id`, as after a week without one."""
+        self._updates.restart_ids(next_id)
 
     # --- what only Telegram has
 

@@ -126,6 +126,10 @@ class UpdateQueue:
         if self._poll is not None and not self._poll.done():
             self._poll.set_result(reason)
 
+    def restart_ids(self, next_id: int) -> None:
+        """As after a week without an update: the next one may have any number."""
+        self._next_id = next_id
+
     async def polled(self) -> None:
         """Return when a long poll is waiting."""
         await self._polled.wait()

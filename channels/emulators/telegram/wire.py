@@ -73,6 +73,9 @@ class Wire:
         call = await read_call(request, method.name)
         if method.name != "getUpdates" and self._backstage.faults.delay_s > 0:
             await asyncio.sleep(self._backstage.faults.delay_s)
+        if method.name == "getUpdates" and self._backstage.take("hang_polls"):
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
         if (spoiled := self._spoiled(method)) is not None:
             return spoiled
         result = await method.run(self._backstage, call)

@@ -3,6 +3,7 @@
 from gateway.contracts.ports.access import AccessBook, AccessBus
 from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.attachments import AttachmentBus, FetchedFile, WantedAttachment
+from gateway.contracts.ports.buttons import ButtonBook
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import Admission, Amendment, IntakeBus, Verdict
@@ -30,6 +31,7 @@ __all__ = [
     "Amendment",
     "AnswerShelf",
     "AttachmentBus",
+    "ButtonBook",
     "Cancel",
     "CancelKind",
     "Claim",

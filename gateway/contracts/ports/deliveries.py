@@ -169,6 +169,19 @@ class PlaceBus(Protocol):
         """The address, empty once it is good no more."""
         ...
 
+    async def introduce(self, platform: str, bots: Sequence[str]) -> None:
+        """These bots are ours: no account of ours hears them."""
+        ...
+
+    async def hear_bot(self, room: str, message_id: str, *, speaker: str) -> bool:
+        """Whether a message of another bot is to be heard: not when it is one of ours, nor after BOT_TURNS_MAX of them
+        in the room (its name begins with the platform) since a person spoke. What comes again counts once."""
+        ...
+
+    async def person_spoke(self, room: str) -> None:
+        """Bots are heard there again."""
+        ...
+
     async def count_ambiguous(self, channel: str) -> None:
         """A chunk was sent again although an earlier attempt may have arrived."""
         ...

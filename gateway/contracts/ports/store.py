@@ -16,7 +16,7 @@ from gateway.contracts.entries import (
     TurnStart,
     Usage,
 )
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     CleanText,
     InboundMessage,
@@ -27,6 +27,7 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports.access import AccessBook
 from gateway.contracts.ports.answers import AnswerShelf
+from gateway.contracts.ports.buttons import ButtonBook
 from gateway.contracts.ports.links import LinkBook
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
@@ -74,6 +75,11 @@ class Store(Protocol):
     @property
     def loans(self) -> LoanBook:
         """Which tool was given which secret."""
+        ...
+
+    @property
+    def buttons(self) -> ButtonBook:
+        """What stands behind buttons."""
         ...
 
     @property
@@ -224,6 +230,10 @@ class Store(Protocol):
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:
         """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""
+        ...
+
+    async def last_address(self, key: SessionKey) -> ReplyAddress | None:
+        """Where the newest reply to this key went; None before there was any."""
         ...
 
     async def committed_reply(self, reply_id: str) -> Reply | None:

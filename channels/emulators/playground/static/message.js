@@ -1,7 +1,11 @@
-// One message as a list item. `said.html` comes from the emulator, which escapes all that people wrote.
+// One message as a list item, and the same item brought up to date without building it anew.
+
+import { shownFile } from "./files.js";
+import { safe } from "./safe.js";
 
 const HUES = 360;
 const FAR_APART = 137; // neighbouring ids get hues that cannot be mistaken for each other
+const PARTS = [".who", ".quoted", ".text", ".files", ".buttons", ".private", ".below"];
 
 export function hueOf(id) {
   let sum = 7;
@@ -15,11 +19,12 @@ export function initialsOf(name) {
   return name.split(/\s+/).slice(0, 2).map((word) => [...word][0] ?? "").join("").toUpperCase();
 }
 
-export function render(said, isMine, quoted, actions) {
+// `around` is what the message itself does not know: isMine, quoted, thread, can, fileUrl(said, number).
+export function render(said, around) {
   const item = document.getElementById("message").content.firstElementChild.cloneNode(true);
   const part = (selector) => item.querySelector(selector);
   item.dataset.id = said.id;
-  item.dataset.mine = isMine;
+  item.dataset.mine = around.isMine;
   item.dataset.bot = said.author.is_bot;
   part(".face").textContent = initialsOf(said.author.name);
   part(".face").style.setProperty("--hue", hueOf(said.author.id));
@@ -29,31 +34,42 @@ export function render(said, isMine, quoted, actions) {
   part("time").dateTime = at.toISOString();
   part("time").textContent = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   part(".edited").hidden = !said.edited;
-  part(".text").innerHTML = said.html;
+  part(".text").append(safe(said.html));
   if (said.reply_to) {
+    const { quoted } = around;
     part(".quoted").hidden = false;
     part(".quoted").textContent = quoted ? `${quoted.author.name}: ${quoted.text}` : "a message that is gone";
   }
-  for (const [number, name] of said.files.entries()) {
-    const link = Object.assign(document.createElement("a"), {
-      textContent: name, href: actions.download(said, number), download: name,
-    });
-    const entry = document.createElement("li");
-    entry.append(link);
-    part(".files").hidden = false;
-    part(".files").append(entry);
-  }
+  part(".files").hidden = !said.files.length;
+  part(".files").append(...said.files.map((name, number) => shownFile(name, around.fileUrl(said, number))));
   part(".private").hidden = !said.only_for;
   part(".buttons").hidden = !said.buttons.length;
   for (const { id, label } of said.buttons) {
     const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
     button.dataset.id = id;
-    button.addEventListener("click", () => actions.press(said, id));
     part(".buttons").append(button);
   }
-  part(".reply").addEventListener("click", () => actions.reply(said));
-  part(".change").hidden = part(".remove").hidden = !isMine;
-  part(".change").addEventListener("click", () => actions.change(said));
-  part(".remove").addEventListener("click", () => actions.remove(said));
+  part(".below").hidden = !around.thread;
+  part(".below").textContent = around.thread ? `Open the thread: ${around.thread.title}` : "";
+  part(".change").hidden = part(".remove").hidden = !around.isMine;
+  part(".branch").hidden = !around.can.has("thread");
+  part(".share").hidden = !around.can.has("share");
+  for (const act of item.querySelectorAll(".acts button")) {
+    act.setAttribute("aria-label", `${act.textContent} (${said.author.name}, ${part("time").textContent})`);
+  }
   return item;
+}
+
+// Only what differs is replaced, so that nothing flickers and an opened file or a selection elsewhere stays.
+export function patch(item, newer) {
+  const hadFocus = item.contains(document.activeElement);
+  for (const selector of PARTS) {
+    const [old, now] = [item.querySelector(selector), newer.querySelector(selector)];
+    if (old.outerHTML !== now.outerHTML) {
+      old.replaceWith(now);
+    }
+  }
+  if (hadFocus && !item.contains(document.activeElement)) {
+    item.focus(); // a button that had the focus is gone: its message takes it
+  }
 }

@@ -4,9 +4,10 @@ import { call, watch } from "./api.js";
 import { Pane } from "./pane.js";
 import { Sessions } from "./sessions.js";
 
-const { platforms } = await call("GET", "/stage");
+const { platforms, can } = await call("GET", "/stage");
 const sessions = new Sessions();
-const panes = new Map(platforms.map((platform) => [platform, new Pane(platform, () => sessions.mark(panes.values()))]));
+const chosen = () => sessions.mark(panes.values());
+const panes = new Map(platforms.map((platform) => [platform, new Pane(platform, new Set(can[platform]), chosen, tell)]));
 const link = document.querySelector(".link");
 
 function showLink(state, text) {
@@ -14,8 +15,18 @@ function showLink(state, text) {
   link.textContent = text;
 }
 
+// Something was said where nobody looks: only where one pane is shown at a time.
+function tell({ element }) {
+  if (!element.checkVisibility()) {
+    document.querySelector(`.tabs [data-pane="${element.id}"]`).dataset.news = true;
+  }
+}
+
 function choose(id) {
   for (const tab of document.querySelectorAll(".tabs button")) {
+    if (tab.dataset.pane === id) {
+      delete tab.dataset.news;
+    }
     tab.setAttribute("aria-pressed", String(tab.dataset.pane === id));
   }
   for (const pane of document.querySelectorAll(".pane")) {

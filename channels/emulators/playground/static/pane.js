@@ -1,26 +1,26 @@
 // One platform: who writes, where, what was said there, and the switches that make it fail.
 
+import { Adding } from "./adding.js";
 import { call } from "./api.js";
 import { Faults } from "./faults.js";
-import { render } from "./message.js";
 import { placeOptions } from "./places.js";
+import { Talk } from "./talk.js";
+import { Writing } from "./writing.js";
 
 const TYPING_MS = 5500;
 const TOAST_MS = 6000;
-const NEAR_END_PX = 80;
+const TITLE_CHARS = 60;
+const DOING = { typing: "is typing", upload_photo: "is sending a photo", upload_document: "is sending a file" };
 
 export class Pane {
-  constructor(platform, onChoice) {
-    this.platform = platform;
-    this.onChoice = onChoice;
+  constructor(platform, can, onChoice, onNews) {
+    Object.assign(this, { platform, can, onChoice, onNews });
     this.people = [];
     this.places = [];
-    this.messages = new Map();
+    this.opened = []; // threads that the platform does not list before somebody has written there
     this.unread = new Set();
     this.loading = 0;
     this.held = [];
-    this.answering = null;
-    this.changing = null;
     this.element = document.getElementById("pane").content.firstElementChild.cloneNode(true);
     this.element.dataset.platform = platform;
     this.element.id = `pane-${platform}`;
@@ -28,8 +28,18 @@ export class Pane {
     this.part("h2").textContent = platform;
     this.part("textarea").id = `text-${platform}`;
     this.part(".write label.hidden").htmlFor = `text-${platform}`;
+    this.part(".menu").id = `menu-${platform}`;
     this.part(".said").setAttribute("aria-label", `Messages on ${platform}`);
+    const path = `/stage/${platform}`;
+    const where = () => ({ person: this.person, place: this.place, places: this.places });
     this.faults = new Faults(platform, this.part(".faults"), this.report);
+    this.talk = new Talk(this.part(".said"), this.part(".news"), (said) => this.#around(said), (...act) =>
+      this.#act(...act).catch(this.report),
+    );
+    this.writing = new Writing({
+      form: this.part(".write"), path, can, where, said: () => this.talk.toEnd(), report: this.report,
+    });
+    new Adding(this.element, path, where, (what, made) => this.#added(what, made), this.report);
     this.#listen();
   }
 
@@ -59,7 +69,8 @@ export class Pane {
     return this.#holding(async () => {
       const [people, places] = await Promise.all([call("GET", this.path("people")), call("GET", this.path("places"))]);
       this.people = people.people;
-      this.places = places.places;
+      this.opened = this.opened.filter((each) => places.places.every((place) => place.id !== each.id));
+      this.places = [...places.places, ...this.opened];
       this.#fillPeople();
       this.#fillPlaces();
       await Promise.all([this.#load(), this.faults.refresh()]);
@@ -97,49 +108,47 @@ export class Pane {
   #load() {
     return this.#holding(async () => {
       const place = this.place;
-      if (place?.id !== this.shown) {
+      const isElsewhere = place?.id !== this.shown;
+      if (isElsewhere) {
         this.shown = place?.id;
-        this.#stopReply();
+        this.writing.stop();
         this.#showTyping("");
       }
       this.unread.delete(place?.id);
       this.#fillPlaces();
       this.part(".address").textContent = place?.address ?? "";
+      this.#showParent(this.places.find((each) => each.id === place?.parent_id));
       const path = this.path(`messages?place=${encodeURIComponent(place?.id ?? "")}`);
       const given = place ? await call("GET", path) : { messages: [] };
       if (place?.id === this.place?.id) {
-        this.messages = new Map(given.messages.filter((each) => this.#isSeen(each)).map((each) => [each.id, each]));
-        this.#draw();
+        this.talk.draw(given.messages.filter((each) => this.#isSeen(each)));
         this.onChoice(this);
       }
     });
   }
 
-  #draw() {
-    this.part(".said").replaceChildren(...[...this.messages.values()].map((said) => this.#item(said)));
-    this.#toEnd();
+  #showParent(parent) {
+    const back = this.part(".back");
+    back.hidden = !parent;
+    back.textContent = parent ? `‹ ${parent.kind === "dm" ? "direct chat" : parent.title}` : "";
+    back.dataset.place = parent?.id ?? "";
   }
 
-  #item(said) {
-    const actions = {
-      reply: (which) => this.#startReply(which),
-      change: (which) => this.#startChange(which),
-      remove: (which) => this.#remove(which),
-      press: (which, button) => this.#press(which, button).catch(this.report),
-      download: (which, number) => this.path(
-        `file?place=${encodeURIComponent(which.place_id)}&message=${encodeURIComponent(which.id)}&number=${number}`,
-      ),
+  async #goTo(place_id) {
+    this.part(".place").value = place_id;
+    await this.#load();
+    this.part("textarea").focus();
+  }
+
+  #around(said) {
+    const query = (number) => new URLSearchParams({ place: said.place_id, message: said.id, number });
+    return {
+      isMine: said.author.id === this.person?.id,
+      quoted: this.talk.messages.get(said.reply_to),
+      thread: this.places.find((each) => each.root_id === said.id && each.parent_id === this.place?.id),
+      can: this.can,
+      fileUrl: (_, number) => this.path(`file?${query(number)}`),
     };
-    return render(said, said.author.id === this.person?.id, this.messages.get(said.reply_to), actions);
-  }
-
-  #isAtEnd() {
-    const list = this.part(".said");
-    return list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_END_PX;
-  }
-
-  #toEnd() {
-    this.part(".said").scrollTop = this.part(".said").scrollHeight;
   }
 
   // --- what happens
@@ -151,9 +160,10 @@ export class Pane {
       this.refresh().catch(this.report);
     } else if (event.place_id === this.place?.id) {
       this.#seeHere(event);
-    } else if (event.kind === "said") {
+    } else if (event.kind === "said" && this.#isSeen(event.said)) {
       this.unread.add(event.place_id);
       this.#fillPlaces();
+      this.onNews(this);
     }
   }
 
@@ -161,37 +171,19 @@ export class Pane {
     if (event.kind === "typing") {
       this.#showTyping(event.status);
     } else if (event.kind === "deleted") {
-      this.messages.delete(event.message_id);
-      this.part(`li[data-id="${CSS.escape(event.message_id)}"]`)?.remove();
+      this.talk.remove(event.message_id);
     } else if (event.kind === "toast") {
       this.#showToast(event);
+    } else if (event.kind === "draft") {
+      this.talk.draft(event.said);
     } else if (this.#isSeen(event.said)) {
-      this.#keep(event.said);
-    }
-    this.faults.refresh().catch(this.report);
-  }
-
-  #keep(said) {
-    const list = this.part(".said");
-    const isAtEnd = this.#isAtEnd();
-    const old = this.part(`li[data-id="${CSS.escape(said.id)}"]`);
-    this.messages.set(said.id, said);
-    if (old) {
-      const item = this.#item(said); // a button that had the focus may be gone: its message takes it
-      const hadFocus = old.contains(document.activeElement);
-      old.replaceWith(item);
-      if (hadFocus) {
-        item.focus();
-      }
-    } else {
-      list.append(this.#item(said));
-      if (said.author.is_bot) {
-        this.#showTyping("");
+      this.talk.keep(event.said);
+      if (event.kind === "said") {
+        this.onNews(this);
+        this.#showTyping(event.said.author.is_bot ? "" : this.doing);
       }
     }
-    if (isAtEnd) {
-      this.#toEnd();
-    }
+    this.faults.soon();
   }
 
   #isSeen(said) {
@@ -211,7 +203,9 @@ export class Pane {
   #showTyping(status) {
     const line = this.part(".typing");
     clearTimeout(this.typingEnds);
-    line.textContent = status && status !== "typing" ? `bot: ${status.replaceAll("_", " ")}` : status && "bot is typing";
+    this.doing = status;
+    const told = (DOING[status] ?? status ?? "").replaceAll("_", " ").replace(/(\.{3}|…)$/, "");
+    line.textContent = told.startsWith("is ") ? `bot ${told}` : told;
     line.dataset.on = Boolean(status);
     if (status) {
       this.typingEnds = setTimeout(() => this.#showTyping(""), TYPING_MS);
@@ -221,147 +215,48 @@ export class Pane {
   // --- what people do
 
   #listen() {
-    const list = this.part(".said");
-    list.addEventListener("scroll", () => (this.isAtEnd = this.#isAtEnd()));
-    new ResizeObserver(() => this.isAtEnd !== false && this.#toEnd()).observe(list);
     this.part(".person").addEventListener("change", () => {
       this.#fillPlaces();
       this.#load().catch(this.report);
     });
     this.part(".place").addEventListener("change", () => this.#load().catch(this.report));
-    this.part(".add-person").addEventListener("click", () => this.#openNew("person"));
-    this.part(".add-place").addEventListener("click", () => this.#openNew("place"));
-    this.part(".new .cancel").addEventListener("click", () => this.#closeNew());
-    this.part(".new").addEventListener("submit", (submitted) => {
-      submitted.preventDefault();
-      this.#add().catch(this.report);
-    });
-    this.part(".new").addEventListener("keydown", (pressed) => pressed.key === "Escape" && this.#closeNew());
-    this.part(".answering button").addEventListener("click", () => this.#stopReply());
-    this.part(".write").addEventListener("submit", (submitted) => {
-      submitted.preventDefault();
-      this.#send().catch(this.report);
-    });
-    this.part("textarea").addEventListener("keydown", (pressed) => {
-      if (pressed.key === "Enter" && !pressed.shiftKey && !pressed.isComposing) {
-        pressed.preventDefault();
-        this.part(".write").requestSubmit();
-      } else if (pressed.key === "Escape") {
-        this.#stopReply();
-      }
-    });
-    this.part("textarea").addEventListener("input", () => this.#fit());
+    this.part(".back").addEventListener("click", () => this.#goTo(this.part(".back").dataset.place).catch(this.report));
   }
 
-  #fit() {
-    const area = this.part("textarea");
-    area.style.height = "auto";
-    area.style.height = `${area.scrollHeight + 2}px`;
-  }
-
-  async #press(said, button_id) {
-    this.part(".problem").textContent = "";
-    const pressed = { person_id: this.person.id, place_id: this.place.id, message_id: said.id, button_id };
-    await call("POST", this.path("press"), pressed);
-  }
-
-  async #send() {
-    const text = this.part("textarea").value;
-    if (!text.trim() || !this.person || !this.place) {
-      return;
+  async #act(name, said, button_id) {
+    const asked = { person_id: this.person.id, place_id: said.place_id, message_id: said.id };
+    this.report("");
+    if (name === "press") {
+      await call("POST", this.path("press"), { ...asked, button_id });
+    } else if (name === "reply") {
+      this.writing.reply(said);
+    } else if (name === "change") {
+      this.writing.change(said);
+    } else if (name === "remove") {
+      await call("DELETE", this.path("messages"), { place_id: said.place_id, message_id: said.id });
+    } else if (name === "branch") {
+      const title = said.text.split("\n")[0].slice(0, TITLE_CHARS) || "Thread";
+      await this.#open(await call("POST", this.path("thread"), { ...asked, title }));
+    } else if (name === "share") {
+      const own = this.places.find((each) => each.kind === "dm" && each.person_id === this.person.id);
+      await call("POST", this.path("share"), { ...asked, to_id: own.id });
+      await this.#goTo(own.id);
     }
-    this.part(".problem").textContent = "";
-    if (this.changing) {
-      await call("PATCH", this.path("messages"), { place_id: this.place.id, message_id: this.changing.id, text });
-    } else {
-      await call("POST", this.path("say"), {
-        person_id: this.person.id,
-        place_id: this.place.id,
-        text,
-        mention_bot: this.part(".mention").checked,
-        reply_to: this.answering?.id,
-      });
-    }
-    this.part("textarea").value = "";
-    this.#fit();
-    this.#stopReply();
-    this.#toEnd();
   }
 
-  async #remove(said) {
-    await call("DELETE", this.path("messages"), { place_id: said.place_id, message_id: said.id }).catch(this.report);
+  async #open(thread) {
+    this.opened.push(thread);
+    await this.refresh();
+    await this.#goTo(thread.id);
   }
 
-  #startReply(said) {
-    this.#stopReply();
-    this.answering = said;
-    this.#announce(`Replying to ${said.author.name}: ${said.text}`);
-  }
-
-  #startChange(said) {
-    this.#stopReply();
-    this.changing = said;
-    this.part("textarea").value = said.text;
-    this.#fit();
-    this.#announce("Editing your message");
-  }
-
-  #announce(text) {
-    this.part(".answering").hidden = false;
-    this.part(".answering span").textContent = text;
-    this.part("textarea").focus();
-  }
-
-  #stopReply() {
-    if (this.changing) {
-      this.part("textarea").value = "";
-      this.#fit();
-    }
-    this.answering = this.changing = null;
-    this.part(".answering").hidden = true;
-  }
-
-  // --- somebody and somewhere new
-
-  #openNew(what) {
-    const form = this.part(".new");
-    this.adding = what;
-    form.hidden = false;
-    this.part(".new-kind").parentElement.hidden = what === "person";
-    this.part(".new-title-label").textContent = what === "person" ? "Person's name" : "Name";
-    this.part(".new-title").value = "";
-    this.part(".new-title").focus();
-  }
-
-  #closeNew() {
-    this.part(".new").hidden = true;
-    this.part(this.adding === "person" ? ".add-person" : ".add-place").focus();
-  }
-
-  async #add() {
-    const title = this.part(".new-title").value.trim();
-    if (this.adding === "person") {
-      const person = await call("POST", this.path("people"), { name: title });
-      await this.refresh();
-      this.part(".person").value = person.id;
+  async #added(what, made) {
+    await this.refresh();
+    this.part(`.${what}`).value = made.id;
+    if (what === "person") {
       this.#fillPlaces();
       this.part(".place").selectedIndex = 0;
-    } else {
-      const kind = this.part(".new-kind").value;
-      const parent_id = kind === "thread" ? this.#group()?.id : undefined;
-      const place = await call("POST", this.path("places"), { kind, title, parent_id });
-      await this.refresh();
-      this.part(".place").value = place.id;
     }
-    this.part(".problem").textContent = "";
     await this.#load();
-    this.#closeNew();
-    this.part("textarea").focus();
-  }
-
-  // A thread goes into the chosen group, the group of the chosen thread, or the first group there is.
-  #group() {
-    const groups = this.places.filter((each) => each.kind === "group");
-    return groups.find((each) => each.id === this.place?.id || each.id === this.place?.parent_id) ?? groups[0];
   }
 }

@@ -27,6 +27,7 @@ def upgrade() -> None:
     _languages()
     _access_rules()
     _persons()
+    _buttons()
 
 
 def _extend_conversations() -> None:
@@ -255,6 +256,28 @@ def _book_of_loans() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_loans"),
     )
     op.create_index("ix_loans_owner", "loans", ["owner"])
+
+
+def _buttons() -> None:
+    op.create_table(
+        "buttons",
+        sa.Column("token", sa.Text, nullable=False),
+        sa.Column("group_id", sa.Text, nullable=False),
+        sa.Column("reply_id", sa.Text, nullable=False),
+        sa.Column("label", sa.Text, nullable=False),
+        sa.Column("command", sa.Text, nullable=False),
+        sa.Column("meant_for", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("address", sa.Text, nullable=False),
+        sa.Column("is_private", sa.Boolean, nullable=False),
+        sa.Column("place", sa.Text, nullable=False),
+        sa.Column("realm", sa.Text, nullable=False),
+        sa.Column("expires_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("pressed_by", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("token", name="pk_buttons"),
+    )
+    op.create_index("ix_buttons_group_id", "buttons", ["group_id"])
+    op.create_index("ix_buttons_key", "buttons", ["key"])
 
 
 def _sub_agents() -> None:

@@ -1,0 +1,90 @@
+"""Whatever ends a socket of Slack's, the next one is asked for anew, and what was said meanwhile is answered once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from channels.adapter import CONNECTED
+from channels.emulators.slack import SlackEmulator
+from channels.slack import limits
+from gateway.bus.bus import RedisBus
+from tests.parts.answering import EchoAgent
+from tests.parts.towns import Town, slack_town
+from tests.parts.waiting import until
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Town]:
+    async with slack_town() as built:
+        yield built
+
+
+@pytest.fixture
+def stage(town: Town) -> SlackEmulator:
+    assert isinstance(town.stage, SlackEmulator)
+    return town.stage
+
+
+@pytest.fixture
+async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
+    async with EchoAgent(bus).at_work() as echo:
+        yield echo
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses are for networks."""
+    monkeypatch.setattr(limits, "RETRY_FIRST_S", 0.1)
+    monkeypatch.setattr(limits, "WATCH_EVERY_S", 0.1)
+
+
+async def goes_on(town: Town, stage: SlackEmulator, bus: RedisBus, break_it: Callable[[], object]) -> None:
+    """A message before, one right after the break, and one when all is well: each is answered once."""
+    dm = town.dm(town.ann)
+    async with town.line(bus) as line:
+        await until(lambda: stage.sockets.connections == 2)
+        await stage.say(town.ann.id, dm.id, "before")
+        await town.until_answers(1, dm)
+        break_it()
+        await stage.say(town.ann.id, dm.id, "meanwhile")
+        await town.until_answers(2, dm)
+        await until(lambda: stage.sockets.connections == 2 and line.state == CONNECTED)
+        await stage.say(town.ann.id, dm.id, "after")
+        assert await town.until_answers(3, dm) == ["echo: before", "echo: meanwhile", "echo: after"]
+        await town.stays_silent(3)
+
+
+@pytest.mark.parametrize("reason", ["warning", "refresh_requested", "too_many_websockets"])
+async def test_a_farewell_is_followed_by_another_socket(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent, reason: str
+) -> None:
+    """A warning ends nothing yet; whatever else Slack says ends the socket, and only that."""
+    await goes_on(town, stage, bus, lambda: stage.sockets.disconnect(reason))
+
+
+async def test_sockets_that_are_cut_are_mended(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    await goes_on(town, stage, bus, stage.sockets.cut)
+
+
+async def test_an_address_that_is_refused_is_asked_for_anew(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK would try the spent one for ever; each handler of ours gets one of its own."""
+    monkeypatch.setattr(limits, "CONNECT_TIMEOUT_S", 0.5)
+    stage.switches.refuses_sockets = 2
+    async with town.line(bus):
+        await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+        assert await town.until_answers(1) == ["echo: hello"]
+
+
+async def test_socket_mode_that_is_switched_off_is_told_to_the_operator(
+    town: Town, stage: SlackEmulator, bus: RedisBus
+) -> None:
+    """`link_disabled`: the state says that we hear nothing, and never says that all is well."""
+    async with town.line(bus) as line:
+        stage.sockets.disconnect("link_disabled")
+        await until(lambda: line.state != CONNECTED)

@@ -1,0 +1,89 @@
+"""Whatever happens to a poll, the next one asks for the same updates, and the state says how it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from channels.adapter import CONNECTED, ChannelAdapter
+from channels.emulators.telegram import TelegramEmulator
+from channels.telegram import limits
+from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.polling import Patience
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from tests.parts.answering import EchoAgent
+from tests.parts.platforms import TELEGRAM_TOKEN
+from tests.parts.towns import Town, telegram_town
+from tests.parts.waiting import until
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Town]:
+    async with telegram_town() as built:
+        yield built
+
+
+@pytest.fixture
+def stage(town: Town) -> TelegramEmulator:
+    assert isinstance(town.stage, TelegramEmulator)
+    return town.stage
+
+
+@pytest.fixture
+async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
+    async with EchoAgent(bus).at_work() as echo:
+        yield echo
+
+
+def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
+    return TelegramAdapter(
+        token=TELEGRAM_TOKEN,
+        api_base=town.api_base,
+        positions=bus.intake,
+        leases=bus.deliveries,
+        places=bus.places,
+        clock=SystemClock(),
+        holder="test",
+        patience=Patience(poll_s=1, silence_s=0.2),
+    )
+
+
+async def test_a_poll_that_never_comes_back_is_given_up(
+    town: Town, stage: TelegramEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """Only the end of a poll shows that somebody is there; the next one gets what this one should have brought."""
+    dm = town.dm(town.ann)
+    async with town.line(bus, adapter=impatient(town, bus)) as line:
+        stage.faults.other["hang_polls"] = 1
+        await until(lambda: stage.faults.other["hang_polls"] < 1)
+        await stage.say(town.ann.id, dm.id, "meanwhile")
+        await until(lambda: line.state.startswith("Telegram does not answer"))
+        assert await town.until_answers(1, dm) == ["echo: meanwhile"]
+        await until(lambda: line.state == CONNECTED)
+        await town.stays_silent(1)
+
+
+async def test_ids_that_begin_anew_are_not_taken_for_old_ones(
+    town: Town, stage: TelegramEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """After a week without an update Telegram may count from anywhere."""
+    dm = town.dm(town.ann)
+    async with town.line(bus):
+        await stage.say(town.ann.id, dm.id, "before")
+        await town.until_answers(1, dm)
+    account = f"telegram:{TELEGRAM_TOKEN.partition(':')[0]}"
+    known = await bus.intake.position(account)
+    assert known
+    await bus.intake.set_position(account, f"{known.partition('@')[0]}@1")  # that was long ago
+    stage.restart_ids(5)
+    await stage.say(town.ann.id, dm.id, "a week later")
+    async with town.line(bus):
+        assert await town.until_answers(2, dm) == ["echo: before", "echo: a week later"]
+        await town.stays_silent(2)
+
+
+def test_a_dead_link_is_noticed_within_half_a_minute() -> None:
+    """The longest that a poll may take before it counts as lost."""
+    assert limits.POLL_TIMEOUT_S + limits.POLL_READ_MARGIN_S <= 30

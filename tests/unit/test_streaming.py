@@ -1,0 +1,231 @@
+"""A growing answer in front of a platform that does what it is told: its pace, and what is left of it in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from channels.adapter import AnyChunk, Cadence
+from channels.courier import Courier
+from channels.delivery import Delivery
+from channels.homes import Homes
+from channels.leases import Tenure
+from channels.leftovers import Leftovers
+from channels.quiet import Spots
+from channels.stream import StreamingAdapter
+from channels.streaming import Streams
+from gateway.clock import SystemClock
+from gateway.contracts.errors import FormatRefused, OutcomeUnknown, RateLimited
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import Activity, CleanText, DeliveryRecord, DeliveryState, Draft, Preview
+from gateway.scrub import Scrubber
+from tests.doubles import ButtonAdapter, MemoryBus
+from tests.parts.waiting import until
+from tests.unit.test_delivery import RULES, reply
+
+HERE = ReplyAddress("test", "lane", "{}")
+KEY = SessionKey("test", "u1")
+
+
+@dataclass
+class GrowingAdapter(ButtonAdapter):
+    """A platform on which answers grow in messages. `beginnings` are what begins fail with, one by one."""
+
+    pace: Cadence = field(default_factory=lambda: Cadence(0.0, 0.001, chars_min=1))
+    beginnings: list[Exception] = field(default_factory=list)
+    taken_back: list[str] = field(default_factory=list)
+    changes: int = 0
+
+    def cadence(self, address: ReplyAddress) -> Cadence | None:
+        return self.pace
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return False
+
+    async def begin_stream(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str) -> str:
+        if self.beginnings:
+            raise self.beginnings.pop(0)
+        (message_id,) = await self.send(address, chunk, send_id=send_id, plain=False)
+        return message_id
+
+    async def go_on(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, send_id: str) -> bool:
+        self.changes += 1
+        return await self.amend(address, chunk, message_id=message_id, plain=False)
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        return
+
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        self.taken_back.append(message_id)
+        self.shown.pop(message_id, None)
+        return True
+
+
+@dataclass
+class Stage:
+    """A channel with its delivery and its streams."""
+
+    adapter: GrowingAdapter
+    bus: MemoryBus
+    streams: Streams
+
+    async def says(self, text: str, number: int = 1) -> None:
+        await self.bus.drafted.put(Draft(HERE, KEY, f"t{number}", f"r{number}", CleanText(text)))
+
+    def answers(self, text: str, number: int = 1) -> None:
+        self.bus.outbound.put_nowait(reply(number, text))
+
+
+@asynccontextmanager
+async def staged(adapter: GrowingAdapter, bus: MemoryBus | None = None) -> AsyncIterator[Stage]:
+    """Everything at work."""
+    bus = bus or MemoryBus()
+    clock, spots = SystemClock(), Spots()
+    homes, tenure = Homes(adapter, bus), Tenure()
+    assert isinstance(adapter, StreamingAdapter)
+    streams = Streams(adapter, bus, bus, Scrubber(), clock, homes, tenure, spots)
+    courier = Courier(adapter, bus, bus, Scrubber(), clock, homes, tenure, rules=RULES, delay_scale=0.0)
+    delivery = Delivery(adapter, bus, courier, homes, tenure, consumer="c1", spots=spots, coming=streams.coming)
+    running = [asyncio.create_task(delivery.run())]
+    await until(lambda: tenure.is_sure)
+    running.append(asyncio.create_task(streams.run()))
+    try:
+        yield Stage(adapter, bus, streams)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def test_the_ledger_knows_of_a_message_before_the_platform_does() -> None:
+    seen: list[dict[str, Preview]] = []
+
+    class Watching(GrowingAdapter):
+        async def begin_stream(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str) -> str:
+            seen.append(dict(bus.shown))
+            return await super().begin_stream(address, chunk, send_id=send_id)
+
+    bus = MemoryBus()
+    async with staged(Watching(), bus) as stage:
+        await stage.says("This")
+        await until(lambda: stage.adapter.shown == {"m1": "This"})
+        await until(lambda: bus.shown["r1"].messages == ("m1",))
+        assert (seen[0]["r1"].opening, seen[0]["r1"].messages) == ("This", ())
+        stage.answers("This is it")
+        await until(lambda: "e1" in bus.receipts)
+    assert stage.adapter.shown == {"m1": "This is it"}
+    assert bus.receipts["e1"].record.platform_ids == ("m1",)
+    assert bus.shown == {}
+
+
+async def test_the_answer_ends_what_grew() -> None:
+    """A draft that comes late changes nothing any more."""
+    async with staged(GrowingAdapter()) as stage:
+        await stage.says("This")
+        await until(lambda: bool(stage.adapter.shown))
+        stage.answers("This is it")
+        await until(lambda: "e1" in stage.bus.receipts)
+        await stage.says("This is i")
+        await asyncio.sleep(0.05)
+    assert stage.adapter.shown == {"m1": "This is it"}
+
+
+async def test_messages_that_the_answer_does_not_need_are_taken_away() -> None:
+    async with staged(GrowingAdapter()) as stage:
+        await stage.says("one|two|three")
+        await until(lambda: len(stage.adapter.shown) == 3)
+        stage.answers("Something went wrong.")
+        await until(lambda: "e1" in stage.bus.receipts)
+    assert stage.adapter.shown == {"m1": "Something went wrong."}
+    assert stage.adapter.taken_back == ["m2", "m3"]
+
+
+async def test_after_an_unknown_outcome_nothing_more_is_begun() -> None:
+    """The delivery of the answer finds out what became of it."""
+    async with staged(GrowingAdapter(beginnings=[OutcomeUnknown("cut")])) as stage:
+        await stage.says("This")
+        await until(lambda: not stage.adapter.beginnings)
+        await stage.says("This grows")
+        await asyncio.sleep(0.05)
+        assert stage.adapter.shown == {}
+        assert stage.bus.shown["r1"].opening == "This"
+        stage.answers("This is it")
+        await until(lambda: "e1" in stage.bus.receipts)
+    assert stage.adapter.shown == {"m1": "This is it"}
+    assert stage.bus.ambiguous == 1
+
+
+async def test_a_refused_text_is_tried_a_few_times_and_then_left_to_the_answer() -> None:
+    refusals: list[Exception] = [FormatRefused("no") for _ in range(9)]
+    async with staged(GrowingAdapter(beginnings=refusals)) as stage:
+        for length in range(1, 9):
+            await stage.says("This is the end"[: length + 4])
+            await asyncio.sleep(0.01)
+        stage.answers("This is the end.")
+        await until(lambda: "e1" in stage.bus.receipts)
+    assert len(refusals) == 6
+    assert list(stage.adapter.shown.values()) == ["This is the end."]
+
+
+async def test_a_rate_limit_is_told_to_everybody_who_writes_there() -> None:
+    async with staged(GrowingAdapter(beginnings=[RateLimited(0.05)])) as stage:
+        await stage.says("This")
+        await until(lambda: stage.adapter.shown == {"m1": "This"})
+    assert [for_s for _, for_s in stage.bus.paused] == [0.05]
+
+
+async def test_drafts_spend_only_what_answers_leave_over() -> None:
+    bus = MemoryBus(waits_s=[1.0] * 100_000)
+    async with staged(GrowingAdapter(), bus) as stage:
+        await stage.says("This")
+        await until(lambda: len(bus.waits_s) < 100_000)
+        assert stage.adapter.shown == {}
+        bus.waits_s.clear()
+        await until(lambda: stage.adapter.shown == {"m1": "This"})
+
+
+async def test_what_a_silent_turn_began_is_taken_away() -> None:
+    """Its process died, and nobody took it up."""
+    preview = Preview(HERE, KEY, "t1", "r1", ("m1", "m2"))
+    adapter, bus = GrowingAdapter(shown={"m1": "half", "m2": "an answer"}), MemoryBus(shown={"r1": preview})
+    async with staged(adapter, bus) as stage:
+        await leftovers(stage, silent_for_s=60.0).look()
+        assert len(adapter.shown) == 2
+        await leftovers(stage, silent_for_s=-1.0).look()
+    assert (adapter.shown, bus.shown) == ({}, {})
+
+
+async def test_what_the_answer_has_made_its_own_stays() -> None:
+    """A process died between two notes; another slept through the whole delivery and began one more."""
+    preview = Preview(HERE, KEY, "t1", "r1", ("m1", "m9"))
+    adapter, bus = GrowingAdapter(shown={"m1": "the answer", "m9": "half"}), MemoryBus(shown={"r1": preview})
+    bus.ledger.append(DeliveryRecord("r1", DeliveryState.SENT, platform_ids=("m1",), updated_at_ms=1))
+    async with staged(adapter, bus) as stage:
+        await leftovers(stage, silent_for_s=60.0).look()
+    assert (adapter.shown, bus.shown) == ({"m1": "the answer"}, {})
+
+
+async def test_a_turn_that_ends_without_an_answer_leaves_nothing() -> None:
+    async with staged(GrowingAdapter()) as stage:
+        await stage.says("one|two")
+        await until(lambda: len(stage.adapter.shown) == 2)
+        stage.streams.heard(Activity(HERE, "t1", 0.0, ended=True))
+        await until(lambda: stage.adapter.shown == {})
+
+
+async def test_two_answers_grow_in_one_place_each_in_its_own_message() -> None:
+    async with staged(GrowingAdapter()) as stage:
+        await stage.says("one", 1)
+        await stage.says("other", 2)
+        await until(lambda: sorted(stage.adapter.shown.values()) == ["one", "other"])
+        stage.answers("the other one", 2)
+        stage.answers("the one", 1)
+        await until(lambda: len(stage.bus.receipts) == 2)
+    assert sorted(stage.adapter.shown.values()) == ["the one", "the other one"]
+
+
+def leftovers(stage: Stage, *, silent_for_s: float) -> Leftovers:
+    """Those of a channel whose turns are silent after that."""
+    return Leftovers(stage.streams.parts, lambda reply_id: False, silent_for_s=silent_for_s)
