@@ -25,6 +25,7 @@ from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
 from agent.commands.house import house_commands
+from agent.commands.linking import linking_commands
 from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
 from agent.commands.profiles import profile_commands
@@ -310,6 +311,7 @@ class _Parts:
         store, scrubber = self._store, self._scrubber
         minutes = self._settings.schedules.heartbeat_minutes
         ending = Ending(store.tasks, self._clock)
+        keeper = doorkeeper(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
         return (
             *conversation_commands(
                 store, self._compactor, self._bus.operator, scrubber, ending, left=(self._bus.vault.drop,)
@@ -319,13 +321,14 @@ class _Parts:
             *usage_commands(store.usage, self.meter, self._clock),
             *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget, self._bus.vault.drop_all)),
             *belongings_commands(store.people, scrubber),
+            *linking_commands(
+                store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish_notice
+            ),
             *profile_commands(),
             *remind_commands(self._desk, scrubber, self._clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),
             *answering_commands(),
-            *access_commands(
-                doorkeeper(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
-            ),
+            *access_commands(keeper),
             *house_commands(self._settings.limits, self._people, self.meter, self._bus.operator, self._clock),
         )
 

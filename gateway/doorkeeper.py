@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
-from gateway.contracts.access import AccessPolicy, Pairing, PlaceRule
+from gateway.contracts.access import AccessPolicy, Pairing, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import TrivetError
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.links import blocking_all
 from gateway.contracts.messages import CleanText, Reply, clipped
 from gateway.contracts.ports import AccessBook, AccessBus, Clock
 from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
@@ -138,15 +139,19 @@ class Doorkeeper:
 
     async def project(self) -> None:
         """Show on the bus what SQL holds."""
-        await self._bus.project(await self._book.projection())
+        await self._bus.project(await self._projection())
 
     async def keep_projected(self) -> None:
         """The same, if the bus shows anything else: it lost its memory, whoever changed something died before he could
         show it, or the database was put back to an earlier day."""
         shown = await self._bus.projected()
         if shown is None or shown != await self._book.revision():
-            projection = await self._book.projection()
+            projection = await self._projection()
             await self._bus.project(projection, is_forced=shown is not None and projection.revision < shown)
+
+    async def _projection(self) -> Projection:
+        held = await self._book.projection()
+        return replace(held, grants=blocking_all(held.grants, held.persons, self._policy))
 
 
 def _code(text: str) -> str:

@@ -31,12 +31,14 @@ def people(store: Store, keeper: Doorkeeper, vault: VaultBus, scrubber: Scrubber
 
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
-        """Delete every trace of a user, what was granted to him, his kept secrets and the files of his conversations
-        on this machine included. What is under way at this moment (a queued message, a running turn) may still write;
-        erase again when it has ended."""
+        """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets and
+        the files of his conversations on this machine included. What is under way at this moment (a queued message, a
+        running turn) may still write; erase again when it has ended."""
         owner = _owner(key)
-        await vault.drop_all(owner)
-        keys = {owner, *await store.people.keys(owner)}
+        ends = await store.links.ends_of(owner)
+        for end in ends:
+            await vault.drop_all(end)
+        keys = {*ends, *await store.people.keys(owner)}
         files = await asyncio.to_thread(_erase_files, workspaces, keys) if workspaces is not None else 0
         erased = await store.people.erase(owner)
         await keeper.project()

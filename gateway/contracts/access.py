@@ -226,11 +226,13 @@ def place_named(text: str) -> SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What operators decided, as intake is shown it. A higher `revision` knows more."""
+    """What operators decided, as intake is shown it. A higher `revision` knows more. `persons` are the
+    users who are one person with several accounts: whoever shows the projection blocks all of one."""
 
     revision: int = 0
     grants: Sequence[Grant] = ()
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
+    persons: Sequence[frozenset[SessionKey]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,8 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("remind", "remind you of something", "when and what"),
     CommandSpec("plan", "plan a task first, then do it when you approve", "task", needs_argument=True, is_aloud=True),
     CommandSpec("export", "everything I keep of you, as a file", only_private=True),
+    CommandSpec("link", "make your accounts on several platforms one person", "code", only_private=True),
+    CommandSpec("unlink", "show the accounts that are linked, or part them", "platform", only_private=True),
     CommandSpec("heartbeat", "look by myself whether something is to be done", "on, off", is_in_menu=False),
     CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False),
     CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False),

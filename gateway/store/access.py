@@ -14,6 +14,7 @@ from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
 from gateway.store.access_tables import access_revision, place_realms, place_rules
 from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.ends import persons
 from gateway.store.engine import Database
 from gateway.store.rows import Values, from_grant, to_grant
 from gateway.store.subagent_tables import audit
@@ -126,7 +127,7 @@ def _revision(connection: Connection) -> int:
 
 def _projection(connection: Connection) -> Projection:
     revision = _revision(connection)  # first: what follows is as new, or newer
-    return Projection(revision, _grants(connection), _place_rules(connection))
+    return Projection(revision, _grants(connection), _place_rules(connection), tuple(persons(connection)))
 
 
 def _grants(connection: Connection) -> list[Grant]:
@@ -141,7 +142,7 @@ def _decide(connection: Connection, grant: Grant) -> bool:
     connection.execute(_put_grant(connection), from_grant(grant))
     after = {"role": grant.role.value, "reason": grant.reason}
     subject = f"{USER}{grant.key.owner}"
-    _write_down(connection, grant.granted_by, "access.grant", subject, _told(before), after, grant.created_at_ms)
+    write_down(connection, grant.granted_by, "access.grant", subject, _told(before), after, grant.created_at_ms)
     return True
 
 
@@ -151,12 +152,12 @@ def _withdraw(connection: Connection, owner: SessionKey, actor: str, now_ms: int
     if before is None:
         return False
     connection.execute(_DROP_GRANT, {"whose": str(owner)})
-    _write_down(connection, actor, "access.revoke", f"{USER}{owner}", _told(before), None, now_ms)
+    write_down(connection, actor, "access.revoke", f"{USER}{owner}", _told(before), None, now_ms)
     return True
 
 
 def _note_denial(connection: Connection, owner: SessionKey, actor: str, now_ms: int) -> None:
-    _write_down(connection, actor, "access.deny", f"{USER}{owner}", None, None, now_ms)
+    write_down(connection, actor, "access.deny", f"{USER}{owner}", None, None, now_ms)
 
 
 def _told(row: Row[Any] | None) -> Values | None:
@@ -177,11 +178,11 @@ def _rule(connection: Connection, place: SessionKey, rule: PlaceRule, actor: str
         connection.execute(_DROP_RULE, {"where_": str(place)})
     else:
         connection.execute(_put_rule(connection), {"place": str(place), **_from_rule(rule)})
-    _write_down(connection, actor, "access.place", f"{PLACE}{place}", _said(before), _said(rule), now_ms)
+    write_down(connection, actor, "access.place", f"{PLACE}{place}", _said(before), _said(rule), now_ms)
     return True
 
 
-def _write_down(
+def write_down(
     connection: Connection,
     actor: str,
     action: str,
@@ -190,6 +191,7 @@ def _write_down(
     after: Values | None,
     now_ms: int,
 ) -> None:
+    """Add a line to the audit."""
     texts = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
     line = {"at_ms": now_ms, "actor": actor, "action": action, "subject": subject, **texts}
     connection.execute(_WRITE_DOWN, line)

@@ -13,6 +13,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.vectors import Embedding
 from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.ends import is_of_person
 from gateway.store.engine import Database
 from gateway.store.rows import from_vector, to_vector
 from gateway.store.tables import answers
@@ -53,7 +54,7 @@ class SqlAnswers:
         await self._database.write(partial(_put, row=row, owner_max=owner_max, all_max=all_max), durable=False)
 
     async def forget(self, owner: SessionKey) -> int:
-        """Delete all that is kept of an owner."""
+        """Delete all that is kept of a person: facts of one end shape the answers of another."""
         return await self._database.write(partial(_forget, owner=owner))
 
 
@@ -77,7 +78,7 @@ _USE: Final = (
     .where(answers.c.id == bindparam("answer_id"), answers.c.key == bindparam("k"))
     .values(used_at_ms=bindparam("now_ms"))
 )
-_FORGET: Final = delete(answers).where(answers.c.owner == bindparam("o"))
+_FORGET: Final = delete(answers).where(is_of_person(answers.c.owner))
 _DROP_EXPIRED: Final = delete(answers).where(answers.c.expires_at_ms <= bindparam("now_ms"))
 
 
@@ -137,7 +138,7 @@ def _put(connection: Connection, row: dict[str, Any], *, owner_max: int, all_max
 
 
 def _forget(connection: Connection, owner: SessionKey) -> int:
-    return connection.execute(_FORGET, {"o": str(owner)}).rowcount
+    return connection.execute(_FORGET, {"end_": str(owner)}).rowcount
 
 
 def _place(question: Question) -> dict[str, Any]:

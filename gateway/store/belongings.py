@@ -35,6 +35,7 @@ from gateway.scrub.structured import each_text
 from gateway.store.access import USER, has_changed
 from gateway.store.access_tables import access_revision, place_realms, place_rules
 from gateway.store.board import changed
+from gateway.store.ends import ends_of
 from gateway.store.engine import Database
 from gateway.store.search_sqlite import TIDY
 from gateway.store.subagent_tables import audit, board, sub_type_changes, task_workers, waits
@@ -56,7 +57,9 @@ _OPERATORS: Final = frozenset(
 )
 """What belongs to the house, and to no person in it."""
 
-_INTERNAL: Final = frozenset({"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "token"})
+_INTERNAL: Final = frozenset(
+    {"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "digest", "token"}
+)
 """Columns that say nothing to their owner; bytes do not either."""
 
 
@@ -107,29 +110,36 @@ _UNNAME: Final = (
 
 
 def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
-    """What is kept of an owner: rows by the name of their table."""
+    """What is kept of a person, whichever end is named: rows by the name of their table."""
+    ends = ends_of(connection, owner)
     return {
-        name: [dict(row._mapping) for row in connection.execute(statement, {"whose": str(owner)})]
+        name: [dict(row._mapping) for end in ends for row in connection.execute(statement, {"whose": end})]
         for name, statement in sorted(_HANDED_OUT.items())
     }
 
 
 def keys_of(connection: Connection, owner: SessionKey) -> list[SessionKey]:
-    """The lanes of an owner."""
-    return [SessionKey.parse(key) for key in connection.execute(_KEYS, {"whose": str(owner)}).scalars()]
+    """The lanes of a person."""
+    found = [connection.execute(_KEYS, {"whose": end}).scalars() for end in ends_of(connection, owner)]
+    return [SessionKey.parse(key) for keys in found for key in keys]
 
 
 def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
-    """Delete every trace of an owner. SQLite overwrites what it deletes, in the table and in the index."""
+    """Delete every trace of a person, at all ends. SQLite overwrites what it deletes, in the table and in the index."""
     is_sqlite = connection.dialect.name == "sqlite"
     if is_sqlite:
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
-    erased = {name: connection.execute(statement, {"whose": str(owner)}).rowcount for name, statement in _ERASE.items()}
+    ends = ends_of(connection, owner)
+    erased = {
+        name: sum(connection.execute(statement, {"whose": end}).rowcount for end in ends)
+        for name, statement in _ERASE.items()
+    }
     for statement in _UNNAME:
-        connection.execute(statement, {"whose": str(owner)})
+        for end in ends:
+            connection.execute(statement, {"whose": end})
     if erased["sub_tasks"]:
         changed(connection)
-    if erased["grants"]:
+    if erased["grants"] or erased["links"]:
         has_changed(connection)
     if is_sqlite:
         for tidy in TIDY:

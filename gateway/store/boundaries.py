@@ -14,6 +14,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Boundary
 from gateway.limits import BOUNDARIES_KEPT_H, BOUNDARY_TRIES_MAX
 from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.ends import is_of_person
 from gateway.store.tables import boundaries, lanes, sessions
 
 _HOUR_MS: Final = 3_600_000
@@ -116,7 +117,7 @@ _SKIP_OF_OWNER: Final = (
     update(boundaries)
     .where(
         boundaries.c.done_at_ms.is_(None),
-        boundaries.c.key.in_(select(lanes.c.key).where(lanes.c.owner == bindparam("owner"))),
+        boundaries.c.key.in_(select(lanes.c.key).where(is_of_person(lanes.c.owner))),
     )
     .values(done_at_ms=bindparam("now_ms"))
 )
@@ -124,8 +125,8 @@ _SKIP_OF_OWNER: Final = (
 
 def skip(connection: Connection, key: SessionKey, *, now_ms: int) -> None:
     """Nobody shall go through what was said before: under this key, in a direct message under any of its
-    owner's."""
+    person's."""
     if key.is_private:
-        connection.execute(_SKIP_OF_OWNER, {"owner": str(key.owner), "now_ms": now_ms})
+        connection.execute(_SKIP_OF_OWNER, {"end_": str(key.owner), "now_ms": now_ms})
     else:
         connection.execute(_SKIP_OF_KEY, {"k": str(key), "now_ms": now_ms})

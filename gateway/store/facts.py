@@ -1,7 +1,8 @@
 """Facts: keeping, finding, forgetting. Every statement names the owner, and who may be listening.
 
 A fact is read where it was learned, in threads inside of that place, in direct messages with its owner, and
-elsewhere only if the owner said so: what somebody says in a direct message never surfaces in a group.
+elsewhere only if the owner said so: what somebody says in a direct message never surfaces in a group. What was learned
+in a direct message is read in those of every account of the same person; what was learned in a group is not.
 """
 
 from __future__ import annotations
@@ -9,7 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Boolean, ColumnElement, Connection, Row, Select, bindparam, delete, func, or_, select, update
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey
@@ -23,37 +37,41 @@ from gateway.limits import (
     RECALL_CANDIDATES_MAX,
     RECALL_TERMS_MAX,
 )
+from gateway.store.ends import ends_of, locked_ends
 from gateway.store.fusion import fused
 from gateway.store.likeness import normalised, say_the_same
 from gateway.store.rows import Values, from_vector, to_fact, to_vector
 from gateway.store.search import Search
-from gateway.store.tables import facts, lanes
+from gateway.store.tables import facts
 from gateway.store.terms import fact_terms, query_terms, ranked
 
 _IS_OWNERS: Final = facts.c.owner == bindparam("whose")
-_IS_READABLE: Final[ColumnElement[bool]] = or_(
-    bindparam("is_private", type_=Boolean),
-    facts.c.is_shared,
-    facts.c.place.in_(bindparam("places", expanding=True)),
+_IS_PERSONS: Final = facts.c.owner.in_(bindparam("ends", expanding=True))
+_IS_PRIVATE: Final = bindparam("is_private", type_=Boolean)
+_IS_READABLE: Final[ColumnElement[bool]] = and_(
+    _IS_PERSONS,
+    or_(
+        facts.c.is_shared,
+        and_(_IS_OWNERS, or_(_IS_PRIVATE, facts.c.place.in_(bindparam("places", expanding=True)))),
+        and_(_IS_PRIVATE, facts.c.place == ""),
+    ),
 )
-_READABLE: Final = select(facts).where(_IS_OWNERS, _IS_READABLE)
+_READABLE: Final = select(facts).where(_IS_READABLE)
 _NEWEST_FIRST: Final = (facts.c.told_at_ms.desc(), facts.c.id.desc())
 _NEWEST: Final = _READABLE.order_by(*_NEWEST_FIRST).limit(bindparam("page_limit"))
 _WITH_A_TERM: Final = Search(facts, _NEWEST)
 _OF_MODEL: Final = facts.c.vector_model == bindparam("model")
 _VECTORS: Final[Select[Any]] = (
-    select(facts.c.id, facts.c.vector)
-    .where(_IS_OWNERS, _IS_READABLE, _OF_MODEL)
-    .order_by(*_NEWEST_FIRST)
-    .limit(FACTS_MAX)
+    select(facts.c.id, facts.c.vector).where(_IS_READABLE, _OF_MODEL).order_by(*_NEWEST_FIRST).limit(FACTS_MAX)
 )
 _SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids", expanding=True)))
 
 
-def _asking(key: SessionKey) -> dict[str, Any]:
+def _asking(connection: Connection, key: SessionKey) -> dict[str, Any]:
     """Whose facts may be read where `key` speaks."""
     places = ["/".join(key.place[:parts]) for parts in range(1, len(key.place) + 1)]
-    return {"whose": str(key.owner), "is_private": key.is_private, "places": places}
+    ends = ends_of(connection, key.owner)
+    return {"whose": str(key.owner), "ends": ends, "is_private": key.is_private, "places": places}
 
 
 # --- finding
@@ -64,7 +82,7 @@ def recall(
 ) -> list[Fact]:
     """The best matches by words and by meaning; the newest facts if the question is empty."""
     if not query.strip():
-        found = connection.execute(_NEWEST, _asking(key) | {"page_limit": max(limit, 0)})
+        found = connection.execute(_NEWEST, _asking(connection, key) | {"page_limit": max(limit, 0)})
         return [to_fact(row) for row in found]
     return matching(connection, key, query_terms(query, count_max=RECALL_TERMS_MAX), limit=limit, near=near)
 
@@ -78,7 +96,7 @@ def matching(
     by_meaning = _by_meaning(connection, key, near) if near is not None else []
     missing = [id_ for id_ in by_meaning if id_ not in known]
     if missing:
-        more = connection.execute(_SOME, _asking(key) | {"ids": missing})
+        more = connection.execute(_SOME, _asking(connection, key) | {"ids": missing})
         known |= {row.id: to_fact(row) for row in more}
     best: dict[str, Fact] = {}
     for id_ in fused([fact.id for fact in by_words], by_meaning):
@@ -90,26 +108,23 @@ def matching(
 def _by_words(connection: Connection, key: SessionKey, terms: Sequence[str]) -> list[Fact]:
     if not terms:
         return []
-    parameters = _asking(key) | {"page_limit": RECALL_CANDIDATES_MAX}
-    rows = _WITH_A_TERM.run(connection, str(key.owner), terms, parameters)
+    parameters = _asking(connection, key) | {"page_limit": RECALL_CANDIDATES_MAX}
+    rows = _WITH_A_TERM.run(connection, parameters["ends"], terms, parameters)
     return ranked(terms, [(to_fact(row), row.terms) for row in rows], limit=RECALL_CANDIDATES_MAX)
 
 
 def _by_meaning(connection: Connection, key: SessionKey, near: Embedding) -> list[int]:
-    rows = connection.execute(_VECTORS, _asking(key) | {"model": near.model}).all()
+    rows = connection.execute(_VECTORS, _asking(connection, key) | {"model": near.model}).all()
     scores = [(cosine(near.vector, to_vector(row.vector)), row.id) for row in rows]
     return [id_ for score, id_ in sorted(scores, reverse=True) if score >= FACT_COSINE_NEAR]
 
 
 # --- keeping
 
-_LOCK_OWNER: Final = (
-    select(lanes.c.key).where(lanes.c.owner == bindparam("whose")).order_by(lanes.c.key).with_for_update()
-)
 _OF_PLACE: Final = (
     select(facts).where(_IS_OWNERS, facts.c.place == bindparam("here")).order_by(*_NEWEST_FIRST).limit(FACTS_MAX)
 )
-_SIZE: Final = select(func.count(), func.coalesce(func.max(facts.c.number), 0)).where(_IS_OWNERS)
+_SIZE: Final = select(func.count().filter(_IS_OWNERS), func.coalesce(func.max(facts.c.number), 0)).where(_IS_PERSONS)
 _FIRST_TO_GO: Final = (
     select(facts)
     .where(_IS_OWNERS, facts.c.origin == Origin.GATHERED.value)
@@ -148,12 +163,12 @@ def remember(
     the row of another. What somebody told is never reworded by a model.
     """
     owner = str(key.owner)
-    connection.execute(_LOCK_OWNER, {"whose": owner}).all()  # SQLite writes one at a time anyway
+    ends = locked_ends(connection, key.owner)
     place = "/".join(key.place)
     twin = _twin(connection, owner, place, text, embedding)
     if twin is not None:
         return Remembered(_reword(connection, twin, text, origin, embedding, now_ms=now_ms))
-    count, last_number = connection.execute(_SIZE, {"whose": owner}).one()
+    count, last_number = connection.execute(_SIZE, {"whose": owner, "ends": ends}).one()
     dropped = _make_room(connection, owner) if count >= FACTS_MAX else None
     row = _content(text, origin, embedding) | {
         "owner": owner,
@@ -224,14 +239,13 @@ def _content(text: CleanText, origin: Origin, embedding: Embedding | None) -> Va
 # --- forgetting and sharing
 
 _FORGET: Final = (
-    delete(facts)
-    .where(_IS_OWNERS, _IS_READABLE, facts.c.number.in_(bindparam("numbers", expanding=True)))
-    .returning(facts)
+    delete(facts).where(_IS_READABLE, facts.c.number.in_(bindparam("numbers", expanding=True))).returning(facts)
 )
-_FORGET_ALL: Final = delete(facts).where(_IS_OWNERS, _IS_READABLE)
+_FORGET_HERE: Final = delete(facts).where(_IS_READABLE)
+_FORGET_PERSON: Final = delete(facts).where(_IS_PERSONS)
 _SHARE: Final = (
     update(facts)
-    .where(_IS_OWNERS, _IS_READABLE, facts.c.number == bindparam("wanted"))
+    .where(_IS_READABLE, facts.c.number == bindparam("wanted"))
     .values(is_shared=bindparam("shall_be_shared"))
     .returning(facts)
 )
@@ -239,18 +253,19 @@ _SHARE: Final = (
 
 def forget(connection: Connection, key: SessionKey, numbers: Sequence[int]) -> list[Fact]:
     """Delete facts by their number; those that there were."""
-    rows = connection.execute(_FORGET, _asking(key) | {"numbers": list(numbers)}).all()
+    rows = connection.execute(_FORGET, _asking(connection, key) | {"numbers": list(numbers)}).all()
     return sorted((to_fact(row) for row in rows), key=lambda fact: fact.number)
 
 
 def forget_all(connection: Connection, key: SessionKey) -> int:
-    """Delete what may be read where `key` speaks; how many facts there were."""
-    return connection.execute(_FORGET_ALL, _asking(key)).rowcount
+    """Delete what may be read where `key` speaks, in a direct message all of its person's; how many there were."""
+    statement = _FORGET_PERSON if key.is_private else _FORGET_HERE
+    return connection.execute(statement, _asking(connection, key)).rowcount
 
 
 def share(connection: Connection, key: SessionKey, number: int, *, is_shared: bool) -> Fact | None:
     """Let a fact be read everywhere, or not any more."""
-    wanted = _asking(key) | {"wanted": number, "shall_be_shared": is_shared}
+    wanted = _asking(connection, key) | {"wanted": number, "shall_be_shared": is_shared}
     row = connection.execute(_SHARE, wanted).one_or_none()
     return None if row is None else to_fact(row)
 
@@ -270,7 +285,7 @@ _PUT_VECTOR: Final = (
 
 def has_vectors(connection: Connection, key: SessionKey, model: str) -> bool:
     """Whether a search by meaning could find anything."""
-    return bool(connection.execute(_HAS_VECTORS, _asking(key) | {"model": model}).scalar_one())
+    return bool(connection.execute(_HAS_VECTORS, _asking(connection, key) | {"model": model}).scalar_one())
 
 
 def without_vector(connection: Connection, key: SessionKey, model: str, *, limit: int) -> list[Fact]:

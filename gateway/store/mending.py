@@ -19,6 +19,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Mend
 from gateway.limits import FACT_TERMS_MAX, PASSAGE_TERMS_MAX
 from gateway.store.belongings import whose
+from gateway.store.ends import ends_of
 from gateway.store.search_sqlite import TIDY
 from gateway.store.tables import AnyText, entries, facts, metadata, passages
 from gateway.store.terms import fact_terms
@@ -94,8 +95,9 @@ def without(text: str, half: str, stand_in: str) -> str:
 def _take_out(connection: Connection, owner: SessionKey, half: str, each: Mend, *, since_ms: int) -> None:
     if len(half) < PIECE_CHARS_MIN:
         return
+    asked = [{"whose": end, "since_ms": since_ms - CLOCKS_APART_MS} for end in ends_of(connection, owner)]
     for table, statement in _SINCE.items():
-        for row in connection.execute(statement, {"whose": str(owner), "since_ms": since_ms - CLOCKS_APART_MS}).all():
+        for row in [row for end in asked for row in connection.execute(statement, end).all()]:
             changed = _changed(table, row, half, each.placeholder)
             if changed:
                 _write(connection, table, row, changed)

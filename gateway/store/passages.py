@@ -19,6 +19,7 @@ from gateway.contracts.memories import Boundary, Snippet
 from gateway.contracts.messages import CleanText
 from gateway.limits import PASSAGE_CANDIDATES_MAX, PASSAGE_TERMS_MAX, PASSAGES_INDEXED_AT_ONCE
 from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.ends import is_of_person
 from gateway.store.likeness import normalised
 from gateway.store.rows import Values
 from gateway.store.search import Search
@@ -55,7 +56,7 @@ def matching(
     if not terms or limit <= 0:
         return []
     parameters = {"k": str(key), "but_session_id": but_session_id}
-    rows = _CANDIDATES.run(connection, str(key), terms, parameters)
+    rows = _CANDIDATES.run(connection, [str(key)], terms, parameters)
     ids = ranked(terms, [(row.id, row.terms) for row in rows], limit=limit * _SPARE)
     if not ids:
         return []
@@ -111,14 +112,14 @@ def put(connection: Connection, rows: Sequence[Values]) -> None:
 
 _DROP_OF_KEY: Final = delete(passages).where(passages.c.key == bindparam("k"))
 _DROP_OF_OWNER: Final = delete(passages).where(
-    passages.c.key.in_(select(lanes.c.key).where(lanes.c.owner == bindparam("owner")))
+    passages.c.key.in_(select(lanes.c.key).where(is_of_person(lanes.c.owner)))
 )
 
 
 def drop(connection: Connection, key: SessionKey) -> None:
     """Nothing that was said before is found any more: under this key, in a direct message under any of its
-    owner's."""
+    person's."""
     if key.is_private:
-        connection.execute(_DROP_OF_OWNER, {"owner": str(key.owner)})
+        connection.execute(_DROP_OF_OWNER, {"end_": str(key.owner)})
     else:
         connection.execute(_DROP_OF_KEY, {"k": str(key)})

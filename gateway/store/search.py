@@ -21,9 +21,9 @@ class Search:
         self._statements = {name: among.where(engine.has_a_term(content)) for name, engine in _ENGINES.items()}
 
     def run(
-        self, connection: Connection, whose: str, terms: Sequence[str], parameters: dict[str, Any]
+        self, connection: Connection, whose: Sequence[str], terms: Sequence[str], parameters: dict[str, Any]
     ) -> Sequence[Row[Any]]:
-        """The rows. `whose` narrows the look-up, the statement itself has to name the owner all the same."""
+        """The rows. `whose` (owners or keys) narrows the look-up, the statement has to name them all the same."""
         dialect = connection.dialect.name
         query = _ENGINES[dialect].terms_query(self._content, whose, terms)
         return connection.execute(self._statements[dialect], parameters | {"terms_query": query}).all()

@@ -19,6 +19,6 @@ def has_a_term(content: Table) -> ColumnElement[Any]:
     return text(f"{vector} @@ CAST(CAST(:terms_query AS text) AS tsquery)")  # type: ignore[return-value]
 
 
-def terms_query(_content: Table, _whose: str, terms: Sequence[str]) -> str:
+def terms_query(_content: Table, _whose: Sequence[str], terms: Sequence[str]) -> str:
     """The tsquery for "one of these terms"; terms are letters and digits, and quoted all the same."""
     return " | ".join("'" + term.replace("\\", "\\\\").replace("'", "''") + "'" for term in terms)

@@ -31,11 +31,12 @@ def has_a_term(content: Table) -> ColumnElement[Any]:
     return content.c.id.in_(select(index.c.rowid).where(text(f"{index.name} MATCH :terms_query")))
 
 
-def terms_query(content: Table, whose: str, terms: Sequence[str]) -> str:
-    """The FTS5 expression for "of this owner or key, with one of these terms". Every part is a quoted string, so
-    nothing in it is read as syntax."""
+def terms_query(content: Table, whose: Sequence[str], terms: Sequence[str]) -> str:
+    """The FTS5 expression for "of one of these owners or keys, with one of these terms". Every part is a quoted
+    string, so nothing in it is read as syntax."""
     wanted = " OR ".join(_quoted(term) for term in terms)
-    return f"{_SCOPES[content.name]} : {_quoted(whose)} AND terms : ({wanted})"
+    scope = " OR ".join(map(_quoted, whose))
+    return f"{_SCOPES[content.name]} : ({scope}) AND terms : ({wanted})"
 
 
 def _quoted(part: str) -> str:

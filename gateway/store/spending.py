@@ -2,16 +2,17 @@
 
 Each account (an owner, or the pot of all) has one row per day, and that row is the lock: whoever holds it sees
 every reservation that was made before, and nobody makes another meanwhile. So two processes never both take
-the last of a cap. What is reserved is a sum over living reservations: one whose worker died counts no more
-once it has expired, and nobody has to give it back.
+the last of a cap. Whoever is one person with others, or was so today, has their rows in his lock and his sums.
+What is reserved is a sum over living reservations: one whose worker died counts no more once it has expired, and
+nobody has to give it back.
 
-    reserve   owner's row ─▶ pot's row ─▶ sums ─▶ the reservation          rows are always locked in this order
+    reserve   owners' rows ─▶ pot's row ─▶ sums ─▶ the reservation          rows are always locked in this order
     settle    owner's row ─▶ the reservation goes ─▶ owner's sums ─▶ pot's sums
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -47,6 +48,7 @@ from gateway.contracts.spending import (
     day_begins_ms,
 )
 from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.ends import paying_with
 from gateway.store.engine import Database
 from gateway.store.tables import counted_turns, reservations, spending, usage
 
@@ -88,7 +90,11 @@ def _account(owner: SessionKey | None) -> str:
 
 # --- one account's day
 
-_DAY: Final = select(spending).where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
+_DAY: Final = (
+    select(spending)
+    .where(spending.c.owner.in_(bindparam("owners", expanding=True)), spending.c.day == bindparam("d"))
+    .order_by(spending.c.owner)
+)
 _LOCK: Final = _DAY.with_for_update()  # SQLite knows no such thing and needs none: its writers take turns
 _ADD: Final = (
     update(spending)
@@ -133,15 +139,23 @@ def _is_of_a_turn() -> ColumnElement[bool]:
     return and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
 
 
-def _locked(connection: Connection, account: str, day: int) -> Amounts:
-    """The day of one account, which nobody else changes until this transaction ends."""
-    row = connection.execute(_LOCK, {"a": account, "d": day}).one_or_none()
-    if row is None:
+def _paying(connection: Connection, account: str, day: int) -> list[str]:
+    """The accounts whose sums count for this one."""
+    return [POT] if account == POT else paying_with(connection, account, day)
+
+
+def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Amounts:
+    """The day of these accounts together, which nobody else changes until this transaction ends."""
+    rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
+    missing = sorted({*accounts} - {row.owner for row in rows})
+    if missing:
         times = {"begins_ms": day_begins_ms(day), "ends_ms": day_begins_ms(day + 1)}
-        connection.execute(_begin_day(connection), {"a": account, "d": day, **times})
-        row = connection.execute(_LOCK, {"a": account, "d": day}).one()
-        _forget(connection, account, day)
-    return _amounts(row)
+        for account in missing:
+            connection.execute(_begin_day(connection), {"a": account, "d": day, **times})
+        rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
+        for account in missing:
+            _forget(connection, account, day)
+    return _sum(rows)
 
 
 def _forget(connection: Connection, account: str, day: int) -> None:
@@ -154,6 +168,10 @@ def _amounts(row: Row[Any]) -> Amounts:
     return Amounts(int(row.tokens), int(row.nano_usd), int(row.turns))
 
 
+def _sum(rows: Iterable[Row[Any]]) -> Amounts:
+    return sum(map(_amounts, rows), Amounts())
+
+
 # --- what is reserved
 
 _RESERVED: Final = select(
@@ -164,7 +182,7 @@ _RESERVED: Final = select(
     reservations.c.expires_at_ms > bindparam("now_ms"),
     reservations.c.id != bindparam("but"),
 )
-_RESERVED_BY: Final = _RESERVED.where(reservations.c.owner == bindparam("a"))
+_RESERVED_BY: Final = _RESERVED.where(reservations.c.owner.in_(bindparam("owners", expanding=True)))
 _COUNTED: Final = select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == bindparam("t"))
 _COUNT: Final = counted_turns.insert()
 
@@ -178,28 +196,32 @@ def _put(insert: InsertInto) -> Executable:
     )
 
 
-def _reserved(connection: Connection, account: str, day: int, *, now_ms: int, but: str = "") -> Amounts:
+def _reserved(connection: Connection, accounts: Sequence[str], day: int, *, now_ms: int, but: str = "") -> Amounts:
     """What living calls have set aside, without that of reservation `but`."""
-    statement = _RESERVED if account == POT else _RESERVED_BY
-    parameters = {"a": account, "d": day, "now_ms": now_ms, "but": but}
-    row = connection.execute(statement, parameters).one()
+    parameters: dict[str, Any] = {"d": day, "now_ms": now_ms, "but": but}
+    if POT in accounts:
+        row = connection.execute(_RESERVED, parameters).one()
+    else:
+        row = connection.execute(_RESERVED_BY, parameters | {"owners": accounts}).one()
     return Amounts(int(row.tokens), int(row.nano_usd))
 
 
 def _reserve(connection: Connection, claim: Reservation, *, own: Caps, pot: Caps, now_ms: int) -> Refusal | None:
-    caps = [(str(claim.owner), own), *([] if pot.are_open else [(POT, pot)])]
-    settled = [_locked(connection, account, claim.day) for account, _ in caps]
+    paying = _paying(connection, str(claim.owner), claim.day)
+    caps: list[tuple[Sequence[str], Caps]] = [(paying, own), *([] if pot.are_open else [([POT], pot)])]
+    settled = [_locked(connection, accounts, claim.day) for accounts, _ in caps]
     is_new_turn = bool(claim.turn_id) and not connection.execute(_COUNTED, {"t": claim.turn_id}).first()
     asked = Amounts(claim.tokens, claim.nano_usd, int(is_new_turn))
-    for (account, cap), so_far in zip(caps, settled, strict=True):
-        held = _reserved(connection, account, claim.day, now_ms=now_ms, but=claim.id)
+    for (accounts, cap), so_far in zip(caps, settled, strict=True):
+        held = _reserved(connection, accounts, claim.day, now_ms=now_ms, but=claim.id)
         measure = cap.exceeded_by(so_far + held + asked)
         if measure is not None:
-            return Refusal(measure, is_everybodys=account == POT)
+            return Refusal(measure, is_everybodys=POT in accounts)
     connection.execute(_put(connection), _reservation_row(claim))
     if is_new_turn and claim.begins_turn:
         connection.execute(_COUNT, {"turn_id": claim.turn_id, "owner": str(claim.owner), "day": claim.day})
-        _add(connection, [account for account, _ in caps], claim.day, Amounts(turns=1))
+        charged = [str(claim.owner), *([] if pot.are_open else [POT])]
+        _add(connection, charged, claim.day, Amounts(turns=1))
     return None
 
 
@@ -220,7 +242,7 @@ _TAKE_BACK: Final = delete(reservations).where(reservations.c.id == bindparam("r
 
 
 def _settle(connection: Connection, claim: Reservation, *, cost: Amounts) -> None:
-    _locked(connection, str(claim.owner), claim.day)
+    _locked(connection, [str(claim.owner)], claim.day)
     if connection.execute(_TAKE_BACK, {"r": claim.id}).first():
         _add(connection, [str(claim.owner), POT], claim.day, cost)
 
@@ -233,8 +255,9 @@ def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amount
 
 
 def _spent(connection: Connection, account: str, day: int, *, now_ms: int) -> Amounts | None:
-    row = connection.execute(_DAY, {"a": account, "d": day}).one_or_none()
-    return None if row is None else _amounts(row) + _reserved(connection, account, day, now_ms=now_ms)
+    accounts = _paying(connection, account, day)
+    rows = connection.execute(_DAY, {"owners": accounts, "d": day}).all()
+    return _sum(rows) + _reserved(connection, accounts, day, now_ms=now_ms) if rows else None
 
 
 # --- warnings
@@ -248,17 +271,19 @@ _MARK: Final = (
 
 def _due(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
     """What its owner has not been told yet."""
-    row = connection.execute(_DAY, {"a": account, "d": day}).one_or_none()
-    return frozenset() if row is None else _untold(row, caps, percent)
+    rows = connection.execute(_DAY, {"owners": _paying(connection, account, day), "d": day}).all()
+    return _untold(rows, caps, percent)
 
 
-def _untold(row: Row[Any], caps: Caps, percent: int) -> frozenset[Measure]:
-    return caps.reached_by(_amounts(row), percent=percent) - set(map(Measure, row.warned.split()))
+def _untold(rows: Sequence[Row[Any]], caps: Caps, percent: int) -> frozenset[Measure]:
+    return caps.reached_by(_sum(rows), percent=percent) - {Measure(word) for row in rows for word in row.warned.split()}
 
 
 def _warn(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
-    row = connection.execute(_LOCK, {"a": account, "d": day}).one()
-    due = _untold(row, caps, percent)
-    words = " ".join(sorted({*row.warned.split(), *due}))
+    accounts = _paying(connection, account, day)
+    _locked(connection, accounts, day)
+    rows = connection.execute(_DAY, {"owners": accounts, "d": day}).all()
+    due = _untold(rows, caps, percent)
+    words = " ".join(sorted({*due, *(word for row in rows if row.owner == account for word in row.warned.split())}))
     connection.execute(_MARK, {"a": account, "d": day, "words": words})
     return due

@@ -39,6 +39,7 @@ from gateway.store.answers import SqlAnswers
 from gateway.store.belongings import SqlPeople
 from gateway.store.buttons import SqlButtons
 from gateway.store.engine import Database, open_database
+from gateway.store.links import SqlLinks
 from gateway.store.loans import SqlLoans
 from gateway.store.memories import SqlMemories
 from gateway.store.schedules import SqlSchedules
@@ -71,6 +72,7 @@ class SqlStore:
         self.people = SqlPeople(database, clock)
         self.schedules = SqlSchedules(database)
         self.loans = SqlLoans(database)
+        self.links = SqlLinks(database, clock)
         self.buttons = SqlButtons(database)
         self.tasks = SqlSubTasks(database, clock)
         self.sub_types = SqlSubTypes(database)

@@ -12,6 +12,7 @@ from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports.usage import Span
 from gateway.contracts.spending import DAY_MS, DailyUsage, UsageSum
+from gateway.store.ends import is_of_person
 from gateway.store.engine import Database
 from gateway.store.tables import usage
 
@@ -39,7 +40,7 @@ def _sums(*by: Any) -> Select[Any]:
     )
 
 
-_OF_OWNER: Final = usage.c.owner == bindparam("owner")
+_OF_OWNER: Final = is_of_person(usage.c.owner)
 _BY_PURPOSE: Final = _sums(usage.c.purpose)
 _BY_MODEL: Final = _sums(usage.c.purpose, usage.c.model)
 _BY_DAY: Final = (
@@ -60,7 +61,7 @@ class SqlUsage:
         self._database = database
 
     async def by_purpose(self, owner: SessionKey | None, span: Span) -> Mapping[UsagePurpose, UsageSum]:
-        """Of one owner, or (None) of all."""
+        """Of one person, or (None) of all."""
         statement = _BY_PURPOSE if owner is None else _BY_PURPOSE_OF_OWNER
         rows = await self._rows(statement, _parameters(span, owner))
         return {UsagePurpose(row.purpose): _sum(row) for row in rows}
@@ -92,7 +93,7 @@ def _fetched(connection: Connection, statement: Select[Any], parameters: Mapping
 
 def _parameters(span: Span, owner: SessionKey | None = None) -> dict[str, Any]:
     within: dict[str, Any] = {"from_ms": span.from_ms, "to_ms": span.to_ms}
-    return within if owner is None else within | {"owner": str(owner)}
+    return within if owner is None else within | {"end_": str(owner)}
 
 
 def _sum(row: Row[Any]) -> UsageSum:

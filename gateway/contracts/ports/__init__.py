@@ -8,6 +8,7 @@ from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingRepl
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
+from gateway.contracts.ports.links import LinkBook
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
@@ -44,6 +45,7 @@ __all__ = [
     "LaneBus",
     "LaneDepth",
     "Lease",
+    "LinkBook",
     "LoanBook",
     "MemoryStore",
     "OperatorBus",

@@ -28,6 +28,7 @@ from gateway.contracts.messages import (
 from gateway.contracts.ports.access import AccessBook
 from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.buttons import ButtonBook
+from gateway.contracts.ports.links import LinkBook
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.people import PeopleStore
@@ -65,6 +66,11 @@ class Store(Protocol):
 
     @property
     def people(self) -> PeopleStore: ...
+
+    @property
+    def links(self) -> LinkBook:
+        """Which accounts are one person."""
+        ...
 
     @property
     def loans(self) -> LoanBook:

@@ -26,6 +26,7 @@ def upgrade() -> None:
     _sub_agents()
     _languages()
     _access_rules()
+    _persons()
     _buttons()
 
 
@@ -424,4 +425,41 @@ def _access_rules() -> None:
         sa.Column("id", sa.Integer, nullable=False, autoincrement=False),
         sa.Column("revision", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_access_revision"),
+    )
+
+
+def _persons() -> None:
+    op.create_table(
+        "links",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("person", sa.Text, nullable=False),
+        sa.Column("linked_at_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("owner", name="pk_links"),
+    )
+    op.create_index("ix_links_person", "links", ["person"])
+    op.create_table(
+        "purses",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("day", sa.Integer, nullable=False),
+        sa.Column("purse", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", name="pk_purses"),
+    )
+    op.create_index("ix_purses_purse_day", "purses", ["purse", "day"])
+    op.create_table(
+        "link_codes",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("digest", sa.Text, nullable=False),
+        sa.Column("address", sa.Text, nullable=False),
+        sa.Column("language", sa.Text, nullable=False),
+        sa.Column("expires_at_ms", sa.BigInteger, nullable=False),
+        sa.Column("taken_by", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("owner", name="pk_link_codes"),
+        sa.UniqueConstraint("digest", name="uq_link_codes_digest"),
+    )
+    op.create_table(
+        "link_tries",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("tries", sa.Integer, nullable=False),
+        sa.Column("until_ms", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("owner", name="pk_link_tries"),
     )

@@ -1,0 +1,161 @@
+"""/link and /unlink: accounts on several platforms become one person, and several again.
+
+Both ends are proven: a code is given out in a direct message of one account and entered in a direct message of the
+other, by somebody who is let in at both. The account that asked for the code is told who used it, and how to undo it;
+that is committed together with the link. `gateway.contracts.links` says what the two have in common from then on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from agent.commands.table import Asked, CommandRow, Done
+from agent.insisting import insist
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.links import LinkOffer, LinkVerdict, Redeemed
+from gateway.contracts.messages import Reply, ReplyKind
+from gateway.contracts.ports import Clock, LinkBook, Scrubber
+from gateway.limits import LINK_CODE_TTL_S, PAIRING_CODE_CHARS
+from gateway.words import Words, sentence, words_for
+
+Changed = Callable[[], Awaitable[None]]
+"""Told that persons have changed: a block of one end counts for all."""
+Tell = Callable[[Reply], Awaitable[None]]
+"""The quick way of a reply that is committed already."""
+
+_MINUTE_S: Final = 60
+_PRIVATELY: Final = sentence("Linking accounts is for our direct messages: write it to me there.")
+_SAID_ALOUD: Final = sentence(
+    "Others may have read that code, so it is worth nothing any more. Write `/link` to me in a direct message for a "
+    "new one."
+)
+_WRONG: Final = sentence(
+    "I do not know that code. Codes hold for {minutes} minutes, are used up once, and a new one replaces the one "
+    "before. Tries left within the hour: {left}."
+)
+
+
+def linking_commands(
+    links: LinkBook, scrubber: Scrubber, clock: Clock, *, changed: Changed, tell: Tell
+) -> tuple[CommandRow, ...]:
+    """The rows, in the order of /help."""
+
+    async def link(asked: Asked) -> Done:
+        words, code = asked.words, asked.argument.strip()
+        if not _is_alone(asked):
+            if not code:
+                return Done(words.say(_PRIVATELY))
+            await insist(lambda: links.withdraw(code))
+            return Done(words.say(_SAID_ALOUD))
+        return Done(await redeemed(asked, code) if code else await offered(asked))
+
+    async def offered(asked: Asked) -> str:
+        code, address = clock.code(PAIRING_CODE_CHARS), asked.message.address
+        expires_at_ms = clock.now_ms() + LINK_CODE_TTL_S * 1000
+        offer = LinkOffer(asked.session.key.owner, address, asked.words.language.value, expires_at_ms)
+        await insist(lambda: links.offer(offer, code))
+        return asked.words.say(
+            "Write `/link {code}` to me in a direct message, from your account on the other platform, within {minutes} "
+            "minutes. Then I know both as one person: what I remember of you, and what you may use in a day, is one. "
+            "Do not show the code to anybody.",
+            code=code,
+            minutes=LINK_CODE_TTL_S // _MINUTE_S,
+        )
+
+    async def redeemed(asked: Asked, code: str) -> str:
+        owner, told = asked.session.key.owner, list[Reply]()
+
+        def notice(offer: LinkOffer) -> Reply:
+            told.append(_notice(asked, offer, scrubber, now_ms=clock.now_ms()))
+            return told[-1]
+
+        found = await insist(
+            lambda: links.redeem(owner, code, taker=asked.turn_id, now_ms=clock.now_ms(), notice=notice)
+        )
+        if found.verdict is LinkVerdict.LINKED:
+            await insist(changed)
+            if told:
+                await insist(lambda: tell(told[-1]))
+        return _verdict_text(found, asked.words)
+
+    async def unlink(asked: Asked) -> Done:
+        words, owner, wanted = asked.words, asked.session.key.owner, asked.argument.strip()
+        if not _is_alone(asked):
+            return Done(words.say(_PRIVATELY))
+        ends = await insist(lambda: links.ends_of(owner))
+        if len(ends) == 1:
+            return Done(words.say("This account is linked with no other. `/link` begins that."))
+        leaving = _meant(wanted, ends)
+        if not leaving:
+            return Done(_ends_text(owner, ends, words))
+        parted = await insist(lambda: links.part(owner, leaving, actor=str(owner), now_ms=clock.now_ms()))
+        await insist(changed)
+        return Done(
+            words.say(
+                "Not linked any more: {accounts}. Each remembers what was told there; what was used today counts for "
+                "all of them until midnight UTC.",
+                accounts=", ".join(map(str, parted)),
+            )
+        )
+
+    return (CommandRow("link", link), CommandRow("unlink", unlink))
+
+
+def _is_alone(asked: Asked) -> bool:
+    """Whether nobody else reads along, and the account speaks for itself."""
+    return asked.message.is_private and asked.session.key == asked.message.author
+
+
+def _meant(wanted: str, ends: Sequence[SessionKey]) -> list[SessionKey]:
+    """The accounts that people mean by `all`, the name of a platform, or a key."""
+    said = wanted.casefold()
+    return [end for end in ends if said in ("all", end.platform, end.channel.casefold(), str(end).casefold())]
+
+
+def _ends_text(owner: SessionKey, ends: Sequence[SessionKey], words: Words) -> str:
+    lines = [f"- {end}" for end in ends if end != owner]
+    head = words.say("This account, {owner}, is one person with:", owner=str(owner))
+    hint = words.say("`/unlink all` parts them, `/unlink` and the name of a platform or an account parts only that.")
+    return "\n".join((head, "", *lines, "", hint))
+
+
+def _notice(asked: Asked, offer: LinkOffer, scrubber: Scrubber, *, now_ms: int) -> Reply:
+    """What the account that asked for the code is told, in its language."""
+    who = f"{asked.message.author_name} ({asked.session.key.owner})"
+    said = words_for(offer.language).say(
+        "{person} used your code: that account and this one are one person to me now. If that was not you, write "
+        "`/unlink all` here, at once.",
+        person=who,
+    )
+    return Reply(
+        id=f"notice:linked:{asked.turn_id}",
+        turn_id="",
+        key=offer.owner,
+        address=offer.address,
+        text=scrubber.for_chat(str(offer.owner)).scrub(said),
+        kind=ReplyKind.NOTICE,
+        created_at_ms=now_ms,
+        language=offer.language,
+    )
+
+
+def _verdict_text(found: Redeemed, words: Words) -> str:
+    match found.verdict:
+        case LinkVerdict.LINKED:
+            return words.say(
+                "Done: this account and {other} are one person to me now, with one memory and one budget. `/unlink` "
+                "shows and undoes it.",
+                other=str(found.other),
+            )
+        case LinkVerdict.OWN:
+            return words.say(
+                "That code is yours already: write it to me from the account that is not linked with this one yet."
+            )
+        case LinkVerdict.FULL:
+            return words.say("These are too many accounts for one person: part some with `/unlink` first.")
+        case LinkVerdict.LOCKED:
+            minutes = max(1, math.ceil(found.wait_s / _MINUTE_S))
+            return words.say("Too many wrong codes: I look at the next one in {minutes} minutes.", minutes=minutes)
+    return words.say(_WRONG, minutes=LINK_CODE_TTL_S // _MINUTE_S, left=found.tries_left)

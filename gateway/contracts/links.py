@@ -1,0 +1,72 @@
+"""Accounts on several platforms that are one person: what passes between them and the store.
+
+A *person* is one or more owners (`SessionKey.owner`), each an *end*. What is a person's, and what stays an end's:
+
+    person  facts learned in direct messages or shared by hand, their numbers, /forget all; the daily budget;
+            /usage, /export, erasure; a block (of one end it blocks all: whoever is kept out has no other door)
+    end     conversations, their index, workspaces, schedules, secrets in the vault, message rate, language, cached
+            answers; facts learned in a place (what was said in a group is never carried to another platform);
+            the role: rights were given to an account by somebody who trusted that account, and an account that is
+            taken over must not bring an admin's rights along
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from gateway.contracts.access import AccessPolicy
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.ids import ReplyAddress, SessionKey
+
+Ends = frozenset[SessionKey]
+"""All ends of one person."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOffer:
+    """A code that was given out: to whom, and where and in which language he is told that it was used."""
+
+    owner: SessionKey
+    address: ReplyAddress
+    language: str
+    expires_at_ms: int
+
+
+class LinkVerdict(StrEnum):
+    """What became of a code that somebody entered."""
+
+    LINKED = "linked"
+    UNKNOWN = "unknown"
+    """Never given out, too old, used, or replaced by a newer one."""
+    OWN = "own"
+    """Entered by the account that asked for it, or by one that is linked with it already."""
+    FULL = "full"
+    LOCKED = "locked"
+
+
+@dataclass(frozen=True, slots=True)
+class Redeemed:
+    """A verdict, and what belongs to it. `other` is the account that had asked for the code."""
+
+    verdict: LinkVerdict
+    other: SessionKey | None = None
+    tries_left: int = 0
+    wait_s: float = 0.0
+
+
+def blocking_all(grants: Sequence[Grant], persons: Iterable[Ends], policy: AccessPolicy) -> Sequence[Grant]:
+    """What was decided, with the block of one end written out for all ends of the same person. Pure."""
+    decided = {grant.key: grant for grant in grants}
+    for ends in persons:
+        blocks = [end for end in sorted(ends, key=str) if _is_blocked(end, decided, policy)]
+        for end in ends if blocks else ():
+            cause = decided.get(blocks[0]) or Grant(blocks[0], GrantRole.BLOCKED, "configuration", 0)
+            decided[end] = replace(cause, key=end)
+    return list(decided.values())
+
+
+def _is_blocked(end: SessionKey, decided: dict[SessionKey, Grant], policy: AccessPolicy) -> bool:
+    granted = decided.get(end)
+    return policy.role_of(end, None if granted is None else granted.role.value) is GrantRole.BLOCKED
