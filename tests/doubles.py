@@ -81,7 +81,6 @@ class MemoryBus:
     interrupted: list[str] = field(default_factory=list)
     positions: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
-    our_bots: set[str] = field(default_factory=set)
     rules: dict[SessionKey, PlaceRule] = field(default_factory=dict)
     rates: list[Rate] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
@@ -297,17 +296,6 @@ class MemoryBus:
     async def doubt(self, account: str) -> None:
         self._check()
         self.doubted.add(account)
-
-    async def introduce(self, platform: str, bots: Sequence[str]) -> None:
-        self._check()
-        self.our_bots.update(bots)
-
-    async def hear_bot(self, room: str, message_id: str, *, speaker: str) -> bool:
-        self._check()
-        return speaker not in self.our_bots
-
-    async def person_spoke(self, room: str) -> None:
-        self._check()
 
     async def note_sent(self, place: str, ids: Sequence[str]) -> None:
         self._check()
