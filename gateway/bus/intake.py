@@ -65,7 +65,7 @@ class Intake:
             arguments=(
                 *(lane_handle(message.key), bounded(message), self._keys.seen(""), digest(message.id)),
                 *(settle_ms, int(interrupts), self._lane_messages_max, self._queue_messages_max),
-                *(self._keys.rate(str(message.author)), rate.per_minute, rate.burst),
+                *(self._keys.rate(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
             ),
         )
         return Admission(_VERDICTS[verdict], queued=queued, is_running=running == 1, wait_s=wait_ms / 1000)

@@ -111,6 +111,7 @@ async def test_a_rejected_app_token_is_told_from_a_bot_token(trivet: Installatio
         assert "channels.slack.app_token" in await trivet.refusal(settings | WRONG_APP_TOKEN)
 
 
+@pytest.mark.long
 async def test_rejected_tokens_of_all_channels_are_all_named(trivet: Installation) -> None:
     async with emulated_platforms() as (_, settings):
         wrong = {name: token for tokens in WRONG_TOKENS.values() for name, token in tokens.items()}
@@ -145,6 +146,7 @@ async def test_redis_that_cannot_be_reached(trivet: Installation, telegram: dict
     assert "hush" not in said
 
 
+@pytest.mark.long
 async def test_redis_that_refuses_the_password(trivet: Installation, telegram: dict[str, str]) -> None:
     server = EmbeddedValkey(trivet.folder / "elsewhere")
     with contextlib.closing(Redis.from_url(await server.start(), protocol=2)) as client:
@@ -202,6 +204,7 @@ async def test_a_file_that_is_no_toml(trivet: Installation, telegram: dict[str, 
     assert "line 2" in said
 
 
+@pytest.mark.long
 async def test_a_model_that_nobody_knows(trivet: Installation, telegram: dict[str, str]) -> None:
     said = await trivet.refusal({**telegram, "TRIVET_AGENT__MODEL": "nobody/knows-this"})
     assert "agent.model" in said

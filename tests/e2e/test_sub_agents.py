@@ -113,6 +113,7 @@ async def test_in_the_background_they_come_back_by_themselves(product: Product, 
     assert {task["mode"] for task in await board_of(product, ada)} == {"background"}
 
 
+@pytest.mark.long
 async def test_who_may_only_read_has_sub_agents_that_only_read(product: Product, ada: Chat) -> None:
     """Whatever their type could do for others: the default policy is the ceiling of them all."""
     await ada.say('split code: tool file_write {"path": "a", "text": "b"} | code: tool file_list {}')

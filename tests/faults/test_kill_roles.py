@@ -125,6 +125,7 @@ async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answer
 
 
 @pytest.mark.parametrize("platform", ["discord", "slack"])
+@pytest.mark.long_on("discord", "telegram")
 async def test_what_left_in_the_moment_of_the_kill_is_not_sent_again(product: Product, platform: str) -> None:
     """The ledger does not know yet that it arrived, but these platforms can be asked. Telegram cannot."""
     talk = Talk([product.chat(platform, name) for name in ("Cleo", "Dan")])

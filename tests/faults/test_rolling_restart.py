@@ -27,6 +27,7 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
         yield made
 
 
+@pytest.mark.long
 async def test_each_role_in_turn_under_load(fleet: Fleet) -> None:
     """Turns in progress end within the grace; what the platforms say meanwhile waits with them."""
     ledger = Ledger([fleet.chat(platform, name) for platform in fleet.stages for name in ("Ann", "Ben")])

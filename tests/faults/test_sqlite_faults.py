@@ -44,6 +44,7 @@ async def ledger(product: Product) -> AsyncIterator[Ledger]:
     assert product.processes()["agent"] == [agent]
 
 
+@pytest.mark.long
 async def test_a_stranger_holds_the_write_lock_for_longer_than_we_wait(product: Product, ledger: Ledger) -> None:
     """A backup tool, or a person with a shell."""
     stranger = sqlite3.connect(product.data_dir / "trivet.db", isolation_level=None)
@@ -55,6 +56,7 @@ async def test_a_stranger_holds_the_write_lock_for_longer_than_we_wait(product: 
     stranger.close()
 
 
+@pytest.mark.long
 async def test_the_disk_has_no_room(product: Product, ledger: Ledger) -> None:
     """No file of the agent may grow, its log included: what a full disk does to a database and to all else."""
     (agent,) = product.processes()["agent"]

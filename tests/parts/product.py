@@ -178,7 +178,9 @@ class Product:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Every credential in its configuration."""
-        return tuple(value for name, value in self.settings.items() if name.endswith(("TOKEN", "KEY")))
+        return tuple(
+            value for name, value in self.settings.items() if re.search(r"(TOKEN|SECRET|(?<!PUBLIC_)KEY)$", name)
+        )
 
     @property
     def channel_tokens(self) -> tuple[str, ...]:

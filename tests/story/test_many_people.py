@@ -42,6 +42,7 @@ async def town(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Town]:
         yield Town(product, model)
 
 
+@pytest.mark.long
 async def test_nobody_hears_what_another_said(town: Town) -> None:
     """Two people on each platform, in private and in one group: no request to the model mixes two conversations."""
     conversations: dict[str, Chat] = {}

@@ -86,5 +86,5 @@ def test_equal_matches_keep_their_order() -> None:
 
 
 def test_queries_quote_everything() -> None:
-    assert sqlite_query(facts, 'cli:a"b', ["dog"]) == 'owner : "cli:a""b" AND terms : ("dog")'
+    assert sqlite_query(facts, ['cli:a"b'], ["dog"]) == 'owner : ("cli:a""b") AND terms : ("dog")'
     assert postgres_query(facts, "", ["dog", "o'clock"]) == "'dog' | 'o''clock'"
