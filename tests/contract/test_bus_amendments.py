@@ -22,7 +22,8 @@ async def registered_workers(bus: RedisBus) -> None:
 
 
 async def claim_one(bus: RedisBus, worker: str = "w1", *, messages_max: int = 20) -> Claim:
-    batch = await bus.lanes.claim(worker, lanes_max=10, messages_max=messages_max, attempts_max=4)
+    while not (batch := await bus.lanes.claim(worker, lanes_max=10, messages_max=messages_max, attempts_max=4)).claims:
+        await bus.lanes.wait_for_work(timeout_s=1)  # a Cluster hears of work a moment later
     (claim,) = batch.claims
     return claim
 
