@@ -13,6 +13,7 @@ from gateway.contracts.ports import Claim
 from tests.parts.bus_samples import ANNA, BORIS, control, message
 
 PLACES = [SessionKey("telegram", "1", (f"-{place}",)) for place in range(100)]
+HEARD_WITHIN_S = 0.2
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +24,9 @@ async def registered_workers(bus: RedisBus) -> None:
 
 async def claim_all(bus: RedisBus, worker: str = "w1", *, lanes_max: int = 100, messages_max: int = 20) -> list[Claim]:
     batch = await bus.lanes.claim(worker, lanes_max=lanes_max, messages_max=messages_max, attempts_max=4)
+    if not batch.claims:  # a Cluster hears of work a moment later
+        await bus.lanes.wait_for_work(timeout_s=HEARD_WITHIN_S)
+        batch = await bus.lanes.claim(worker, lanes_max=lanes_max, messages_max=messages_max, attempts_max=4)
     return list(batch.claims)
 
 
