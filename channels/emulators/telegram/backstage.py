@@ -20,7 +20,6 @@ from channels.emulators.telegram.world import World, person
 
 DRAFT_SHOWN_S: Final = 30
 CALLBACK_DATA_BYTES_MAX: Final = 64
-MESSAGE_UPDATES: Final = frozenset({"message", "edited_message"})
 
 
 @dataclass(frozen=True, slots=True)
