@@ -8,13 +8,14 @@ itself, which nobody guesses at.
 
 from __future__ import annotations
 
+import itertools
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.contracts.messages import CleanText, clipped, joined, own_words
 
 HELD_CHARS_MAX: Final = 2_000  # of one link or address; what goes on for longer is none, and is shown as it is
-_ROUNDS_MAX: Final = 16  # what was held back may stand behind something else that is to be held back
+_ROUNDS_MAX: Final = 16  # what stands deeper in what is held back takes its paragraph along
 
 _FENCE: Final = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*$)|~{3,})")
 _FENCE_BEGUN: Final = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?:`{1,}|~{1,})\Z")
@@ -23,14 +24,14 @@ _MARKER_ALONE: Final = re.compile(r"[ \t]*(?:[-+*=_#> \t]+|\d{1,9}[.)]?|:)[ \t]*
 _DELIMITER_ROW: Final = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*\Z")
 _ROW: Final = re.compile(r"[ \t>]*\|")
 _TAIL: Final = re.compile(
-    r"""(?:
-        &\#?[0-9A-Za-z]{0,31}               # an entity
+    r"""(?:(?:
+        &\#?[0-9A-Za-z]{0,31}+              # an entity
       | (?<!\\)(?:\\\\)*\\                  # an escape of what is still to come
-      | <[A-Za-z/][^<>\s]*                  # an address in angle brackets, or a tag
-      | (?<!\]\()(?:https?|ftp):[^\s<>]*    # an address that may go on
+      | <[A-Za-z/][^<>\s]*+                 # an address in angle brackets, or a tag
+      | (?<!\]\()(?:https?|ftp):[^\s<>]*+   # an address that may go on
       | !                                   # an image
-      | [*_~`]+                             # emphasis or code that begins or ends
-    )\Z""",
+      | [*_~`]                              # emphasis or code that begins or ends
+    )[ \t]*+)++\Z""",
     re.VERBOSE | re.IGNORECASE,
 )
 _LINK: Final = re.compile(r"\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s[^()]*)?)?\Z")
@@ -53,8 +54,8 @@ _CLOSERS: Final = {
 def as_if_closed(text: CleanText) -> CleanText:
     """What of an unfinished text can be shown: any renderer takes it, and asked again it stays as it is."""
     signs: list[str] = []
-    for _ in range(_ROUNDS_MAX):
-        kept = clipped(text, _kept(text))
+    for done in itertools.count():  # what was held back may stand behind something else that is to be held back
+        kept = clipped(text, _kept(text) if done != _ROUNDS_MAX else _paragraph_at(text))
         signs = _open_signs(kept)
         kept = clipped(kept, len(kept.rstrip())) if signs else kept
         if kept == text:
@@ -69,7 +70,7 @@ def _kept(text: str) -> int:
     line_at = text.rfind("\n", 0, end) + 1
     is_line_open = end == len(text) or "\n" not in text[end:]
     last = text[line_at:end]
-    fence = _open_fence(text[:line_at])
+    fence = _fences(text[:line_at]).opened
     if fence is not None:
         is_closing = is_line_open and _CLOSING_BEGUN.fullmatch(last) and len(last.strip(" \t>")) < len(fence)
         return line_at if is_closing else len(text)
@@ -84,18 +85,26 @@ def _kept(text: str) -> int:
     return start + _inline_kept(text[start:end])
 
 
-def _open_fence(text: str) -> str | None:
-    """The backticks or tildes of a fence that is open at the end of the text; its own line is whole."""
-    fence: str | None = None
+class _Fences(NamedTuple):
+    opened: str | None
+    """The backticks or tildes of the fence that is open at the end; its own line is whole."""
+    closed_at: int
+    """Where the last one that was closed ends."""
+
+
+def _fences(text: str) -> _Fences:
+    opened: str | None = None
+    closed_at = at = 0
     for line in text.split("\n"):
-        if fence is None:
+        at += len(line) + 1
+        if opened is None:
             opening = _FENCE.match(line)
-            fence = opening[1] if opening else None
+            opened = opening[1] if opening else None
         else:
             bare = line.strip(" \t>")
-            if len(bare) >= len(fence) and not bare.strip(fence[0]):
-                fence = None
-    return fence
+            if len(bare) >= len(opened) and not bare.strip(opened[0]):
+                opened, closed_at = None, min(at, len(text))
+    return _Fences(opened, closed_at)
 
 
 def _unfinished_table_at(text: str, line_at: int, *, is_line_open: bool) -> int | None:
@@ -120,9 +129,9 @@ def _may_be_row(line: str) -> bool:
 
 
 def _paragraph_at(text: str) -> int:
-    """Where the last paragraph begins: nothing inline reaches over a blank line."""
-    start = 0
-    for blank in _BLANK_LINE.finditer(text.rstrip()):
+    """Where the last paragraph begins: nothing inline reaches over a blank line or a block of code."""
+    start = _fences(text).closed_at
+    for blank in _BLANK_LINE.finditer(text.rstrip(), start):
         start = blank.end()
     return start
 
@@ -135,25 +144,26 @@ def _inline_kept(paragraph: str) -> int:
 
 
 def _open_bracket(paragraph: str) -> int | None:
-    """Where a link begins that is not whole: `[label`, `[label]`, `[label](address`."""
-    at = len(paragraph)
-    least = max(0, at - HELD_CHARS_MAX)
+    """Where the first link begins that is not whole: `[label`, `[label]`, `[label](address`."""
+    found: int | None = None
+    least = max(0, len(paragraph) - HELD_CHARS_MAX)
     link = _LINK.search(paragraph, least)
     depth = 0
     for at in range((link.start() if link else len(paragraph)) - 1, least - 1, -1):
         if paragraph[at] == "]":
             depth += 1
         elif paragraph[at] == "[":
-            if not depth:
-                return at - 1 if at and paragraph[at - 1] == "!" else at
-            depth -= 1
-    return None
+            if depth:
+                depth -= 1
+            else:
+                found = at - 1 if at and paragraph[at - 1] == "!" else at
+    return found
 
 
 def _open_signs(text: str) -> list[str]:
     """The signs that are still to be closed, innermost first; none in a table, whose rows are whole."""
     paragraph = text[_paragraph_at(text) :]
-    if _open_fence(text) is not None or any(map(_is_delimiter_row, paragraph.split("\n"))):
+    if _fences(text).opened is not None or any(map(_is_delimiter_row, paragraph.split("\n"))):
         return []
     opened: list[str] = []
     code: str | None = None

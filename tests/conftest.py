@@ -8,7 +8,10 @@ from hypothesis import settings
 
 pytest_plugins = ["tests.parts.valkey", "tests.parts.databases", "tests.parts.platforms"]
 
-settings.register_profile("trivet", deadline=None)  # a busy machine is no fault
+# A busy machine is no fault. A change is judged by examples that it shares with the one before it; who looks for new
+# ones asks for them with --hypothesis-profile=explore.
+settings.register_profile("trivet", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile("trivet")
 
 # Without what every frame held: to paint that takes seconds for each crash that a test asks for.

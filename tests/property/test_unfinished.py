@@ -38,6 +38,12 @@ def test_any_beginning_of_any_text_can_be_shown(text: str) -> None:
 
 @patient
 @given(prefixes)
+@example("0" + "[" * 40)
+@example("0" + "!" * 40)
+@example("0" + "! & " * 40)
+@example("0" + "![a](b ! " * 40)
+@example("0 " + "~~a !" * 40)
+@example("~~~\n\n~~>```a\n!\n~~~")
 def test_what_can_be_shown_stays_as_it_is(text: str) -> None:
     shown = as_if_closed(CleanText(text))
     assert as_if_closed(shown) == shown
