@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator, Mapping
 
 from channels.adapter import AdapterParts
 from channels.calls import SupportsCalls
-from channels.keeping import keeping_for
+from channels.inbound.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
+from channels.outbound.sender import SendRules
 from channels.registry import chosen, open_channel
-from channels.sender import SendRules
 from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url

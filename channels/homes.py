@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from channels.adapter import ChannelAdapter, Door, Outcome, SupportsMoves
-from channels.company import Company
+from channels.inbound.company import Company
 from channels.normalized import Incoming, Retraction
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText

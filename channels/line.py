@@ -13,23 +13,23 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from channels.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
-from channels.admission import RateOf, unlimited
 from channels.backoff import Backoff
-from channels.company import Company
-from channels.courier import Courier
-from channels.deletions import Deletions
-from channels.delivery import Delivery
-from channels.fetching import Fetching
 from channels.homes import Doorstep, Homes
+from channels.inbound.admission import RateOf, unlimited
+from channels.inbound.company import Company
+from channels.inbound.deletions import Deletions
+from channels.inbound.fetching import Fetching
+from channels.inbound.intake import Intake
+from channels.inbound.keeping import Keeping
 from channels.indicators import Indicators
-from channels.intake import Intake
-from channels.keeping import Keeping
 from channels.leases import SOMEBODY_ELSE, Tenure
+from channels.live.stream import StreamingAdapter
+from channels.live.streaming import Streams
+from channels.outbound.courier import Courier
+from channels.outbound.delivery import Delivery
+from channels.outbound.quiet import Spots
+from channels.outbound.sender import SendRules
 from channels.publishing import menu_of
-from channels.quiet import Spots
-from channels.sender import SendRules
-from channels.stream import StreamingAdapter
-from channels.streaming import Streams
 from channels.together import first_to_end
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected

@@ -18,7 +18,7 @@ from channels.discord.address import DiscordTarget
 from channels.discord.buttons import aside_view_of, view_of
 from channels.discord.links import Links
 from channels.discord.render import DiscordFile, DiscordPart
-from channels.page import AGAIN
+from channels.outbound.page import AGAIN
 
 ORIGINAL: Final = "@original"
 """Takes the place of the id of the first message, wherever the API asks for one."""
@@ -125,7 +125,7 @@ def _hook(client: discord.Client, token: str) -> discord.Webhook:
 
 
 def _parted(send_id: str) -> tuple[str, bool]:
-    """The reply (`channels.page` says how its messages are named), and whether this is its first message."""
+    """The reply (`channels.outbound.page` says how its messages are named), and whether this is its first message."""
     reply_id, _, step = send_id.removesuffix(AGAIN).rpartition(":")
     return reply_id, step == "0"
 

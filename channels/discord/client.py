@@ -16,7 +16,7 @@ from discord.gateway import DiscordWebSocket
 from channels.discord import limits
 from channels.discord.hearing import DiscordEvent, heard_deletion, heard_edit_of, heard_of
 from channels.discord.left_session import LeftSession
-from channels.listening import Heard
+from channels.inbound.listening import Heard
 
 log = logging.getLogger(__name__)
 

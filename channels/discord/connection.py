@@ -18,7 +18,6 @@ import discord
 
 from channels.adapter import CONNECTED, Door
 from channels.backoff import Backoff
-from channels.briefing import Briefing
 from channels.calls import Call, CallAnswer, come_again
 from channels.discord import limits
 from channels.discord.buttons import Presses
@@ -39,10 +38,11 @@ from channels.discord.sharding import IDENTIFY_EVERY_S, ShardedClient
 from channels.discord.snowflakes import ORDER, snowflake_at
 from channels.discord.source import DiscordSource
 from channels.errands import Errands
+from channels.inbound.briefing import Briefing
+from channels.inbound.listening import LAST_WORD_S, Heard, Listener
+from channels.inbound.marks import Marks
+from channels.inbound.threads import Threads
 from channels.leases import while_holding
-from channels.listening import LAST_WORD_S, Heard, Listener
-from channels.marks import Marks
-from channels.threads import Threads
 from channels.together import first_to_end, heedful
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus

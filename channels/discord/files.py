@@ -12,7 +12,7 @@ from typing import Final
 import discord
 
 from channels.discord import limits
-from channels.downloading import ELSEWHERE, GONE, NOT_FOR_US, belongs_to, download, is_on
+from channels.inbound.downloading import ELSEWHERE, GONE, NOT_FOR_US, belongs_to, download, is_on
 from channels.raw import target_fields, text
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ports import FetchedFile

@@ -9,7 +9,7 @@ import discord
 
 from channels.discord.lifting import lift
 from channels.discord.normalize import DiscordDeletion, DiscordMessage
-from channels.listening import Heard
+from channels.inbound.listening import Heard
 
 DiscordEvent: TypeAlias = DiscordMessage | DiscordDeletion
 

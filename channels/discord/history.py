@@ -17,8 +17,8 @@ from channels.discord import limits
 from channels.discord.client import GatewayClient
 from channels.discord.hearing import DIRECT
 from channels.discord.snowflakes import snowflake_at
-from channels.listening import HistoryUnavailable
-from channels.marks import Marks
+from channels.inbound.listening import HistoryUnavailable
+from channels.inbound.marks import Marks
 from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)

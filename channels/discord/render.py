@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from channels.chunking import split
-from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
-from channels.layout import Line, Style, lay_out, linked_text, spans
-from channels.markdown import parse
-from channels.tables import fit_tables
-from channels.tree import Blocks, Fence, Mark, Run, plain_text
+from channels.text.chunking import split
+from channels.text.emphasis import ZERO_WIDTH_SPACE, Piece, weave
+from channels.text.layout import Line, Style, lay_out, linked_text, spans
+from channels.text.markdown import parse
+from channels.text.tables import fit_tables
+from channels.text.tree import Blocks, Fence, Mark, Run, plain_text
 from gateway.contracts.messages import Choice, CleanText
 
 CONTENT_CHARS_MAX: Final = 1950  # of 2000 code points

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from channels.marks import Order
+from channels.inbound.marks import Order
 
 EPOCH_MS: Final = 1_420_070_400_000
 _TIME_SHIFT: Final = 22

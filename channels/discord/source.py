@@ -6,21 +6,21 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from channels.briefing import Briefing
 from channels.discord.context import ThreadContext
 from channels.discord.hearing import DiscordEvent, heard_of
 from channels.discord.history import History
 from channels.discord.normalize import DiscordDeletion, DiscordIdentity, DiscordMessage, normalize, retraction_of
 from channels.discord.openings import Openings
-from channels.listening import Heard
+from channels.inbound.briefing import Briefing
+from channels.inbound.listening import Heard
+from channels.inbound.threads import Threads
 from channels.normalized import Addressing, Ignored, Incoming, Retraction
-from channels.threads import Threads
 
 log = logging.getLogger(__name__)
 
 
 class DiscordSource:
-    """`channels.listening.Source` for one bot."""
+    """`channels.inbound.listening.Source` for one bot."""
 
     def __init__(
         self,

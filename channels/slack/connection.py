@@ -19,12 +19,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.adapter import Door
 from channels.backoff import Backoff
-from channels.briefing import Briefing
 from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
+from channels.inbound.briefing import Briefing
+from channels.inbound.listening import Listener
+from channels.inbound.marks import Marks
+from channels.inbound.threads import Threads
 from channels.leases import while_holding
-from channels.listening import Listener
-from channels.marks import Marks
 from channels.proxies import goes_direct
 from channels.raw import Raw
 from channels.slack import limits
@@ -40,7 +41,6 @@ from channels.slack.normalize import SlackIdentity
 from channels.slack.people import People
 from channels.slack.socket import Patience, Sockets
 from channels.slack.source import SlackSource
-from channels.threads import Threads
 from channels.together import first_to_end
 from gateway.contracts.errors import CredentialsRejected
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus

@@ -11,7 +11,16 @@ from typing import Any, Final
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.downloading import ELSEWHERE, GONE, NOT_FOR_US, SOMETHING_ELSE, Downloaded, belongs_to, download, is_on
+from channels.inbound.downloading import (
+    ELSEWHERE,
+    GONE,
+    NOT_FOR_US,
+    SOMETHING_ELSE,
+    Downloaded,
+    belongs_to,
+    download,
+    is_on,
+)
 from channels.raw import Raw, integer, mapping, target_fields, text
 from channels.slack.errors import api_word
 from gateway.contracts.errors import FileRefused

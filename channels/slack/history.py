@@ -15,8 +15,8 @@ from typing import Any, Final
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from channels.listening import Heard, HistoryUnavailable
-from channels.marks import Marks, Order
+from channels.inbound.listening import Heard, HistoryUnavailable
+from channels.inbound.marks import Marks, Order
 from channels.raw import Raw
 from channels.slack import limits
 from channels.slack.errors import delivery_error

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Final, TypeAlias
 
-from channels.chunking import split
-from channels.emphasis import ZERO_WIDTH_SPACE, Piece, weave
-from channels.inlines import URL_CHARS_MAX
-from channels.layout import Line, Style, lay_out, linked_text, spans
-from channels.markdown import parse
 from channels.slack.growing import streamable
-from channels.tables import fit_tables
-from channels.tree import Blocks, Fence, Mark, Run, plain_text
+from channels.text.chunking import split
+from channels.text.emphasis import ZERO_WIDTH_SPACE, Piece, weave
+from channels.text.inlines import URL_CHARS_MAX
+from channels.text.layout import Line, Style, lay_out, linked_text, spans
+from channels.text.markdown import parse
+from channels.text.tables import fit_tables
+from channels.text.tree import Blocks, Fence, Mark, Run, plain_text
 from gateway.contracts.messages import Choice, CleanText
 
 TEXT_CHARS_MAX: Final = 3900  # escaped; Slack splits silently a little above 4000

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from channels.briefing import Briefing
-from channels.listening import Heard, Listener
+from channels.inbound.briefing import Briefing
+from channels.inbound.listening import Heard, Listener
+from channels.inbound.threads import Threads
 from channels.normalized import Ignored, Incoming, RawQuote, Retraction
 from channels.raw import Raw, mapping, text
 from channels.slack.address import parse_target
@@ -23,7 +24,6 @@ from channels.slack.picking import is_pick, normalize_pick
 from channels.slack.quotes import people_in
 from channels.slack.slash import is_slash, normalize_slash, response_url_of
 from channels.slack.wording import mentioned
-from channels.threads import Threads
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _CHANGES: Final = frozenset({"message_changed", "message_deleted"})
 
 
 class SlackSource:
-    """`channels.listening.Source` for one workspace. What it hears are payloads as Slack sends them."""
+    """`channels.inbound.listening.Source` for one workspace. What it hears are payloads as Slack sends them."""
 
     def __init__(
         self,

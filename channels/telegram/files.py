@@ -14,7 +14,7 @@ from urllib.parse import quote
 from telegram import Bot
 from telegram.error import BadRequest, Forbidden
 
-from channels.downloading import ELSEWHERE, GONE, NOT_FOR_US, download, too_large
+from channels.inbound.downloading import ELSEWHERE, GONE, NOT_FOR_US, download, too_large
 from channels.telegram import limits
 from gateway.contracts.errors import FileRefused, SendFailed
 from gateway.contracts.ports import FetchedFile

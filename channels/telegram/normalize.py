@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from channels.graphemes import utf16_units
 from channels.normalized import (
     Addressing,
     Ignored,
@@ -20,6 +19,7 @@ from channels.raw import Raw, integer, mapping, mappings, text
 from channels.telegram.address import TelegramTarget, make_target
 from channels.telegram.attached import attachments
 from channels.telegram.quotes import forwarded, quotes, user_name, words
+from channels.text.graphemes import utf16_units
 from gateway.contracts.ids import ReplyAddress
 
 TEXT_UNITS_SPLIT: Final = 4096  # where a sender's client cuts a long text in two

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from channels.chunking import split
-from channels.graphemes import utf16_units
-from channels.layout import Line, Style, lay_out, linked_text
-from channels.markdown import parse
-from channels.tables import fit_tables
-from channels.tree import Blocks, Fence, Mark, Run, is_visible
+from channels.text.chunking import split
+from channels.text.graphemes import utf16_units
+from channels.text.layout import Line, Style, lay_out, linked_text
+from channels.text.markdown import parse
+from channels.text.tables import fit_tables
+from channels.text.tree import Blocks, Fence, Mark, Run, is_visible
 from gateway.contracts.messages import Choice, CleanText
 
 TEXT_UNITS_MAX: Final = 4000  # of 4096: TDLib counts code points here and UTF-16 units there

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 
-from channels.keeping import keeping_for
+from channels.inbound.keeping import keeping_for
 from channels.line import Line, Rooms, Rules
 from channels.terminal.adapter import KEY, TerminalAdapter
 from gateway.bus.bus import open_bus

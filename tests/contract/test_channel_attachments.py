@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from channels import fetching
-from channels.downloading import ELSEWHERE, GONE
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack import shapes as slack_shapes
 from channels.emulators.stage import SharedFile
 from channels.emulators.telegram import TelegramEmulator
-from channels.fetching import LONG_TEXT, Fetching
+from channels.inbound import fetching
+from channels.inbound.downloading import ELSEWHERE, GONE
+from channels.inbound.fetching import LONG_TEXT, Fetching
 from channels.slack.downloads import NO_SCOPE
 from channels.telegram.limits import DOWNLOAD_BYTES_MAX
 from gateway.bus.bus import RedisBus

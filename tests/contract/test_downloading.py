@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from channels import downloading
-from channels.downloading import belongs_to, download, is_on
+from channels.inbound import downloading
+from channels.inbound.downloading import belongs_to, download, is_on
 from gateway.contracts.errors import DeliveryError, FileRefused, SendFailed
 
 SECRET = "/bot123456:SECRET-TOKEN/photos/file_1.jpg"

@@ -26,7 +26,7 @@ from agent.tools.registry import ToolRegistry
 from agent.tools.tool import Tool, ToolContext, ToolResult
 from agent.tools.web.session import WebSession
 from agent.tools.web.tools import web_tools
-from channels.keeping import Keeping
+from channels.inbound.keeping import Keeping
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey

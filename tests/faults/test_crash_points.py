@@ -18,7 +18,9 @@ from tests.parts.tracing import trace_of
 SEED = 1
 SHORT = 1
 GROWING = [
-    point for module in ("channels.stream", "channels.adopting", "channels.sender") for point in points_of(module)
+    point
+    for module in ("channels.live.stream", "channels.outbound.adopting", "channels.outbound.sender")
+    for point in points_of(module)
 ]
 WORKER = [*points_of("agent.worker"), *points_of("agent.answering"), *points_of("agent.runs")]
 

@@ -9,10 +9,10 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.chunking import split
-from channels.graphemes import cut_at, utf16_units
-from channels.markdown import parse
-from channels.tree import Blocks, Fence, Heading, Item, Listing, Paragraph, Quote, Run, Table, plain_text
+from channels.text.chunking import split
+from channels.text.graphemes import cut_at, utf16_units
+from channels.text.markdown import parse
+from channels.text.tree import Blocks, Fence, Heading, Item, Listing, Paragraph, Quote, Run, Table, plain_text
 from tests.parts.texts import documents, patient, patient_with_long_texts
 
 _LIMIT = 200

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.questions import ending_by, question_text, tool_question
-from channels.markdown import parse
-from channels.tree import Fence, Paragraph
+from channels.text.markdown import parse
+from channels.text.tree import Fence, Paragraph
 from gateway.contracts.messages import ControlKind
 from gateway.words import ENGLISH
 

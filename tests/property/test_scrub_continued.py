@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.halves import part_of, torn
+from channels.inbound.halves import part_of, torn
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, own_words
 from gateway.scrub import Scrubber

@@ -13,7 +13,7 @@ from channels.slack.render import TEXT_CHARS_MAX
 from channels.slack.render import render as render_slack
 from channels.telegram.render import TEXT_UNITS_MAX
 from channels.telegram.render import render as render_telegram
-from channels.unfinished import as_if_closed
+from channels.text.unfinished import as_if_closed
 from gateway.contracts.messages import CleanText
 from tests.parts.texts import anything, documents, patient
 

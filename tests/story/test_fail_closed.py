@@ -17,7 +17,7 @@ import pytest
 from agent.sentences import UNCHECKED_NOTE, UNREAD_NOTE
 from agent.tools.envelope import Envelopes
 from agent.tools.shelf import Shelf
-from channels.intake import Intake
+from channels.inbound.intake import Intake
 from channels.normalized import FileReference
 from gateway.admin.answers import clean_json
 from gateway.bus.bus import RedisBus

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from channels.adapter import Outcome
-from channels.intake import Intake
+from channels.inbound.intake import Intake
 from channels.normalized import Addressing, Incoming, find_command
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from agent.prompts.library import PROMPTS
-from channels.keeping import keeping_for
+from channels.inbound.keeping import keeping_for
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import Settings

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from channels.adapter import ChannelAdapter
-from channels.courier import Courier
-from channels.delivery import Delivery
 from channels.homes import Homes
-from channels.journey import RATE_LIMITS_MAX, Again, GiveUp, Journey, next_move
 from channels.leases import Tenure
 from channels.notices import file_not_sent
-from channels.sender import SendRules
+from channels.outbound.courier import Courier
+from channels.outbound.delivery import Delivery
+from channels.outbound.journey import RATE_LIMITS_MAX, Again, GiveUp, Journey, next_move
+from channels.outbound.sender import SendRules
 from gateway.config.channels import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import (
     AddressDead,

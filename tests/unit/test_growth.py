@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.adapter import Cadence
-from channels.growth import Begin, Change, TakeBack, has_grown, next_step
-from channels.pace import CALM_CALLS, SLOWNESS_MAX, Pace
+from channels.live.growth import Begin, Change, TakeBack, has_grown, next_step
+from channels.outbound.pace import CALM_CALLS, SLOWNESS_MAX, Pace
 
 CHUNKS = st.lists(st.text("ab", min_size=1, max_size=3), max_size=5)
 CADENCE = Cadence(first_after_s=1.0, every_s=2.0)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from channels.adapter import Outcome, QueueFull
-from channels.listening import WAITING_MAX, Heard, HistoryUnavailable, Listener, NotTaken
-from channels.marks import PLACES_MAX, Marks, Order
+from channels.inbound.listening import WAITING_MAX, Heard, HistoryUnavailable, Listener, NotTaken
+from channels.inbound.marks import PLACES_MAX, Marks, Order
 from channels.normalized import Incoming, Retraction, find_command
 from gateway.contracts.errors import BusUnavailable
 from tests.doubles import MemoryBus

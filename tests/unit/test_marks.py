@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 
 from channels.adapter import Outcome
 from channels.discord.snowflakes import ORDER
-from channels.listening import Heard, Listener
-from channels.marks import Marks
+from channels.inbound.listening import Heard, Listener
+from channels.inbound.marks import Marks
 from channels.normalized import Incoming, Retraction
 from tests.doubles import MemoryBus
 from tests.parts.incoming import private_message

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from channels.chunking import Chunk
 from channels.discord.render import render as render_discord
 from channels.slack.render import render as render_slack
 from channels.telegram.render import CONTINUED, ENTITIES_MAX
 from channels.telegram.render import render as render_telegram
+from channels.text.chunking import Chunk
 from gateway.contracts.messages import CleanText
 
 CODE = CleanText("Look:\n\n```python\n" + "value = compute(1, 2, 3)\n" * 400 + "```\n\nDone.")

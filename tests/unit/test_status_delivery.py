@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from channels.adapter import AnyChunk
-from channels.choices import chunks_of
-from channels.courier import Courier
-from channels.delivery import Delivery
 from channels.homes import Homes
 from channels.leases import Tenure
-from channels.status import EDIT_LATE_AFTER_S, LINE_LATE_AFTER_S
+from channels.outbound.choices import chunks_of
+from channels.outbound.courier import Courier
+from channels.outbound.delivery import Delivery
+from channels.outbound.status import EDIT_LATE_AFTER_S, LINE_LATE_AFTER_S
 from gateway.contracts.errors import AddressDead, CredentialsRejected, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, ReplyKind

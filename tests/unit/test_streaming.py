@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from channels.adapter import AnyChunk, Cadence
-from channels.courier import Courier
-from channels.delivery import Delivery
 from channels.homes import Homes
 from channels.leases import Tenure
-from channels.leftovers import Leftovers
-from channels.quiet import Spots
-from channels.stream import StreamingAdapter
-from channels.streaming import Streams
+from channels.live.leftovers import Leftovers
+from channels.live.stream import StreamingAdapter
+from channels.live.streaming import Streams
+from channels.outbound.courier import Courier
+from channels.outbound.delivery import Delivery
+from channels.outbound.quiet import Spots
 from gateway.clock import SystemClock
 from gateway.contracts.errors import FormatRefused, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionKey

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from telegram import Bot, File
 
-from channels.downloading import ELSEWHERE, GONE
+from channels.inbound.downloading import ELSEWHERE, GONE
 from channels.telegram.files import TelegramFiles
 from gateway.contracts.errors import FileRefused
 

@@ -8,10 +8,10 @@ from typing import LiteralString
 import pytest
 
 from channels.adapter import Outcome
-from channels.halves import HALF_TTL_S, HALVES_MAX, Halves, part_of
-from channels.intake import Intake
+from channels.inbound.halves import HALF_TTL_S, HALVES_MAX, Halves, part_of
+from channels.inbound.intake import Intake
+from channels.inbound.threshold import HELD_MAX, HOLD_S, Threshold
 from channels.normalized import Addressing, Command, Incoming, find_command
-from channels.threshold import HELD_MAX, HOLD_S, Threshold
 from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionScope

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from channels.cleaning import Cleaner
+from channels.inbound.cleaning import Cleaner
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.scrub import Scrubber

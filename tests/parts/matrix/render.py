@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
-from channels.chunking import split
-from channels.layout import Line, Style, lay_out, linked_text
-from channels.markdown import parse
-from channels.tree import Blocks, Mark, Run
+from channels.text.chunking import split
+from channels.text.layout import Line, Style, lay_out, linked_text
+from channels.text.markdown import parse
+from channels.text.tree import Blocks, Mark, Run
 from gateway.contracts.messages import CleanText
 
 BODY_CHARS_MAX: Final = 4_000  # of up to four bytes each, twice, and markup

@@ -8,7 +8,7 @@ from typing import Final
 
 from wcwidth import wcswidth
 
-from channels.tree import Align, Block, Blocks, Listing, Mark, Paragraph, Quote, Row, Run, Runs, Table, plain_text
+from channels.text.tree import Align, Block, Blocks, Listing, Mark, Paragraph, Quote, Row, Run, Runs, Table, plain_text
 
 KEY_CHARS_MAX: Final = 40  # a longer header cell is no key, and repeating it in every row would bury the values
 _GAP: Final = "  "

@@ -9,8 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from channels.tables import padded
-from channels.tree import Block, Blocks, Fence, Heading, Item, Listing, Mark, Paragraph, Quote, Rule, Run, Runs, Table
+from channels.text.tables import padded
+from channels.text.tree import (
+    Block,
+    Blocks,
+    Fence,
+    Heading,
+    Item,
+    Listing,
+    Mark,
+    Paragraph,
+    Quote,
+    Rule,
+    Run,
+    Runs,
+    Table,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ when nothing else waits in their lane.
 
 One process at a time delivers for an account, by a lease on the bus: so the order of a lane holds over
 retries and over a change of the process. The outbound stream keeps a reply until its receipt is written;
-whatever stops here is taken up again by the next holder. How one reply is sent is told in `channels.courier`.
+whatever stops here is taken up again by the next holder. How one reply is sent is told in `channels.outbound.courier`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 
 from channels.adapter import ChannelAdapter
 from channels.backoff import Backoff
-from channels.courier import Courier
 from channels.homes import Homes
-from channels.lane import Waiting
 from channels.leases import Tenure, while_holding
-from channels.page import TakenOver
+from channels.outbound.courier import Courier
+from channels.outbound.lane import Waiting
+from channels.outbound.page import TakenOver
+from channels.outbound.quiet import Spots
+from channels.outbound.status import PutOff
 from channels.patience import Abandoned
-from channels.quiet import Spots
-from channels.status import PutOff
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.messages import Reply, ReplyKind

@@ -1,7 +1,7 @@
 """One growing answer on its way to people: one call at a time, the latest text, never in the way of the answer itself.
 
 Where drafts fade by themselves nothing needs to be remembered. Elsewhere each message is written down in the ledger
-before it is begun, and again with its id: whoever delivers the reply makes them its own (`channels.adopting`).
+before it is begun, and again with its id: whoever delivers the reply makes them its own (`channels.outbound.adopting`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from channels.adapter import (
     SupportsPlaceholders,
     SupportsStreaming,
 )
-from channels.growth import Begin, Change, TakeBack, has_grown, next_step
 from channels.homes import Homes
 from channels.leases import Tenure
-from channels.lessons import Lessons
+from channels.live.growth import Begin, Change, TakeBack, has_grown, next_step
+from channels.outbound.lessons import Lessons
+from channels.outbound.quiet import Spot, Spots
+from channels.outbound.withdrawing import Withdrawing
 from channels.pacing import Pacer
 from channels.patience import Patience
-from channels.quiet import Spot, Spots
-from channels.unfinished import as_if_closed
-from channels.withdrawing import Withdrawing
+from channels.text.unfinished import as_if_closed
 from gateway.contracts.errors import (
     AddressMoved,
     CredentialsRejected,

@@ -15,9 +15,9 @@ import regex
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from channels.inlines import to_runs
-from channels.syntax import FOOTNOTES, extend
-from channels.tree import (
+from channels.text.inlines import to_runs
+from channels.text.syntax import FOOTNOTES, extend
+from channels.text.tree import (
     Align,
     Block,
     Blocks,

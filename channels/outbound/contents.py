@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from channels.adapter import AnyChunk, ChannelAdapter, OutgoingFile, SupportsFiles
-from channels.choices import chunks_of
-from channels.journey import Journey
 from channels.notices import file_not_sent, whole_answer
+from channels.outbound.choices import chunks_of
+from channels.outbound.journey import Journey
 from channels.patience import Patience
 from gateway.contracts.errors import FormatRefused, SendFailed
 from gateway.contracts.messages import Reply, ReplyFile, ReplyKind

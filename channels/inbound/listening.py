@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
 from channels.adapter import HELD_POLL_S, MessageDoor, Outcome, QueueFull
-from channels.aside import Aside
 from channels.backoff import Backoff
-from channels.behind import Behind, room_of
-from channels.marks import Marks
+from channels.inbound.aside import Aside
+from channels.inbound.behind import Behind, room_of
+from channels.inbound.marks import Marks
 from channels.normalized import Incoming, Retraction
 from channels.together import first_to_end
 from gateway.contracts.errors import BusUnavailable

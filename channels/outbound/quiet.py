@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from channels.pace import Pace
+from channels.outbound.pace import Pace
 
 
 @dataclass(slots=True, weakref_slot=True)

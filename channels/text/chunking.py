@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
-from channels.graphemes import cut_at
-from channels.tree import (
+from channels.text.graphemes import cut_at
+from channels.text.tree import (
     Block,
     Blocks,
     Fence,

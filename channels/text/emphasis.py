@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from channels.tree import Mark
+from channels.text.tree import Mark
 
 ZERO_WIDTH_SPACE: Final = "\u200b"
 _SIGNS: Final = "*_~`"

@@ -13,9 +13,9 @@ from typing import Final
 
 from channels.adapter import AnyChunk, ChannelAdapter, SupportsLookup, SupportsPlaceholders, SupportsStreaming
 from channels.backoff import jittered
-from channels.page import Page
+from channels.outbound.page import Page
 from channels.patience import Patience
-from channels.unfinished import as_if_closed
+from channels.text.unfinished import as_if_closed
 from gateway.contracts.errors import (
     AddressMoved,
     CredentialsRejected,

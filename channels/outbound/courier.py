@@ -17,19 +17,19 @@ from dataclasses import replace
 from typing import Final
 
 from channels.adapter import ChannelAdapter
-from channels.adopting import SETTLE_DELAYS_S, Adopting
 from channels.backoff import jittered
-from channels.contents import Borrower, Contents
 from channels.homes import Homes
-from channels.journey import YOUNG_S, GiveUp, Journey, next_move
 from channels.leases import Tenure
-from channels.lessons import Lessons
+from channels.outbound.adopting import SETTLE_DELAYS_S, Adopting
+from channels.outbound.contents import Borrower, Contents
+from channels.outbound.journey import YOUNG_S, GiveUp, Journey, next_move
+from channels.outbound.lessons import Lessons
+from channels.outbound.page import Page, TakenOver
+from channels.outbound.sender import Dropped, Sender, SendRules
+from channels.outbound.status import StatusCourier
+from channels.outbound.withdrawing import Withdrawing
 from channels.pacing import Pacer
-from channels.page import Page, TakenOver
 from channels.patience import Abandoned, Patience
-from channels.sender import Dropped, Sender, SendRules
-from channels.status import StatusCourier
-from channels.withdrawing import Withdrawing
 from gateway.contracts.errors import (
     AddressDead,
     CredentialsRejected,

@@ -30,10 +30,10 @@ from channels.adapter import (
     SupportsStreaming,
     SupportsUploads,
 )
-from channels.journey import Journey
 from channels.leases import Tenure
+from channels.outbound.journey import Journey
+from channels.outbound.page import Page
 from channels.pacing import Pacer
-from channels.page import Page
 from channels.patience import Patience
 from gateway.config.channels import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import DeliveryError, OutcomeUnknown, SendFailed, Untraceable

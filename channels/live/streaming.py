@@ -1,7 +1,7 @@
 """Answers while they grow: follows the drafts of one channel, and takes away what no answer follows.
 
 Drafts are lossy, and so is all of this, but for one thing: what was begun on a platform stands in the ledger
-(`Preview`), and in the end it is the reply's, or gone (`channels.leftovers`).
+(`Preview`), and in the end it is the reply's, or gone (`channels.live.leftovers`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Final
 from channels.backoff import Backoff
 from channels.homes import Homes
 from channels.leases import Tenure
-from channels.leftovers import Leftovers
-from channels.lessons import Lessons
+from channels.live.leftovers import Leftovers
+from channels.live.stream import Stream, StreamingAdapter, StreamParts
+from channels.outbound.lessons import Lessons
+from channels.outbound.quiet import Spots
+from channels.outbound.withdrawing import Withdrawing
 from channels.pacing import Pacer
 from channels.patience import Abandoned, Patience
-from channels.quiet import Spots
-from channels.stream import Stream, StreamingAdapter, StreamParts
 from channels.together import first_to_end
-from channels.withdrawing import Withdrawing
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import Activity, Draft, Reply
 from gateway.contracts.ports import Clock, DeliveryBus, PlaceBus, Scrubber

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from channels.bounding import fit, fitting
-from channels.halves import PARTS_MAX, Part, linked, part_of, torn
+from channels.inbound.bounding import fit, fitting
+from channels.inbound.halves import PARTS_MAX, Part, linked, part_of, torn
 from channels.normalized import FileReference, Incoming, RawQuote
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, Finding, InboundMessage, Quote, RemovedSecrets, clipped, own_words

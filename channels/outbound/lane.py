@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from channels.status import PutOff
+from channels.outbound.status import PutOff
 from gateway.contracts.messages import ReplyKind
 from gateway.contracts.ports import PendingReply
 

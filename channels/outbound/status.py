@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.adapter import ChannelAdapter
-from channels.choices import chunks_of
 from channels.homes import Homes
-from channels.journey import RETRY_DELAYS_S
-from channels.lessons import Lessons
-from channels.page import Page, TakenOver
+from channels.outbound.choices import chunks_of
+from channels.outbound.journey import RETRY_DELAYS_S
+from channels.outbound.lessons import Lessons
+from channels.outbound.page import Page, TakenOver
+from channels.outbound.sender import Crowded, Sender
 from channels.patience import Abandoned, Patience
-from channels.sender import Crowded, Sender
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,

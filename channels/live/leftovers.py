@@ -13,9 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from channels.adopting import Adopting
+from channels.live.stream import StreamParts
+from channels.outbound.adopting import Adopting
 from channels.patience import Abandoned
-from channels.stream import StreamParts
 from gateway.contracts.errors import (
     BusUnavailable,
     CredentialsRejected,

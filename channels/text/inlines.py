@@ -8,8 +8,8 @@ from typing import Final
 
 from markdown_it.token import Token
 
-from channels.syntax import FOOTNOTE_REF, MATH
-from channels.tree import Mark, Run, Runs, is_visible, plain_text
+from channels.text.syntax import FOOTNOTE_REF, MATH
+from channels.text.tree import Mark, Run, Runs, is_visible, plain_text
 
 URL_CHARS_MAX: Final = 1500  # longer ones are shown as text, which can be split; a link cannot
 _MARK_TOKENS: Final = {"strong": Mark.BOLD, "em": Mark.ITALIC, "s": Mark.STRIKE}

@@ -15,14 +15,14 @@ from typing import Final
 
 from channels import notices
 from channels.adapter import HELD_POLL_S, Outcome, QueueFull
-from channels.admission import RateOf, Reception, unlimited
-from channels.albums import Albums
-from channels.cleaning import Cleaner
-from channels.halves import Halves, Part, author_of
-from channels.keeping import Keeping
+from channels.inbound.admission import RateOf, Reception, unlimited
+from channels.inbound.albums import Albums
+from channels.inbound.cleaning import Cleaner
+from channels.inbound.halves import Halves, Part, author_of
+from channels.inbound.keeping import Keeping
+from channels.inbound.recollection import Recollection
+from channels.inbound.threshold import Threshold
 from channels.normalized import Addressing, Incoming, Retraction
-from channels.recollection import Recollection
-from channels.threshold import Threshold
 from gateway.contracts.access import AccessPolicy, Admittance, Pairing
 from gateway.contracts.commands import COMMANDS, Suggests
 from gateway.contracts.errors import BusUnavailable

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from channels.inbound.threads import Threads
 from channels.normalized import Incoming, RawQuote
-from channels.threads import Threads
 
 log = logging.getLogger(__name__)
 

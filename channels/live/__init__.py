@@ -1,0 +1,1 @@
+"""Answers while they grow, shown until their reply is delivered or will never come."""

@@ -1,0 +1,1 @@
+"""From the bus to a platform: committed replies, step by step, with the ledger written before every call."""
