@@ -10,14 +10,18 @@ import logging
 import warnings
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from telegram import Bot
+from telegram.error import NetworkError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
 from channels.proxies import goes_direct
 from channels.telegram import limits
+from channels.telegram.envelopes import status_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,27 @@ class Client:
             await self._calls.shutdown()
 
 
-def _http(connections_max: int, endpoint: Endpoint) -> HTTPXRequest:
-    return HTTPXRequest(
+class _Http(HTTPXRequest):
+    """The SDK believes the status of HTTP; what counts is the envelope, and whether a Bot API server wrote one."""
+
+    async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
+        """As the SDK has it. A page of whatever stands between us and the server says nothing of the token."""
+        status, body = await super().do_request(*args, **kwargs)
+        said = status_in(body)
+        if said is None:
+            raise NetworkError(f"{_phrase(status)} ({status}), and not from a Bot API server")
+        return said, body
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"
+
+
+def _http(connections_max: int, endpoint: Endpoint) -> _Http:
+    return _Http(
         connection_pool_size=connections_max,
         read_timeout=limits.CALL_TIMEOUT_S,
         write_timeout=limits.CALL_TIMEOUT_S,

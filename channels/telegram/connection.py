@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
@@ -30,6 +31,9 @@ from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
+
+_WEBHOOK: Final = "webhook"
+"""In a 409 that says why a poll is refused: else somebody else polls."""
 
 
 class Connection:
@@ -59,6 +63,7 @@ class Connection:
         self._patience = patience
         self._errands = Errands(name)
         self._ready = asyncio.Event()
+        self._is_called_elsewhere = False
         self._webhook = Webhook(bot, endpoint, positions, clock) if endpoint.hook_url else None
         self.state = "connecting"
 
@@ -148,10 +153,10 @@ class Connection:
             except InvalidToken:
                 poller = None  # a proxy's 404 looks like this too; getMe decides
                 await asyncio.sleep(backoff.next_s())
-            except Conflict:
+            except Conflict as error:
                 self.state = "another process polls with this bot token, or a webhook is set"
-                poller = None
-                await asyncio.sleep(quarrel.next_s())
+                poller, self._is_called_elsewhere = None, _WEBHOOK in error.message.lower()
+                await asyncio.sleep((backoff if self._is_called_elsewhere else quarrel).next_s())
             except (TelegramError, TimeoutError) as error:
                 self.state = f"Telegram does not answer ({type(error).__name__})"
                 log.warning("%s: %s", self._name, self.state)
@@ -163,7 +168,8 @@ class Connection:
 
     async def _connect(self) -> Poller:
         updates = await self._identify()
-        await self._remove_webhook()
+        if self._is_called_elsewhere:
+            await self._remove_webhook()
         self._ready.set()
         return Poller(
             self._bot, updates, self._positions, self._endpoint.account, self._clock, silence_s=self._patience.silence_s
@@ -186,11 +192,11 @@ class Connection:
         return Updates(me, Presses(self._bot, me, self._errands), self._places)
 
     async def _remove_webhook(self) -> None:
-        """A webhook that somebody once set would end every poll with 409."""
-        if (await self._bot.get_webhook_info()).url:
-            log.warning(
-                "%s: a webhook was set for this bot; it is removed because %s.mode is polling",
-                self._name,
-                table_of(self._name),
-            )
-            await self._bot.delete_webhook(drop_pending_updates=False)
+        """One that somebody once set ends every poll. What waits at Telegram stays there."""
+        log.warning(
+            "%s: a webhook is set for this bot; it is removed because %s.mode is polling",
+            self._name,
+            table_of(self._name),
+        )
+        await self._bot.delete_webhook(drop_pending_updates=False)
+        self._is_called_elsewhere = False
