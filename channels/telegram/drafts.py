@@ -36,7 +36,7 @@ class TelegramDrafts:
 
     def are_for(self, target: TelegramTarget) -> bool:
         """Whether what grows in this chat is a draft: private chats of the bot's own have them."""
-        return target.chat_id > 0 and not target.business_connection_id and not self._are_absent
+        return target.chat_id > 0 and not self._are_absent
 
     async def show(self, target: TelegramTarget, chunk: TelegramChunk, *, send_id: str) -> None:
         """Show the draft, or let it grow. Raises the SDK's errors, `SendFailed` where there are no drafts."""

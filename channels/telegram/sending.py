@@ -55,7 +55,6 @@ class TelegramSender:
                 entities=None if plain else entities_of(chunk),
                 message_thread_id=target.message_thread_id,
                 direct_messages_topic_id=target.direct_messages_topic_id,
-                business_connection_id=target.business_connection_id,
                 reply_parameters=reply,
                 reply_markup=keyboard(chunk),
                 disable_notification=chunk.is_silent or None,
@@ -89,7 +88,6 @@ class TelegramSender:
                 disable_content_type_detection=True,
                 message_thread_id=target.message_thread_id,
                 direct_messages_topic_id=target.direct_messages_topic_id,
-                business_connection_id=target.business_connection_id,
                 reply_parameters=reply,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
                 write_timeout=limits.UPLOAD_TIMEOUT_S,
@@ -108,7 +106,6 @@ class TelegramSender:
                 target.chat_id,
                 int(message_id),
                 entities=None if plain else entities_of(chunk),
-                business_connection_id=target.business_connection_id,
                 reply_markup=keyboard(chunk),
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
@@ -128,7 +125,6 @@ class TelegramSender:
                 shown,
                 target.chat_id,
                 int(message_id),
-                business_connection_id=target.business_connection_id,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
                 write_timeout=limits.UPLOAD_TIMEOUT_S,
             )
@@ -173,7 +169,7 @@ class TelegramSender:
         return message_id
 
     async def _can_search(self, target: TelegramTarget) -> bool:
-        return not target.business_connection_id and not await self._has_topics(target)
+        return not await self._has_topics(target)
 
     async def _is_ours(self, chat_id: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> bool | None:
         """True: there is a message of ours with this id. False: there is none. None: who knows."""
@@ -205,7 +201,6 @@ class TelegramSender:
             target.chat_id,
             "typing",
             message_thread_id=target.message_thread_id,
-            business_connection_id=target.business_connection_id,
         )
 
 

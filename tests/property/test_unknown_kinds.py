@@ -68,6 +68,9 @@ SERVICE: Final[dict[str, Any]] = {
     "dice": {"emoji": "🎲", "value": 6},
     "location": {"latitude": 1.5, "longitude": 2.5},
     "contact": {"phone_number": "1", "first_name": "Ann"},
+    "poll": {"id": "1", "question": "?", "options": [{"text": "a", "voter_count": 0}]},
+    "checklist": {"title": "x", "tasks": [{"id": 1, "text": "a"}]},
+    "rich_message": {"blocks": [{"type": "paragraph", "text": ["a", {"type": "bold", "text": "b"}]}]},
 }
 
 _EVENT: Final = {"channel": "C1", "user": "U1", "ts": "1712345678.000100", "event_ts": "1712345678.000100"}
@@ -144,9 +147,9 @@ def test_matrix(event: Any, is_private: bool) -> None:
 
 @pytest.mark.parametrize("kind", sorted(set(TELEGRAM) - {"message", "edited_message"}))
 def test_what_is_no_message_of_telegrams_is_not_answered(kind: str) -> None:
-    """Unmutated: only these two are asked for; posts of channels are messages too, should they come."""
+    """Unmutated; posts of channels are messages too."""
     outcome = normalize_telegram({"update_id": 1, kind: TELEGRAM[kind]}, TelegramIdentity(42, "TrivetBot"))
-    assert isinstance(outcome, Ignored) or "channel_post" in kind or kind == "business_message"
+    assert isinstance(outcome, Ignored) or "channel_post" in kind
 
 
 def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:
