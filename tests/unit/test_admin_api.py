@@ -448,6 +448,16 @@ async def test_the_files_of_an_erased_user_go_with_him(sqlite_store: SqlStore, b
     assert [home.name for home in (tmp_path / "workspaces").iterdir()] == [folder_name(bob)]
 
 
+async def test_the_dead_letters_of_an_erased_user_go_with_him(admin: httpx.AsyncClient, bus: RedisBus) -> None:
+    """They hold his words, and nothing else would ever take them away; those of others stay."""
+    ben = SessionKey("telegram", "2")
+    for number, key in enumerate((ADA, SessionKey("telegram", "1", ("-100",)), ben), 1):
+        await bury(bus, message(key, number, "poison"))
+    erased = (await admin.delete("/api/users/telegram:1")).json()
+    assert erased["rows"] == {"dead_letters": 2}
+    assert [letter.message and letter.message.key for letter in await bus.operator.dead_letters(10)] == [ben]
+
+
 async def test_belongings_are_the_operators_business_only(admin: httpx.AsyncClient) -> None:
     for method, path in (("GET", "/api/users/telegram:1/export"), ("DELETE", "/api/users/telegram:1")):
         assert (await admin.request(method, path, headers={"Authorization": ""})).status_code == 401
