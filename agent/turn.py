@@ -250,8 +250,11 @@ class TurnTaker:
             enclosures=taken.enclosures,
             lineage=Lineage(session.id),
             suspension=taken.suspension,
-            wake=WakeAddress(batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private),
+            wake=WakeAddress(
+                batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private, newest.place
+            ),
             language=session.language,
+            place_ids=newest.place,
         )
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:

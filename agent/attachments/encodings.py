@@ -1,4 +1,4 @@
-"""Bytes as text, where they are text, for somebody who reads them: what is broken or cut in them costs a letter. Pure."""
+"""Bytes as text, where they are text, for a reader: what is broken or cut in them costs a letter. Pure."""
 
 from __future__ import annotations
 
