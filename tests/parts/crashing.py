@@ -46,6 +46,7 @@ WATCHED: Final = {
         "agent.aside",
         "agent.firing",
         "agent.subagents.waking",
+        "agent.commands.linking",
     ),
     "channels": (
         "channels.outbound.delivery",
