@@ -14,7 +14,7 @@ from gateway.contracts.spending import Caps
 
 
 class Allowances:
-    """`agent.metering.Terms`: looks at what the bus shows, so that a decision counts for the next call."""
+    """`agent.usage.metering.Terms`: looks at what the bus shows, so that a decision counts for the next call."""
 
     def __init__(self, people: People, limits: Limits) -> None:
         self._people = people

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
-from agent.insisting import insist
+from agent.running.insisting import insist
 from gateway.contracts.ports import OperatorBus, QueueFigures
 from gateway.words import Words
 

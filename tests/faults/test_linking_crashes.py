@@ -34,9 +34,8 @@ async def test_a_crash_at_any_point_of_linking_and_parting_costs_nothing(tmp_pat
             code = re.search(r"/link ([A-Z0-9]{8})\b", await one.ask("/link", "Do not show the code"))
             assert code is not None, f"{point}: {one.answers}"
             await other.say(f"/link {code[1]}")
-            await until(
-                lambda: "Done:" in other.heard and "used your code" in one.heard, lambda: (point, other.answers)
-            )
+            await one.until_answered("used your code")
+            await other.until_answered("Done:")
             assert str(one.person.id) in await other.ask("/unlink", "one person with")
             await other.ask("/unlink all", "linked")
             await fleet.until_settled()

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import httpx
 
-from agent.metering import Meter
 from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, ask
 from agent.model.metered import MeteredClient
+from agent.usage.metering import Meter
 from gateway.clock import SystemClock
 from gateway.config.limits import Limits
 from gateway.contracts.entries import GrantRole, UsagePurpose
@@ -124,7 +124,7 @@ async def _spend(client: PlainClient, meter: Meter, owner: SessionKey, turn_id: 
 
 
 class _ForGuests:
-    """`agent.metering.Terms` where everybody is a guest."""
+    """`agent.usage.metering.Terms` where everybody is a guest."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

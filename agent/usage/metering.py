@@ -9,10 +9,10 @@ from typing import Protocol
 
 import structlog
 
-from agent.background import Background
 from agent.limits import WARNED_PERCENT
 from agent.model.metered import Planned
-from agent.usage_sentences import little_left_note
+from agent.running.background import Background
+from agent.usage.sentences import little_left_note
 from gateway.contracts.errors import BudgetSpent, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, SpendingLedger
