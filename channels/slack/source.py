@@ -108,7 +108,7 @@ class SlackSource:
         """A message with the names of people and with what was said before, if it is for us."""
         event = mapping(payload.get("event"))
         message = spoken(event)
-        is_change = event.get("subtype") in _CHANGES
+        is_change = text(event.get("subtype")) in _CHANGES
         thread_ts = text(message.get("thread_ts")) or (text(message.get("ts")) if is_change else "")
         takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
 
@@ -141,9 +141,9 @@ def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:
         return Heard(channel_id, "", body)
     event = mapping(body.get("event"))
     ts, channel_id = text(event.get("ts")), text(event.get("channel"))
-    if event.get("type") not in _MESSAGES or not is_ts(ts) or not channel_id:
+    if text(event.get("type")) not in _MESSAGES or not is_ts(ts) or not channel_id:
         return None
-    if event.get("subtype") in _CHANGES:  # they have a time of their own and stand in no history
+    if text(event.get("subtype")) in _CHANGES:  # they have a time of their own and stand in no history
         return Heard(place_of(channel_id, spoken(event)), "", body)
     return Heard(place_of(channel_id, event), ts, body)
 
