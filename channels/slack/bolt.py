@@ -73,7 +73,7 @@ class Handler(AsyncSocketModeHandler):
         if legible(req.payload) is None:
             await send_async_response(client, req, BoltResponse(status=200), time())
         else:
-            await super().handle(client, req)  # type: ignore[no-untyped-call]
+            await super().handle(client, req)
 
 
 def _authorize_as(me: SlackIdentity, token: str) -> Callable[..., Awaitable[AuthorizeResult]]:
@@ -94,9 +94,7 @@ class _Hearing(AsyncMiddleware):
     def __init__(self, hear: Hear) -> None:
         self._hear = hear
 
-    async def async_process(  # type: ignore[override]
-        self, *, req: AsyncBoltRequest, resp: BoltResponse, next: object
-    ) -> BoltResponse:
+    async def async_process(self, *, req: AsyncBoltRequest, resp: BoltResponse, next: object) -> BoltResponse:
         try:
             options = await self._hear(req.body)
         except Exception as error:  # noqa: BLE001 - named boundary, adapter callback: Slack brings it again

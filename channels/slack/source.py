@@ -22,6 +22,7 @@ from channels.slack.normalize import SlackIdentity, normalize
 from channels.slack.people import People
 from channels.slack.picking import is_pick, normalize_pick
 from channels.slack.quotes import people_in
+from channels.slack.rich_text import said_in
 from channels.slack.slash import is_slash, normalize_slash, response_url_of
 from channels.slack.wording import mentioned
 
@@ -67,7 +68,7 @@ class SlackSource:
         """Those whose names will be wanted: found out while what was said before is taken."""
         message = spoken(mapping(body.get("event")))
         is_direct = text(mapping(body.get("event")).get("channel")).startswith("D")
-        if is_direct or message.get("thread_ts") or self._me.user_id in mentioned(text(message.get("text"))):
+        if is_direct or message.get("thread_ts") or self._me.user_id in mentioned(said_in(message)):
             yield from self._others_in(message)
 
     def _others_in(self, message: Raw) -> Iterator[str]:
@@ -101,7 +102,7 @@ class SlackSource:
             return understood
         name = parse_target(understood.address.target).link or ""
         await self._links.keep(name, response_url_of(payload))
-        author = (await self._people.known((understood.user_id,))).get(understood.user_id)
+        author = await self._people.one(understood.user_id)
         return replace(understood, author_name=author.name, language=author.language) if author else understood
 
     async def _spoken(self, payload: Raw) -> Incoming | Retraction | Ignored:
