@@ -20,6 +20,7 @@ from channels.inbound.marks import Marks, Order
 from channels.raw import Raw, mapping, mappings, text
 from channels.slack import limits
 from channels.slack.errors import delivery_error
+from channels.slack.moves import Moves
 from gateway.contracts.errors import OutcomeUnknown, RateLimited, SendFailed
 from gateway.contracts.ports import Clock
 
@@ -58,14 +59,17 @@ def place_of(channel_id: str, event: Raw) -> str:
 class History:
     """Reads back one workspace."""
 
-    def __init__(self, client: AsyncWebClient, marks: Marks, clock: Clock) -> None:
+    def __init__(self, client: AsyncWebClient, marks: Marks, clock: Clock, moves: Moves) -> None:
         self._client = client
         self._marks = marks
+        self._moves = moves
         self._clock = clock
         self._rooms: dict[str, Raw] = {}
 
     async def rooms(self) -> Sequence[str]:
-        """The conversations that we are a member of. Raises `HistoryUnavailable`."""
+        """The conversations that we are a member of, by their first ids. Raises `HistoryUnavailable` and
+        `BusUnavailable`."""
+        await self._moves.load()
         self._rooms = dict(await self._channels())
         return tuple(self._rooms)
 
@@ -89,7 +93,7 @@ class History:
             page = await self._call(
                 self._client.users_conversations, types=_TYPES, exclude_archived=True, limit=200, cursor=cursor or None
             )
-            found |= {text(channel.get("id")): channel for channel in mappings(page.get("channels"))}
+            found |= {self._moves.first(text(each.get("id"))): each for each in mappings(page.get("channels"))}
             cursor = _next_cursor(page)
             if not cursor:
                 break
@@ -108,7 +112,7 @@ class History:
         for _ in range(limits.HISTORY_PAGES_MAX):
             page = await self._call(
                 self._client.conversations_history,
-                channel=channel_id,
+                channel=self._moves.newest(channel_id),
                 limit=limits.HISTORY_PAGE,
                 latest=latest or None,
             )
@@ -132,7 +136,7 @@ class History:
         for _ in range(limits.HISTORY_PAGES_MAX):
             page = await self._call(
                 self._client.conversations_replies,
-                channel=channel_id,
+                channel=self._moves.newest(channel_id),
                 ts=thread_ts,
                 oldest=_text(mark),
                 limit=limits.HISTORY_PAGE,

@@ -17,6 +17,7 @@ from channels.normalized import (
     Ignored,
     IgnoreReason,
     Incoming,
+    Migrated,
     Retraction,
     find_command,
     without,
@@ -81,6 +82,14 @@ def normalize(
     if event.get("subtype") == "message_changed":
         return _edit(event, payload, me, takes_part, names or {})
     return _message(event, payload, me, takes_part, names or {}, edited_at_ms=_called_late(event))
+
+
+def moved(body: Raw) -> Migrated | None:
+    """Whether a channel has got another id."""
+    event = mapping(body.get("event"))
+    old, new = text(event.get("old_channel_id")), text(event.get("new_channel_id"))
+    is_one = event.get("type") == "channel_id_changed" and _ID.fullmatch(old) and _ID.fullmatch(new)
+    return Migrated(old, new) if is_one else None
 
 
 def _is_for_another(payload: Raw, me: SlackIdentity) -> bool:

@@ -13,12 +13,13 @@ from channels.inbound.listening import Heard, Listener
 from channels.inbound.threads import Threads
 from channels.normalized import Ignored, Incoming, RawQuote, Retraction
 from channels.raw import Raw, mapping, text
-from channels.slack.address import parse_target
+from channels.slack.address import parse_target, relocated
 from channels.slack.bolt import Hear
 from channels.slack.context import ThreadContext
 from channels.slack.history import History, is_ts, place_of
 from channels.slack.links import Links
-from channels.slack.normalize import SlackIdentity, normalize
+from channels.slack.moves import Moves
+from channels.slack.normalize import SlackIdentity, moved, normalize
 from channels.slack.people import People
 from channels.slack.picking import is_pick, normalize_pick
 from channels.slack.quotes import people_in
@@ -44,6 +45,7 @@ class SlackSource:
         people: People,
         context: ThreadContext,
         briefing: Briefing,
+        moves: Moves,
     ) -> None:
         self._me = me
         self._history = history
@@ -52,12 +54,17 @@ class SlackSource:
         self._people = people
         self._context = context
         self._briefing = briefing
+        self._moves = moves
 
     def hearing(self, listener: Listener[Raw]) -> Hear:
         """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
 
         async def hear(body: Mapping[str, Any]) -> None:
-            heard = _heard(body)
+            move = moved(body)
+            if move is not None:
+                await self._moves.note(move)
+                return
+            heard = _heard(self._moves.as_known(body))
             if heard is not None:
                 self._people.ask(self._concerned(body))
                 await listener.hear(heard)
@@ -91,9 +98,8 @@ class SlackSource:
     async def taken(self, incoming: Incoming) -> None:
         """From here on the thread in which we answer is one we take part in."""
         await self._briefing.taken(incoming)
-        target = parse_target(incoming.address.target)
-        if target.thread_ts and not incoming.is_private:
-            await self._threads.join(target.channel, target.thread_ts)
+        if len(incoming.place) == 2 and not incoming.is_private:
+            await self._threads.join(*incoming.place)
 
     async def _given(self, payload: Raw) -> Incoming | Ignored:
         """A command that was given otherwise than by a message. Its link is on the bus before it is."""
@@ -106,7 +112,8 @@ class SlackSource:
         return replace(understood, author_name=author.name, language=author.language) if author else understood
 
     async def _spoken(self, payload: Raw) -> Incoming | Retraction | Ignored:
-        """A message with the names of people and with what was said before, if it is for us."""
+        """A message with the names of people and with what was said before, if it is for us. Its answer goes where the
+        channel is now."""
         event = mapping(payload.get("event"))
         message = spoken(event)
         is_change = text(event.get("subtype")) in _CHANGES
@@ -114,7 +121,10 @@ class SlackSource:
         takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
 
         def read(names: Mapping[str, str]) -> Incoming | Retraction | Ignored:
-            return normalize(payload, self._me, takes_part=lambda channel, thread: takes_part, names=names)
+            said = normalize(payload, self._me, takes_part=lambda channel, thread: takes_part, names=names)
+            if not isinstance(said, Incoming):
+                return said
+            return replace(said, address=relocated(said.address, self._moves.newest(text(event.get("channel")))))
 
         understood = read({})
         if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):

@@ -130,7 +130,7 @@ def test_slack_says_how_long_to_wait_in_a_header(headers: dict[str, str], wait_s
 
 
 def test_what_one_place_of_slack_refuses_ends_nothing_else() -> None:
-    """`no_permission` of a post concerns its channel, of auth.test the app; who may not open direct messages may post."""
+    """`no_permission` of a post concerns its channel, of auth.test the app."""
     assert isinstance(or_rejected(slack_answer("no_permission")), CredentialsRejected)
     assert isinstance(opening_error(slack_answer("missing_scope")), AddressDead)
     assert isinstance(opening_error(slack_answer("token_revoked")), CredentialsRejected)
