@@ -35,7 +35,7 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
     `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
-    `SupportsStreaming`, `SupportsTyping`."""
+    `SupportsPromises`, `SupportsStreaming`, `SupportsTyping`."""
 
     typing_period_s = limits.TYPING_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
@@ -141,6 +141,10 @@ class DiscordAdapter:
                     raise
                 return await self._asides.amend(self._client(), target, chunk, message_id=message_id, plain=plain)
         return True
+
+    async def release(self, address: ReplyAddress) -> None:
+        async with self._calling():
+            await self._asides.release(self._client(), parse_target(address.target))
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """In a guild that takes the permission "Manage Messages"; in a direct chat nobody has it."""

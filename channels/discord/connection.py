@@ -235,7 +235,7 @@ class Connection:
 
     def _interacted(self, me: DiscordIdentity, door: Door, errands: Errands) -> Callable[[discord.Interaction], None]:
         """Those who hear of interactions, however they come; each takes what is his."""
-        presses, invocations = Presses(me, door, errands), Invocations(me, door, self._links, errands)
+        presses, invocations = Presses(me, door, self._links, errands), Invocations(me, door, self._links, errands)
 
         def heard(interaction: discord.Interaction) -> None:
             presses.heard(interaction)

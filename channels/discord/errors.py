@@ -90,7 +90,7 @@ def _http_error(error: discord.HTTPException) -> DeliveryError:
 
 def _is_discords(error: discord.HTTPException) -> bool:
     """Whoever stands in front of the API refuses with a page, and says nothing of the place that was written to."""
-    return error.response.headers.get("Content-Type", "").startswith("application/json")
+    return error.code != 0 or error.response.headers.get("Content-Type", "").startswith("application/json")
 
 
 def _retry_after_s(error: discord.HTTPException) -> float:

@@ -75,6 +75,7 @@ class Cleaner:
             quotes=fitting([_quote(found, scrubber) for found in incoming.quotes[-QUOTES_MAX:]]),
             place=() if key.place else incoming.place,
             realm=incoming.realm,
+            is_aside=incoming.is_aside,
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)
