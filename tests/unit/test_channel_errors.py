@@ -153,6 +153,10 @@ def discord_answer(status: int, code: int = 0, headers: dict[str, str] | None = 
         (discord_answer(403, 50013), AddressDead),
         (discord_answer(404, 10003), AddressDead),
         (discord_answer(400, 50083), AddressDead),
+        (discord_answer(404, headers={"Content-Type": "application/json"}), AddressDead),
+        (discord_answer(403, headers={"Content-Type": "text/html"}), SendFailed),  # Cloudflare's page
+        (discord_answer(404, headers={"Content-Type": "text/html"}), SendFailed),
+        (discord_answer(403, 40333), SendFailed),  # their network, not the place
         (discord_answer(400, 50035), FormatRefused),
         (discord_answer(400, 50006), FormatRefused),
         (discord_answer(401), CredentialsRejected),
