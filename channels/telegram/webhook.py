@@ -73,7 +73,8 @@ class Webhook:
 
     async def called(self, call: Call) -> CallAnswer:
         """As `SupportsCalls` has it."""
-        if not hmac.compare_digest(call.headers.get(SECRET_HEADER, "").encode(), self._secret.encode()):
+        given = call.headers.get(SECRET_HEADER, "").encode(errors="replace")
+        if not hmac.compare_digest(given, self._secret.encode()):
             self._doubted.set()
             return CallAnswer(403)
         if self._inside is None:

@@ -204,6 +204,7 @@ class Backstage:
         keyboard: Json | None = None,
         media: Json | None = None,
         files: tuple[str, ...] = (),
+        origin: Json | None = None,
     ) -> Json:
         """A message of the bot; its Message. The bot gets no update for what it sends itself."""
         message = self.world.add_message(
@@ -214,6 +215,7 @@ class Backstage:
             reply_to=target.reply_to,
             media=media,
             files=files,
+            origin=origin,
         )
         message.reply_markup, message.is_silent = keyboard, target.is_silent
         self.drafts.pop(self.world.place_id(chat.id, message.topic_id), None)

@@ -203,6 +203,7 @@ class TelegramEmulator:
         reply_to: str | None = None,
         media: Json | None = None,
         files: tuple[str, ...] = (),
+        origin: Json | None = None,
     ) -> Said:
         chat = self._world.chats[spot.chat_id]
         if chat.user is not None and chat.user.id != user.id:
@@ -217,11 +218,21 @@ class TelegramEmulator:
             reply_to=int(reply_to) if reply_to else None,
             media=media,
             files=files,
+            origin=origin,
         )
         self._backstage.show(EventKind.SAID, chat, message)
         if self._is_seen_by_bot(chat, message):
             self._backstage.tell_bot("message", chat, message)
         return self._world.said(chat, message, place_id)
+
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+        """A forward: a message of its own after that of the words, without its buttons and what it answered."""
+        user, spot = self._user(person_id), self._spot(to_id)
+        _, message = self._message(message_id, place_id)
+        if text:
+            await self.say(person_id, to_id, text)
+        media, origin = message.media_alone, message.as_origin
+        return self._speak(user, to_id, spot, message.content, media=media, files=message.files, origin=origin)
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
         chat, message = self._message(message_id, place_id)
