@@ -22,6 +22,9 @@ from gateway.contracts.errors import SendFailed
 
 log = logging.getLogger(__name__)
 
+_WITH_A_STOP_BUTTON: Final = {"can_stop": True}
+"""Since Bot API 10.3; the press is read in `presses`. Older servers pass over it."""
+
 _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "too long", "empty")
 """What a refusal says that concerns one chat or one text, and not drafts."""
 
@@ -48,6 +51,7 @@ class TelegramDrafts:
                 message_thread_id=target.message_thread_id,
                 entities=entities_of(chunk),
                 read_timeout=limits.CALL_TIMEOUT_S,
+                api_kwargs=_WITH_A_STOP_BUTTON,
             )
         except (InvalidToken, BadRequest) as error:  # a 404 is an invalid token to the SDK; polling knows better
             is_refused = not self._are_known and not any(sign in error.message.lower() for sign in _OF_THIS_ONE)

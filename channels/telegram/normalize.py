@@ -99,7 +99,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
         account=str(me.bot_id),
         user_id=str(author.id),
         author_name=author.name,
-        place=_place(target, is_private=is_private),
+        place=place_of(target, is_private=is_private),
         is_private=is_private,
         addressing=Addressing.PRIVATE if is_private else _addressing(message, entities, me),
         text=said,
@@ -210,7 +210,8 @@ def _target(message: Raw, chat_id: int, message_id: int, *, is_private: bool) ->
     )
 
 
-def _place(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
+def place_of(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
+    """What a session key says of it."""
     topic = target.message_thread_id or target.direct_messages_topic_id
     if topic is not None:
         return str(target.chat_id), str(topic)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.normalized import Ignored, Incoming, Migrated, Retraction
+from channels.normalized import Ignored, IgnoreReason, Incoming, Migrated, Retraction
 from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
-from channels.telegram.presses import normalize_press
+from channels.telegram.presses import normalize_press, normalize_stop
 from gateway.contracts.ids import SessionKey, SessionScope
 from tests.parts.matrix.normalize import MatrixIdentity
 from tests.parts.matrix.normalize import normalize as normalize_matrix
@@ -35,6 +35,7 @@ TELEGRAM: Final[dict[str, dict[str, Any]]] = {
     "deleted_business_messages": {"business_connection_id": "b", "chat": _ROOM, "message_ids": [7]},
     "guest_message": _SAID | {"text": "hello"},
     "callback_query": {"id": "1", "from": _ANN, "message": _SAID, "chat_instance": "2", "data": "/approve K7QM2PXA"},
+    "stopped_message_generation": {"chat": {"id": 9, "type": "private", "first_name": "Ann"}, "draft_id": 5},
     "inline_query": {"id": "1", "from": _ANN, "query": "x", "offset": ""},
     "chosen_inline_result": {"result_id": "1", "from": _ANN, "query": "x"},
     "my_chat_member": {"chat": _ROOM, "from": _ANN, "date": 1, "old_chat_member": _MEMBER, "new_chat_member": _MEMBER},
@@ -118,6 +119,7 @@ def test_telegram(data: st.DataObject) -> None:
     me = TelegramIdentity(42, "TrivetBot")
     _check(normalize_telegram(update, me))
     _check(normalize_press(update, me))
+    _check(normalize_stop(update, me) or Ignored(IgnoreReason.UNSUPPORTED))
 
 
 @pytest.mark.parametrize("kind", SERVICE)

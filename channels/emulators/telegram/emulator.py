@@ -355,6 +355,10 @@ class TelegramEmulator:
         """What the bot is about to say there, as long as it can be seen."""
         return self._backstage.draft(place_id)
 
+    def stop_draft(self, place_id: str) -> None:
+        """The person presses the button under the draft."""
+        self._backstage.stop_draft(place_id)
+
     @property
     def unanswered_presses(self) -> int:
         """How many people's clients show that they wait."""

@@ -32,6 +32,7 @@ KINDS: Final = frozenset(
         "channel_post",
         "edited_channel_post",
         "callback_query",
+        "stopped_message_generation",
         "my_chat_member",
         "chat_member",
         "message_reaction",
