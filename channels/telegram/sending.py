@@ -22,8 +22,9 @@ from telegram import (
     MessageEntity,
     ReplyParameters,
 )
-from telegram.error import BadRequest, InvalidToken, TelegramError
+from telegram.error import BadRequest, EndPointNotFound, InvalidToken, TelegramError
 
+from channels.raw import mapping
 from channels.telegram import limits
 from channels.telegram.address import TelegramTarget
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
@@ -35,6 +36,7 @@ _NOT_MODIFIED: Final = "message is not modified"
 _NOT_OURS: Final = ("message to edit not found", "message can't be edited")
 _ALREADY_DELETED: Final = "message to delete not found"
 _MAY_NOT_DELETE: Final = ("message can't be deleted", "not enough rights", "message_delete_forbidden")
+_SINGLE_PLACES: Final = ("group", "supergroup", "channel")
 _NOTHING_TO_ANSWER: Final = ("replied not found", "reply message not found", "reply_message_id_invalid")
 _GONE: Final = (*_NOT_OURS, "message_id_invalid")
 
@@ -191,8 +193,10 @@ class TelegramSender:
         try:
             if target.chat_id > 0:
                 return bool(getattr(await self._bot.get_me(), "has_topics_enabled", False))
-            return bool((await self._bot.get_chat(target.chat_id)).is_forum)
-        except (BadRequest, InvalidToken):
+            # Raw: the SDK's own call fails on a server that does not tell all that the newest one does.
+            chat = await self._bot.do_api_request("getChat", api_kwargs={"chat_id": target.chat_id})
+            return mapping(chat).get("type") not in _SINGLE_PLACES or mapping(chat).get("is_forum") is True
+        except (BadRequest, InvalidToken, EndPointNotFound):
             return True
 
     async def show_typing(self, target: TelegramTarget) -> None:

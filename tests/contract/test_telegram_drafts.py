@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-
 import pytest
 
-from channels.adapter import CONNECTED
 from channels.normalized import Command
-from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import own_words
-from tests.contract.telegram_parts import dm_of
+from tests.contract.telegram_parts import dm_of, listening
 from tests.parts.doors import OpenDoor
-from tests.parts.platforms import TELEGRAM_TOKEN, ServedTelegram
+from tests.parts.platforms import ServedTelegram
 from tests.parts.waiting import until
-
-
-@contextlib.asynccontextmanager
-async def listening(served: ServedTelegram, bus: RedisBus, door: OpenDoor) -> AsyncIterator[TelegramAdapter]:
-    adapter = TelegramAdapter(
-        Endpoint(TELEGRAM_TOKEN, served.api_base),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
-    )
-    running = asyncio.create_task(adapter.run(door))
-    try:
-        await until(lambda: adapter.state == CONNECTED)
-        yield adapter
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_draft_that_is_stopped_stops_the_turn(telegram_emulator: ServedTelegram, bus: RedisBus) -> None:
