@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from channels.normalized import Ignored, IgnoreReason, Incoming, Migrated, Retraction
 from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
+from channels.telegram.limits import ALLOWED_UPDATES
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
 from channels.telegram.presses import normalize_press, normalize_stop
@@ -147,11 +148,12 @@ def test_matrix(event: Any, is_private: bool) -> None:
     _check(normalize_matrix(event, "!kitchen:home", MatrixIdentity("@trivet:home"), is_private=is_private))
 
 
-@pytest.mark.parametrize("kind", sorted(set(TELEGRAM) - {"message", "edited_message"}))
-def test_what_is_no_message_of_telegrams_is_not_answered(kind: str) -> None:
-    """Unmutated; posts of channels are messages too."""
-    outcome = normalize_telegram({"update_id": 1, kind: TELEGRAM[kind]}, TelegramIdentity(42, "TrivetBot"))
-    assert isinstance(outcome, Ignored) or "channel_post" in kind
+@pytest.mark.parametrize("kind", sorted(TELEGRAM))
+def test_telegram_is_asked_for_the_kinds_that_are_understood_and_for_no_others(kind: str) -> None:
+    """Unmutated."""
+    me, update = TelegramIdentity(42, "TrivetBot"), {"update_id": 1, kind: TELEGRAM[kind]}
+    readings = (normalize_telegram(update, me), normalize_press(update, me), normalize_stop(update, me))
+    assert any(isinstance(reading, Incoming) for reading in readings) == (kind in ALLOWED_UPDATES)
 
 
 def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:
