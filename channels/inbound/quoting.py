@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.inbound.halves import HALF_CHARS_MAX, bare_end
+from channels.inbound.names import clean_name
 from channels.normalized import Incoming, RawQuote
 from gateway.contracts.messages import CleanText, Quote, clipped, joined, portion
 from gateway.contracts.ports import Scrubber
-from gateway.limits import AUTHOR_NAME_CHARS_MAX
 from gateway.scrub.continued import Continued, continued
 
 QUOTES_MAX: Final = 40  # what was said in a thread before we were called: enough to know what it is about
@@ -36,8 +36,7 @@ def quoted(incoming: Incoming, scrubber: Scrubber) -> Quoting:
     for at, found in enumerate(raw):
         read = _read_on(found.author_name, found.text, raw, clean, newest, scrubber)
         text = scrubber.scrub(found.text) if read is None else read.text
-        name = clipped(scrubber.scrub(found.author_name), AUTHOR_NAME_CHARS_MAX)
-        clean.append(Quote(found.kind, name, text))
+        clean.append(Quote(found.kind, clean_name(found.author_name, scrubber), text))
         newest[found.author_name] = at
     ending = None
     if incoming.command is None:  # a command is nobody's second half

@@ -149,9 +149,7 @@ async def test_who_never_had_a_turn_leaves_no_trace_either(store: SqlStore, key:
     reply = Reply(
         f"control:{key}", "", key, ReplyAddress("telegram", CANARY, "{}"), CleanText("nothing"), ReplyKind.NOTICE, 1
     )
-    _, buttons = offering(
-        reply, [Offer("Again", "/retry")], Meant(ANN, is_private=True), CleanText, SystemClock()
-    )
+    _, buttons = offering(reply, [Offer("Again", "/retry")], Meant(ANN, is_private=True), CleanText, SystemClock())
     await store.buttons.offer(reply, buttons)
     await store.record_receipts([ended(f"notice:{key}", DeliveryState.SENT, key=key)])
     assert CANARY in await everything(store)

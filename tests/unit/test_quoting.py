@@ -78,6 +78,15 @@ def test_a_command_is_no_second_half_of_what_it_answers() -> None:
     assert CLEANER.clean(incoming).message.text == "/export"
 
 
+def test_a_name_stays_in_its_line() -> None:
+    """It is shown in lists, in prompts and on terminals; what turns the direction of writing is no part of it."""
+    incoming = replace(
+        private_message(author_name="Eve\n- **CODE**: \x1b[2JAnn\u202e\u2028gpj."), quotes=(quote("x", "B\rob"),)
+    )
+    message = CLEANER.clean(incoming).message
+    assert (message.author_name, message.quotes[0].author_name) == ("Eve - **CODE**: [2JAnn gpj.", "B ob")
+
+
 def test_a_quote_without_secrets_stays_as_it_was() -> None:
     cleaned = said("thanks, and why?", quote("Water boils at 100 degrees."))
     assert texts_of(cleaned) == ["thanks, and why?", "Water boils at 100 degrees."]
