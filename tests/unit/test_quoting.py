@@ -67,6 +67,13 @@ def test_both_halves_in_a_thread_that_is_read_back() -> None:
     assert [cleaned.message.text, cleaned.message.quotes[1].text] == ["is that a key?", "what is this?"]
 
 
+def test_who_is_quoted_by_his_id_is_himself() -> None:
+    """Names are looked up, and the platform may not tell."""
+    cleaned = said(REST, quote(HEAD, author="7"))
+    assert pieces_in(texts_of(cleaned)) == []
+    assert cleaned.message.quotes[0].author_name == "Ann"
+
+
 def test_what_two_people_say_is_not_put_together() -> None:
     cleaned = said("hunting season begins", quote("my password is", "Bob"))
     assert cleaned.message.text == "hunting season begins"
