@@ -1,4 +1,4 @@
-"""The table of commands that are part of the conversation. /stop, /status and /where run in `agent.control`."""
+"""The table of commands that are part of the conversation; /stop, /status and /where are `agent.services.control`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import asyncio
 
 import structlog
 
-from agent.ledger import usage_of
 from agent.limits import (
     TITLE_CLAIM_S,
     TITLE_REASONING_TOKENS_MAX,
@@ -18,7 +17,8 @@ from agent.limits import (
 from agent.model.client import ModelClient, ModelRequest, Permit, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
-from agent.titling import first_request, sanitize_title
+from agent.titles.titling import first_request, sanitize_title
+from agent.usage.ledger import usage_of
 from gateway.contracts.entries import UNTITLED, Session, UsagePurpose
 from gateway.contracts.errors import BudgetSpent, ModelError, StoreError
 from gateway.contracts.messages import CleanText
