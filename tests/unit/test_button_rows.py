@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from discord.ui import Button
@@ -45,3 +46,25 @@ def test_slack_takes_25_elements_with_labels_of_75_characters() -> None:
         labels = [element["text"]["text"] for element in elements if element["type"] == "button"]
         assert (len(elements), len(labels)) == (25, buttons)
         assert set(map(len, labels)) == {75}
+
+
+def test_a_long_text_above_buttons_is_cut_where_slack_can_still_read_it() -> None:
+    """A section takes 3,000 characters: no link, entity or fence is torn, and nothing of the text is missing."""
+    words = " ".join(f"<https://example.org/{number}|the page {number}> &amp; &lt;more&gt;" for number in range(150))
+    fence = "```\n" + "\n".join(f"line {number} &lt;" for number in range(400)) + "\n```"
+    chunk = SlackChunk(f"{words}\n{fence}\nthe end", "plain", choices=choices("Approve"))
+    *sections, _ = blocks_of(chunk, plain=False)
+    parts = [section["text"]["text"] for section in sections]
+    assert all(len(part) <= 3_000 for part in parts)
+    for part in parts:
+        outside = part.split("```")[::2]
+        assert len(part.split("```")) % 2 == 1
+        assert all(text.count("<") == text.count(">") for text in outside)
+        assert re.sub(r"&(amp|lt|gt);", "", part).count("&") == 0
+    flat = re.sub(r"[`\s]", "", "".join(parts))
+    assert flat == re.sub(r"[`\s]", "", chunk.text)
+
+
+def test_what_goes_out_plain_has_nothing_that_slack_could_refuse() -> None:
+    """Its buttons are what was refused; the commands behind them may be typed."""
+    assert blocks_of(SlackChunk("Well?", "Well?", choices=choices("Approve"), picks="resume"), plain=True) == []
