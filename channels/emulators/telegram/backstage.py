@@ -162,9 +162,9 @@ class Backstage:
         reply_to = quoted.number("message_id")
         if not reply_to:
             return Target(thread_id)
-        message = chat.messages.get(reply_to)
+        message = None if self.switch("no_reply_targets") else chat.messages.get(reply_to)
         if message is None:
-            if quoted.flag("allow_sending_without_reply"):
+            if quoted.flag("allow_sending_without_reply") and not self.switch("no_reply_targets"):
                 return Target(thread_id)
             raise bad_request("message to be replied not found")
         if quoted.text("quote") and quoted.text("quote") not in message.content.text:

@@ -17,6 +17,11 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `general_topic_is_1` 1: sending with `message_thread_id=1` works;
 - `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
+- `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only;
+- `status_200` 1: refusals come with the status 200, so that only their `error_code` tells;
+- `front_pages` n: the next n calls are answered by a proxy in front of the server, which knows no such page;
+- `hasty_polls` 1: polls are answered at once, whatever they ask for;
+- `no_reply_targets` 1: nothing can be answered, not even with `allow_sending_without_reply`;
 - `drafts_cost` 1: drafts spend from the chat's allowance as messages do, which the documentation leaves open;
 - `unlimited` 1: no token buckets, so no 429 but those of `faults.rate_limit`;
 - `faults_everywhere` 1: the counted faults strike all methods, not only those that write;
@@ -305,6 +310,11 @@ class TelegramEmulator:
         self._updates.restart_ids(next_id)
 
     # --- what only Telegram has
+
+    @property
+    def polls(self) -> int:
+        """How often the bot has asked for updates."""
+        return self._updates.polls
 
     async def polled(self) -> None:
         """Return when a long poll of the bot is waiting."""
