@@ -20,8 +20,8 @@ _PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
 _ROLES: Final = (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 _PLACE_FORMS: Final = sentence(
     "Write `/place`, then what shall be different here: `everybody`, `members`, `admins` or `nobody`; `guests on` or "
-    "`guests off`; `tools a,b` or `tools none`; `profile NAME`; or `reset`. In front may stand another place, such "
-    "as `telegram:-100456`, or `server`."
+    "`guests off`; `tools a,b` or `tools none`; `profile NAME`; `roles ID,ID`, of which strangers need one, or `roles "
+    "any`; or `reset`. In front may stand another place, such as `telegram:-100456`, or `server`."
 )
 ROLE_NAMES: Final = {
     GrantRole.GUEST: sentence("guest"),
@@ -206,7 +206,7 @@ def _rule(words: Iterable[str]) -> PlaceRule:
     for word in left:
         if word in set(Audience):
             said = PlaceRule(audience=Audience(word))
-        elif word in ("guests", "tools", "profile"):
+        elif word in ("guests", "tools", "profile", "roles"):
             said = _said(word, next(left, ""))
         else:
             raise BadRule("I do not know {word}: /place says what may stand there", word=repr(word[:40]))
@@ -224,4 +224,8 @@ def _said(name: str, word: str) -> PlaceRule:
             return PlaceRule(tools=tuple(filter(None, word.split(","))))
         case "profile", str() if word:
             return PlaceRule(profile=word)
+        case "roles", "any":
+            return PlaceRule(roles=())
+        case "roles", str() if word:
+            return PlaceRule(roles=tuple(filter(None, word.split(","))))
     raise BadRule("I do not know {word}: /place says what may stand there", word=repr(f"{name} {word}"[:40]))

@@ -215,7 +215,8 @@ class Gateway:
         session.dispatch("READY", ready | ({"shard": [index, count]} if "shard" in data else {}))
         if intents & Intent.GUILDS:
             for guild in guilds:
-                session.dispatch("GUILD_CREATE", shapes.guild_create(self._world, guild))
+                told = shapes.guild_create(self._world, guild)
+                session.dispatch("GUILD_CREATE", told | ({"threads": []} if self._switches.hides_threads else {}))
         return session
 
     def _admitted(self, data: Json) -> Intent:
