@@ -76,6 +76,7 @@ async def test_an_old_server_can_be_asked_what_became_of_a_message(
     assert town.texts(kitchen) == ["echo: hello"]
 
 
+@pytest.mark.long
 async def test_who_presses_while_telegram_has_too_much_to_do_is_told_later(
     telegram_emulator: ServedTelegram, bus: RedisBus
 ) -> None:
