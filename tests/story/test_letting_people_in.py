@@ -218,8 +218,6 @@ async def test_who_has_a_role_of_the_platform_may_ask_as_a_guest_where_it_counts
     said = replace(street.words(ANN, "say hello", group=GROUP), roles=("8", "9"))
     assert await street.door.accept(said) is Outcome.QUEUED
     assert await street.say(BEN, "say hello", group=GROUP) is Outcome.REFUSED
-    assert await street.ask(BOSS, "/place roles any", group=GROUP) == "telegram:/-100: roles any."
-    assert await street.door.accept(replace(said, id="telegram:bot:another")) is Outcome.REFUSED
 
 
 async def test_a_place_has_its_own_tools_and_its_own_agent(
