@@ -6,7 +6,7 @@ Whatever touches Redis or a platform is tested on the real thing; these only mak
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from channels.adapter import AnyChunk, Budget, Door, OutgoingFile
@@ -317,6 +317,9 @@ class MemoryBus:
     async def newest_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         self._check()
         return [self.moves.get(chat, chat) for chat in chats]
+
+    async def moved(self, channel: str) -> Mapping[str, str]:
+        return {}
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         self._check()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
+from agent.questions import plain_name
 from agent.running.insisting import insist
 from gateway.contracts.access import Audience, BadRule, PlaceRule, levels_of, place_named
 from gateway.contracts.entries import Grant, GrantRole
@@ -149,7 +150,9 @@ async def _waiting(asked: Asked, keeper: Doorkeeper) -> str:
     if not asked.message.is_private:
         return asked.words.say(_PRIVATELY)
     words = asked.words
-    lines = [f"- **{each.code}**: {each.name} ({each.owner})" for each in await insist(keeper.pairings)]
+    lines = [
+        f"- **{each.code}**: {plain_name(each.name, words)} ({each.owner})" for each in await insist(keeper.pairings)
+    ]
     if not lines:
         return words.say("Nobody waits to be let in.")
     hint = words.say("Write `/pair CODE` or `/pair deny CODE`.")

@@ -147,7 +147,8 @@ class Run:
     # --- what may join it
 
     async def join(self) -> Sequence[Joined]:
-        """In steer mode: what arrived behind the turn, up to a command or another place. Raises `Fenced`."""
+        """In steer mode: what arrived behind the turn, up to a command, another place or another person: the turn may
+        do what those may who began it. Raises `Fenced`."""
         room = TURN_MESSAGES_MAX - self.taken
         if self.batch is None or not self._is_steered or self._behind or room <= 0:
             return ()
@@ -155,7 +156,8 @@ class Run:
         self._covered += len(more)
         joining = those_that_join(self.batch.messages[0], more)
         stale = await insist(lambda: stale_among(self._store.tasks, joining))
-        newcomers = joining[: leading(joining, lambda message: message.id not in stale)]
+        authors = {message.author for message in self.batch.messages}
+        newcomers = joining[: leading(joining, lambda said: said.id not in stale and said.author in authors)]
         self._behind = list(more[len(newcomers) :])
         return await self._stored(self.batch, newcomers) if newcomers else ()
 

@@ -102,7 +102,7 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
     app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(
-        people(parts.store, parts.keeper, parts.vault, parts.scrubber, parts.workspaces),
+        people(parts.store, parts.keeper, parts.figures, parts.vault, parts.scrubber, parts.workspaces),
         dependencies=[Depends(admin.require)],
     )
     app.include_router(access_routes(parts.keeper, parts.clock), dependencies=[Depends(admin.require)])

@@ -111,6 +111,10 @@ class SpreadOperator:
             return False
         return await self._shards[number].operator.drop_dead(own_id)
 
+    async def forget(self, owner: SessionKey) -> int:
+        """Everywhere: what somebody said in a shared place is with the place."""
+        return sum(await asyncio.gather(*[shard.operator.forget(owner) for shard in self._shards]))
+
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         await self._rooms.named(channel).report_channel(channel, state, ttl_s=ttl_s)
 

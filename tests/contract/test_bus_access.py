@@ -99,7 +99,8 @@ async def test_rules_of_places_are_shown_for_people_of_every_shard(bus: RedisBus
 
 async def test_limits_are_shown_to_those_they_are_for(bus: RedisBus) -> None:
     own, role = LimitRule(tokens=5, per_minute=0), LimitRule(nano_usd=10**15, turns=3)
-    limits = {GrantRole.GUEST: role, **{SessionKey("telegram", str(number)): own for number in range(40)}}
+    limits: dict[SessionKey | GrantRole, LimitRule] = {SessionKey("telegram", str(number)): own for number in range(40)}
+    limits[GrantRole.GUEST] = role
     await bus.access.project(Projection(1, limits=limits))
     for number in range(41):
         owner = SessionKey("telegram", str(number))

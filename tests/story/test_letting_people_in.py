@@ -106,6 +106,13 @@ async def code_of(street: Street, who: str) -> str:
 # --- strangers
 
 
+async def test_what_a_stranger_calls_himself_formats_nothing(street: Street) -> None:
+    """Who decides about him shall not press what he wrote."""
+    await street.door.accept(replace(street.words(ANN, "hello?"), author_name="[Boss](http://evil.example) *x*"))
+    await street.agent.heard(1)
+    assert ": Boss http evil.example x (telegram:1)" in await street.ask(BOSS, "/pair list")
+
+
 async def test_a_stranger_is_let_in_by_chat_and_told_so(street: Street) -> None:
     code = await code_of(street, ANN)
     assert f"- **{code}**: Person 1 (telegram:1)" in await street.ask(BOSS, "/pair list")

@@ -64,7 +64,10 @@ def test_a_rule_is_for_a_person_or_a_role() -> None:
 
 
 def test_a_person_s_own_rule_wins_over_that_of_his_role_and_both_over_the_configuration() -> None:
-    rules = {ANN: LimitRule(turns=0), GrantRole.GUEST: LimitRule(tokens=5, turns=3)}
+    rules: dict[SessionKey | GrantRole, LimitRule] = {
+        ANN: LimitRule(turns=0),
+        GrantRole.GUEST: LimitRule(tokens=5, turns=3),
+    }
     configured = Caps(tokens=100, nano_usd=7, turns=9)
     assert said_of(ANN, GrantRole.GUEST, rules).caps_over(configured) == Caps(5, 7, 0)
     assert said_of(BEN, GrantRole.GUEST, rules).caps_over(configured) == Caps(5, 7, 3)
@@ -79,7 +82,10 @@ def test_of_several_rules_the_least_counts_and_none_is_the_most() -> None:
 
 
 def test_the_day_of_a_person_is_limited_at_every_account_and_his_pace_only_where_it_was_said() -> None:
-    rules = {ANN: LimitRule(tokens=9, per_minute=2), GrantRole.GUEST: LimitRule(turns=1)}
+    rules: dict[SessionKey | GrantRole, LimitRule] = {
+        ANN: LimitRule(tokens=9, per_minute=2),
+        GrantRole.GUEST: LimitRule(turns=1),
+    }
     shown = limiting_all(rules, [frozenset({ANN, BEN})])
     assert shown == rules | {BEN: LimitRule(tokens=9)}
     assert CAT not in limiting_all(rules, [frozenset({CAT, BEN})])

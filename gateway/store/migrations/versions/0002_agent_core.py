@@ -55,6 +55,7 @@ def _schedules() -> None:
         sa.Column("author_id", sa.Text, nullable=False),
         sa.Column("author_name", sa.Text, nullable=False),
         sa.Column("is_private", sa.Boolean, nullable=False),
+        sa.Column("place", sa.Text, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("text", sa.Text, nullable=False),
         sa.Column("recurrence", sa.Text, nullable=False),
