@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -21,6 +22,7 @@ from gateway.words import Words, words_for
 log = logging.getLogger(__name__)
 
 NOTICE_EVERY_MS: Final = 60_000
+TOLD_MAX: Final = 4096  # sentences of the last minute; one that is forgotten may be said twice in it
 
 
 class Telling:
@@ -35,22 +37,30 @@ class Telling:
         self._scrubber = scrubber
         self._clock = clock
         self._language = language
+        self._told_at_ms: OrderedDict[str, int] = OrderedDict()
         self._at_once: dict[str, CleanText] = {}  # for those who chose a command, by its id
 
     def words(self, incoming: Incoming) -> Words:
         return words_for(self._language or incoming.language, incoming.text)
 
     async def tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
-        """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once. One who chose a
-        command is told by whoever brought it, and a bot nothing: it would answer."""
+        """Say a sentence of ours, unless it was said within a minute: this process remembers that, and its id says it
+        of a redelivered message. One who chose a command is told by whoever brought it, and a bot nothing: it would
+        answer."""
         if incoming.is_bot:
             return
         if incoming.id in self._at_once:
             self._at_once[incoming.id] = self._scrubber.for_chat(str(key)).scrub(sentence)
             return
-        minute = (incoming.sent_at_ms or self._clock.now_ms()) // NOTICE_EVERY_MS
-        mark = f"{topic}:{key}:{incoming.address.lane}:{minute}"
+        what, at_ms = f"{topic}:{key}:{incoming.address.lane}", incoming.sent_at_ms or self._clock.now_ms()
+        if abs(at_ms - self._told_at_ms.get(what, -NOTICE_EVERY_MS)) < NOTICE_EVERY_MS:
+            return
+        mark = f"{what}:{at_ms // NOTICE_EVERY_MS}"
         await self._outbound.publish_notice(self._notice(incoming, key, mark, sentence))
+        self._told_at_ms[what] = at_ms
+        self._told_at_ms.move_to_end(what)
+        if len(self._told_at_ms) > TOLD_MAX:
+            self._told_at_ms.popitem(last=False)
 
     @contextlib.contextmanager
     def at_once(self, chosen: Incoming) -> Iterator[Callable[[], CleanText]]:
@@ -89,7 +99,7 @@ class Telling:
             pending_max=PAIRING_PENDING_MAX,
         )
         if asked.code:
-            await self.tell(incoming, owner, "pairing", notices.pairing(asked.code, words))
+            await self.tell(incoming, owner, f"pairing:{asked.code}", notices.pairing(asked.code, words))
         elif asked.is_denied:
             await self.tell(incoming, owner, "denied", words.say(notices.CLOSED))
         else:

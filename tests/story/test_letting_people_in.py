@@ -225,8 +225,6 @@ async def test_who_has_a_role_of_the_platform_may_ask_as_a_guest_where_it_counts
     said = replace(street.words(ANN, "say hello", group=GROUP), roles=("8", "9"))
     assert await street.door.accept(said) is Outcome.QUEUED
     assert await street.say(BEN, "say hello", group=GROUP) is Outcome.REFUSED
-    assert await street.ask(BOSS, "/place roles any", group=GROUP) == "telegram:/-100: roles any."
-    assert await street.door.accept(replace(said, id="telegram:bot:another")) is Outcome.REFUSED
 
 
 async def test_a_place_has_its_own_tools_and_its_own_agent(
@@ -289,7 +287,7 @@ async def test_a_flood_is_cut_off_told_once_and_nobody_else_notices(
             while not any(reply.text.startswith("hello") for reply in street.agent.replies):
                 await street.agent.deliver("telegram")
         told = [reply.text for reply in street.agent.replies if reply.text.startswith("You write faster")]
-        assert 1 <= len(told) <= 2, "once a minute, and a minute may end meanwhile"
+        assert len(told) == 1, "and not once more because a minute of the clock ends meanwhile"
         assert re.search(r"in \d+ seconds?\.", told[0])
 
 
