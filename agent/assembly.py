@@ -9,22 +9,24 @@ from importlib.metadata import version
 from pathlib import Path
 from platform import python_version, system
 
-from agent.afterwards import AfterTurn
-from agent.announcing import Announcing
+from agent.afterwards.consolidation import Consolidation
+from agent.afterwards.finished import AfterTurn
+from agent.afterwards.keeping import keeping_answers
+from agent.afterwards.yielding import waking_waiters
+from agent.allowances import Allowances
 from agent.attachments.attending import Attending
 from agent.attachments.documents import Documents
 from agent.attachments.inbox import Inbox
 from agent.attachments.receiving import Receiving
 from agent.attachments.senses import Ears, Eyes
-from agent.background import Background
-from agent.bell import Bell
-from agent.cache import AnswerCache, CachedEngine
+from agent.cache.answers import AnswerCache, CachedEngine
 from agent.commands.access import access_commands
 from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
-from agent.commands.house import house_commands
+from agent.commands.house import queue_command
+from agent.commands.limits import limits_command
 from agent.commands.linking import linking_commands
 from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
@@ -33,31 +35,32 @@ from agent.commands.remind import remind_commands
 from agent.commands.table import CommandRow, CommandTable
 from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
+from agent.compacting.compactor import Compactor
 from agent.compacting.ladder import Ladder
-from agent.compactor import Compactor
-from agent.consolidation import Consolidation
-from agent.control import ControlLane
-from agent.deciding import Deciding
-from agent.embedder import ChargedEmbedder
+from agent.compacting.room import Rooms
 from agent.engine import Engine
 from agent.engines.claude import ClaudeEngine, is_claude
-from agent.firing import Firing
-from agent.keeping import keeping_answers
 from agent.limits import LAST_WORDS_S
-from agent.memory import Memory
-from agent.metering import Meter
+from agent.memory.embedder import ChargedEmbedder
+from agent.memory.knowledge import Memory
 from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
 from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
 from agent.model.transcription import TranscriptionModel
 from agent.models import Models
 from agent.people import People
-from agent.planner import Planner, Planning, plan_tool
-from agent.pressing import Pressing
+from agent.plans.planner import Planner, Planning, plan_tool
 from agent.prompting.sections import RuntimeFacts
 from agent.prompting.system import SkillLayers, SystemPrompts
-from agent.room import Rooms
+from agent.running.background import Background
+from agent.running.bell import Bell
 from agent.schedules.desk import Desk
+from agent.services.announcing import Announcing
+from agent.services.control import ControlLane
+from agent.services.deciding import Deciding
+from agent.services.firing import Firing
+from agent.services.pressing import Pressing
+from agent.services.suggesting import Suggesting
 from agent.steps import Steps
 from agent.subagents.dispatching import Dispatcher
 from agent.subagents.ending import Ending
@@ -66,8 +69,7 @@ from agent.subagents.plans import PlanSubAgents
 from agent.subagents.status.lines import StatusLines
 from agent.subagents.tools import answers_of
 from agent.subagents.waking import Waking
-from agent.suggesting import Suggesting
-from agent.titler import Titler
+from agent.titles.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.files.workspace import Workspaces
 from agent.tools.lending import Lender
@@ -78,8 +80,8 @@ from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
+from agent.usage.metering import Meter
 from agent.worker import Worker
-from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
 from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
@@ -124,6 +126,7 @@ async def assembled(
             pulse=partial(bus.heartbeat, worker_id),
             store=store,
             turns=parts.turns(tools, planning),
+            people=parts.people,
             titler=Titler(parts.client, parts.models, store, scrubber, clock),
             scrubber=scrubber,
             clock=clock,
@@ -186,8 +189,9 @@ class _Parts:
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
-        self._people = _people(settings, bus, store)
-        self.meter = Meter(store.spending, settings.limits, self._people.role_of, clock)
+        self.people = _people(settings, bus, store)
+        self._allowances = Allowances(self.people, settings.limits)
+        self.meter = Meter(store.spending, self._allowances, clock)
         self.client = MeteredClient(client, self.meter)
         self.models = Models(self.client, settings)
         embedder = self._embedder(embeddings)
@@ -205,13 +209,13 @@ class _Parts:
         later, bell = settings.schedules, Bell()
         self._desk = Desk(store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring)
         self.firing = Firing(
-            store.schedules, bus.intake, self._people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
+            store.schedules, bus.intake, self.people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
         self._ends = Bell()
         self._status = StatusLines(
             store, bus.lanes, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
         )
-        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock, ended=self._status.ended)
+        self.waking = Waking(store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended)
 
     def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
         if embeddings is None:
@@ -297,7 +301,7 @@ class _Parts:
             rooms=Rooms(self._compactor, self.models, tools, self._store),
             commands=CommandTable(self._commands(planning)),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
-            people=self._people,
+            people=self.people,
             attending=self._attending(),
             memory=self._memory if settings.memory.enabled else None,
             meter=self.meter,
@@ -329,7 +333,8 @@ class _Parts:
             *plan_commands(planning, scrubber),
             *answering_commands(),
             *access_commands(keeper),
-            *house_commands(self._settings.limits, self._people, self.meter, self._bus.operator, self._clock),
+            limits_command(keeper, self._allowances, self.people, self.meter, self._clock),
+            queue_command(self._bus.operator),
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:

@@ -13,23 +13,22 @@ from functools import partial
 
 import structlog
 
-from agent.attachment_sentences import UNSEEN, could_be_seen_by
 from agent.attachments.attending import Attending
+from agent.attachments.sentences import UNSEEN, could_be_seen_by
 from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable, Converse, Done
+from agent.compacting.room import Rooms
 from agent.context import preamble
-from agent.deadlines import Deadline
 from agent.engine import Engine, Hold, StepsTaken
 from agent.limits import TURN_TIMEOUT_S
-from agent.memory import Memory
-from agent.metering import Meter
+from agent.memory.knowledge import Memory
 from agent.models import Models
 from agent.offering import Meant, Offer, offering, retry_offers
 from agent.people import People
-from agent.profiles import ceiling_of, profile_named
+from agent.profiles import Profile, ceiling_of, profile_named
 from agent.prompting.system import SystemPrompts
-from agent.room import Rooms
 from agent.routing import Depth
+from agent.running.deadlines import Deadline
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
 from agent.subagents.results import attempt_text
 from agent.tone import tone_of
@@ -37,7 +36,8 @@ from agent.tools.lineage import Lineage
 from agent.tools.permissions import Permissions, Place
 from agent.tools.tool import ToolContext
 from agent.transcript import has_images, last_said
-from agent.usage_sentences import spent_sentence
+from agent.usage.metering import Meter
+from agent.usage.sentences import spent_sentence
 from gateway.contracts.buttons import Button
 from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import BudgetSpent, ModelError
@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def is_command(self) -> bool:
-        """A command is always alone in its batch (`agent.batches.first_batch`)."""
+        """A command is always alone in its batch (`agent.working.batches.first_batch`)."""
         return parse_command(self.messages[0].text) is not None
 
     @property
@@ -162,8 +162,9 @@ class TurnTaker:
             return batch.messages
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)
+        _, ceiling = await self._powers(batch, session)
         match await self._commands.run(
-            command, session, role, fence=batch.fence, permit=hold.permit, turn_id=batch.turn_id
+            command, session, role, fence=batch.fence, permit=hold.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
             case Converse(said, is_stored):
                 taken.said = said
@@ -190,9 +191,8 @@ class TurnTaker:
         hold = await self._attending.attend(
             heard, session, taken, hold, turn_id=batch.turn_id, key=batch.key, fence=batch.fence
         )
-        place = await self._people.place_of(batch.newest)
-        profile = profile_named(session.profile or place.profile)
-        context = await self._context(batch, session, taken, hold, ceiling=ceiling_of(profile, place.ceilings))
+        profile, ceiling = await self._powers(batch, session)
+        context = await self._context(batch, session, taken, hold, ceiling=ceiling)
         todos = await self._store.todos(context.key)
         system = self._prompts.system_prompt(context, profile, todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
@@ -204,6 +204,12 @@ class TurnTaker:
         await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
         if room.is_abridged:
             taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
+
+    async def _powers(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
+        """Who the agent is in this turn and what it may use at most, by its session and its place."""
+        place = await self._people.place_of(batch.newest)
+        profile = profile_named(session.profile or place.profile)
+        return profile, ceiling_of(profile, place.ceilings)
 
     async def _begin_notes(
         self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry], unseen: CleanText | None
@@ -244,8 +250,11 @@ class TurnTaker:
             enclosures=taken.enclosures,
             lineage=Lineage(session.id),
             suspension=taken.suspension,
-            wake=WakeAddress(batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private),
+            wake=WakeAddress(
+                batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private, newest.place
+            ),
             language=session.language,
+            place_ids=newest.place,
         )
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:

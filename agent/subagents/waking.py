@@ -14,7 +14,6 @@ from typing import Final
 
 import structlog
 
-from agent.bell import Bell
 from agent.limits import (
     FRAME_CHARS,
     LOST_LOOK_S,
@@ -25,6 +24,7 @@ from agent.limits import (
 )
 from agent.people import People
 from agent.prompts.library import PROMPTS
+from agent.running.bell import Bell
 from agent.subagents.results import results_text
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
@@ -106,7 +106,7 @@ class Waking:
         if current is None or current.id != wake.session_id:
             _log.info("session.not_woken", wake=wake.id, reason="left")
             return False
-        if await self._people.is_admitted(_author(wake), wake.address.key.place):
+        if await self._people.is_admitted(_author(wake), wake.address.spoken_in):
             return True
         _log.info("session.not_woken", wake=wake.id, reason="not admitted")
         return False
@@ -125,6 +125,7 @@ class Waking:
             is_private=address.is_private,
             sent_at_ms=now_ms,
             received_at_ms=now_ms,
+            place=address.place,
         )
 
 

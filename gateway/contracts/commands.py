@@ -1,6 +1,6 @@
 """What people can say with a slash, once: /help, the native menus and their translations are made of this table.
 
-What a command does stands in `agent.commands` and `agent.control`; a test pins that both know the same names.
+What a command does stands in `agent.commands` and `agent.services.control`; a test pins that both know the same names.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
         "unblock", "listen to a person again", "person", role=GrantRole.ADMIN, only_private=True, needs_argument=True
     ),
     CommandSpec("place", "who may speak here, with which tools", "rules", role=GrantRole.ADMIN),
-    CommandSpec("limits", "how much a person may ask", "person", role=GrantRole.ADMIN, only_private=True),
+    CommandSpec("limits", "how much a person may ask", "person and limits", role=GrantRole.ADMIN, only_private=True),
     CommandSpec("queue", "how much there is to do", role=GrantRole.ADMIN),
     CommandSpec("start", "what I understand", is_in_menu=False),
 )

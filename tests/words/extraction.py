@@ -18,8 +18,9 @@ _TABLES: Final = {
     "CommandSpec": {"about": 1, "argument": 2},
     "ProfileRow": {"about": 1},
     "_profile_row": {"about": 1},
+    **{error: {"own": 0} for error in ("Declined", "BadRule", "BadLimit", "NoSuchCode", "LockedOut")},
 }
-"""The rows of tables that hold sentences: in which fields, and where these stand in a call."""
+"""The rows of tables, and the errors, that hold sentences: in which fields, and where these stand in a call."""
 
 
 @dataclass(frozen=True, slots=True)

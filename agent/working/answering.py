@@ -1,0 +1,233 @@
+"""From a claimed lane to a committed answer.
+
+    begin (fence, user entries) -> take the turn -> commit in SQL -> commit on the bus
+
+A crash between any two arrows repeats a step and never a reply: what is consumed is known by id, the
+outbox row has an id of its own, and the bus publishes an id once. A run that is still alive never leaves
+its lane half done either: while bus or store are away it insists for a while, and whatever else goes wrong,
+it gives the lane back. Who was blocked meanwhile is not answered any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from agent.afterwards.finished import AfterTurn, Finished
+from agent.engine import StepsTaken
+from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
+from agent.people import People
+from agent.running.background import Background
+from agent.running.insisting import insist
+from agent.subagents.staleness import stale_among
+from agent.titles.titler import Titler
+from agent.turn import Batch, TurnTaker
+from agent.working.batches import first_batch, leading, mended, turn_id_of
+from agent.working.runs import Run
+from gateway.contracts.entries import Session, TurnCommit, TurnStart, Usage
+from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import Activity, InboundMessage, Reply
+from gateway.contracts.ports import CancelKind, Clock, LaneBus, LaneDepth, Scrubber, Store
+from gateway.limits import RETRY_DELAYS_S
+
+_log = structlog.get_logger(__name__)
+_PUT_OFF_S: Final = 1.0  # before a lane that could not even be begun is tried again
+
+
+class Answering:
+    """Answers claims, one run at a time each; any number of them side by side."""
+
+    def __init__(
+        self,
+        *,
+        bus: LaneBus,
+        lanes: LaneDepth,
+        store: Store,
+        turns: TurnTaker,
+        people: People,
+        titler: Titler,
+        scrubber: Scrubber,
+        clock: Clock,
+        background: Background,
+        afterwards: Sequence[AfterTurn] = (),
+    ) -> None:
+        self._bus = bus
+        self._lanes = lanes
+        self._store = store
+        self._turns = turns
+        self._people = people
+        self._titler = titler
+        self._scrubber = scrubber
+        self._clock = clock
+        self._background = background
+        self._afterwards = tuple(afterwards)
+        self._is_store_away = False
+
+    async def has_store(self) -> bool:
+        """Whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""
+        if self._is_store_away:
+            try:
+                await self._store.access.revision()
+            except StoreUnavailable:
+                return False
+            self._is_store_away = False
+        return True
+
+    async def run(self, run: Run) -> None:
+        """The worker's boundary: whatever goes wrong in a turn ends here, recorded and decided.
+
+        Cancelled only when the lane is not ours any more, or is handed over by the one who cancels.
+        """
+        lane = str(run.claim.key)
+        try:
+            await self._answer(run)
+        except (Fenced, StoreUnavailable) as error:
+            _log.warning("turn.put_off", lane=lane, reason=str(error))
+            self._is_store_away = isinstance(error, StoreUnavailable)
+            await self._put_off(run)
+        except asyncio.CancelledError:
+            run.lose()
+            _log.info("turn.given_up", lane=lane)
+        except Exception as error:  # noqa: BLE001 - the worker boundary: the lane goes back, with an attempt counted
+            _log.exception("turn.crashed", lane=lane, attempts=run.claim.attempts)
+            await self._give_back(run, error)
+
+    async def _answer(self, run: Run) -> None:
+        claim = run.claim
+        lane = mended(claim.messages)
+        taken = first_batch(lane)
+        stale = await insist(lambda: stale_among(self._store.tasks, taken))
+        wanted = [message for message in taken if message.id not in stale]
+        unheard = await self._people.unheard_among(wanted)
+        messages = tuple(message for message in wanted if message.id not in unheard) or tuple(wanted)
+        if not messages:
+            await self._pass_over(run, taken)
+            return
+        batch = Batch(turn_id_of(messages[0]), claim.key, claim.lease.fence, messages)
+        with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
+            start = await insist(lambda: self._begin(batch), for_s=BEGIN_PATIENCE_S)
+            fresh = tuple(message for message in messages if message.id in start.fresh_ids)
+            if messages[0] not in fresh:
+                handled = leading(taken, lambda message: message.id not in start.fresh_ids)
+                await self._publish_again(run, start, handled)
+                return
+            self._forget_halves(batch.key, messages)
+            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh), lane[len(taken) :])
+            await self._take(run, start, is_heard=messages[0].id not in unheard)
+
+    async def _begin(self, batch: Batch) -> TurnStart:
+        return await self._store.begin_turn(
+            turn_id=batch.turn_id,
+            key=batch.key,
+            fence=batch.fence,
+            messages=batch.messages,
+            now_ms=self._clock.now_ms(),
+            is_said=batch.is_said,
+        )
+
+    async def _pass_over(self, run: Run, messages: Sequence[InboundMessage]) -> None:
+        """What these were to tell was told in another way."""
+        handled = run.covered if run.cancelled is CancelKind.STOP else len(messages)
+        run.settle()
+        _log.info("wakes.passed_over", messages=len(messages))
+        await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=()))
+
+    async def _publish_again(self, run: Run, start: TurnStart, handled: int) -> None:
+        """An earlier run committed and died before it could say so: publish, take its messages off the lane."""
+        run.settle()
+        await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=start.unsent))
+
+    async def _take(self, run: Run, start: TurnStart, *, is_heard: bool) -> None:
+        batch, session, taken = run.batch, start.session, StepsTaken()
+        assert batch is not None
+        commit: TurnCommit | None = None
+        if batch.messages[0].only_mends:
+            run.settle()
+            commit = self._turns.silent(batch, session)
+        elif run.cancelled is None and not is_heard:
+            run.settle()
+            _log.info("turn.unheard")
+            commit = self._turns.stopped(batch, session, taken)
+        elif run.cancelled is None:
+            self._title(run, batch, session)
+            commit = await run.decide(self._turns.take_turn(batch, session, taken, run))
+            if commit is not None and len(await self._people.unheard_among(batch.messages)) == len(batch.messages):
+                commit = self._turns.stopped(batch, session, taken)
+        if run.is_lost:
+            _log.info("turn.given_up")
+        elif run.cancelled is CancelKind.RESTART:
+            await self._restart(run, session, taken.usage)
+        elif commit is None:
+            run.settle()
+            commit = self._turns.stopped(batch, session, taken)
+            await self._commit(run, commit, handled=run.covered)
+            self._follow_up(Finished(batch, session, commit, taken))
+        else:
+            await self._commit(run, commit, handled=run.taken, earlier=start.unsent)
+            self._follow_up(Finished(batch, session, commit, taken))
+
+    async def _commit(self, run: Run, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()) -> None:
+        """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
+        await insist(lambda: self._store.commit_turn(commit), for_s=COMMIT_PATIENCE_S)
+        replies = (*earlier, *commit.outbox)
+        is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
+        if not replies:
+            await self._put_out(run)
+        _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
+
+    async def _put_out(self, run: Run) -> None:
+        """No answer will put the typing indicator out. Lossy: it goes out by itself a little later."""
+        assert run.batch is not None
+        try:
+            await self._bus.show_activity(Activity(run.batch.newest.address, run.batch.turn_id, 0.0, ended=True))
+        except BusError as error:
+            _log.debug("turn.indicator_left", reason=str(error))
+
+    async def _restart(self, run: Run, session: Session, usage: Sequence[Usage]) -> None:
+        """Newer words came: nothing of this run stays but what it cost."""
+        _log.info("turn.restarted")
+        await insist(lambda: self._bus.restart(run.claim))
+        if usage:
+            try:
+                await self._store.record_usage(usage, session_id=session.id)
+            except StoreError as error:
+                _log.warning("turn.cost_not_recorded", reason=str(error))
+
+    def _forget_halves(self, key: SessionKey, messages: Sequence[InboundMessage]) -> None:
+        """The halves of secrets that these messages completed are in no mailbox and in no answer any more; what the
+        bus wrote to its disk meanwhile is to know nothing of them either."""
+        if any(message.mends for message in messages):
+            self._background.start(self._bus.forget_log(key))
+
+    def _follow_up(self, finished: Finished) -> None:
+        self._forget_halves(finished.batch.key, (*finished.batch.messages, *finished.taken.joined))
+        for after in self._afterwards:
+            self._background.start(after(finished))
+
+    def _title(self, run: Run, batch: Batch, session: Session) -> None:
+        if not batch.is_command:
+            title = self._titler.title(session, turn_id=batch.turn_id, permit=run.permit)
+            run.beside(self._background.start(title))
+
+    async def _put_off(self, run: Run) -> None:
+        """The store would not have it. If the lane is still ours it is tried again, without counting an attempt:
+        neither an outage nor a fence that is ahead of the bus is the message's fault."""
+        run.lose()
+        if await insist(lambda: self._lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
+            await asyncio.sleep(_PUT_OFF_S)
+            await insist(lambda: self._bus.restart(run.claim))
+
+    async def _give_back(self, run: Run, error: Exception) -> None:
+        run.lose()
+        attempts = run.claim.attempts
+        delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
+        said = str(error) if isinstance(error, TrivetError) else type(error).__name__
+        reason = self._scrubber.for_chat(str(run.claim.key)).scrub(said)
+        try:
+            await insist(lambda: self._bus.retry_later(run.claim, delay_s=delay_s, error=reason))
+        except BusError as bus_error:
+            _log.error("turn.not_given_back", reason=str(bus_error))
