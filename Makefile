@@ -16,6 +16,10 @@ CONTEST := tests/bench/contest
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
+# Where an image sets this, each of the workers of the tests, and every process they start, would compile all the
+# tests again, in every run.
+unexport PYTHONDONTWRITEBYTECODE
+
 # uv installs from the lock alone, with every hash checked; the project itself is linked, not copied. Bytecode is
 # compiled here: where PYTHONDONTWRITEBYTECODE is set, every start of every process would compile it all again.
 $(READY): requirements.lock pyproject.toml
@@ -46,7 +50,9 @@ test: $(CHECKED) ## the whole suite, on real Valkey, SQLite, PostgreSQL and clie
 test-llm: $(READY) ## a real llama.cpp server and a small model, downloaded at first use (370 MB)
 	$(BIN)/python -m pytest tests/llm -n 0 -rs -m long $(ARGS)
 
-check: lint types test ## what CI runs
+# The types are read by one process, so the tests need not wait for them.
+check: lint ## what CI runs
+	$(MAKE) --jobs 2 types test
 
 lint: $(READY) ## ruff and import-linter
 	$(BIN)/ruff check $(SOURCES)

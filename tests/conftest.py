@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 import structlog
 from hypothesis import settings
@@ -34,3 +37,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         _, bracket, variant = item.name.partition("[")
         if bracket and words & set(variant.rstrip("]").split("-")):
             item.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected lives as long as the run: to look through it for garbage costs every worker two seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

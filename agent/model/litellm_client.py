@@ -6,6 +6,7 @@ litellm is loaded at the first call, in a thread: importing it costs seconds of 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -185,9 +186,15 @@ def _import_litellm() -> Any:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # no search for .env files
     # Seconds of CPU and 190 MB, paid at the first call and by this process only. The second is what litellm itself
-    # would load in the middle of that call, in the event loop, where everybody else would wait for it.
-    import litellm  # noqa: PLC0415
-    import openai.resources  # noqa: F401, PLC0415
+    # would load in the middle of that call, in the event loop, where everybody else would wait for it. Nothing of it is
+    # ever garbage: not to look for any saves a third of the time now, and pauses of the event loop from now on.
+    gc.disable()
+    try:
+        import litellm  # noqa: PLC0415
+        import openai.resources  # noqa: F401, PLC0415
+    finally:
+        gc.freeze()
+        gc.enable()
 
     litellm.telemetry = False
     litellm.suppress_debug_info = True

@@ -8,8 +8,9 @@ import pytest
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import Amendment, Cancel, CancelKind, Claim, Verdict
+from gateway.contracts.ports import Amendment, Cancel, CancelKind, Verdict
 from tests.parts.bus_samples import ANNA, BORIS, control, message
+from tests.parts.claiming import claim_one
 
 RESTART = Cancel(str(ANNA), CancelKind.RESTART)
 STOP = Cancel(str(ANNA), CancelKind.STOP)
@@ -19,13 +20,6 @@ STOP = Cancel(str(ANNA), CancelKind.STOP)
 async def registered_workers(bus: RedisBus) -> None:
     for worker in ("w1", "w2"):
         await bus.lanes.register(worker, lease_ttl_s=600)
-
-
-async def claim_one(bus: RedisBus, worker: str = "w1", *, messages_max: int = 20) -> Claim:
-    while not (batch := await bus.lanes.claim(worker, lanes_max=10, messages_max=messages_max, attempts_max=4)).claims:
-        await bus.lanes.wait_for_work(timeout_s=1)  # a Cluster hears of work a moment later
-    (claim,) = batch.claims
-    return claim
 
 
 async def cancels(bus: RedisBus, worker: str = "w1") -> tuple[Cancel, ...]:

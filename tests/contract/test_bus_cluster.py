@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.bus.address import Node
-from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.bus import open_bus
 from gateway.bus.caps import Caps
 from gateway.bus.cluster import owners_in, slot_of
 from gateway.bus.heartbeat import Beating
@@ -15,6 +15,7 @@ from gateway.bus.keys import CLUSTER_SHARDS, ShardKeys, shard_number
 from gateway.contracts.errors import BusError, ConfigError
 from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, message, receipt, reply
+from tests.parts.claiming import claim_one
 from tests.parts.redis_sets import ClusterSet, ValkeyProcess, wait_until
 
 SHARD = ShardKeys(shard_number(ANNA, CLUSTER_SHARDS))
@@ -36,13 +37,6 @@ def owner_of(cluster: ClusterSet) -> ValkeyProcess:
 def owner_id(cluster: ClusterSet) -> bytes:
     rows = cluster.servers[0].ask("CLUSTER", "SLOTS")
     return next(bytes(row[2][2]) for row in rows if row[0] <= SLOT <= row[1])
-
-
-async def claim_one(bus: RedisBus) -> Claim:
-    while True:
-        batch = await bus.lanes.claim("w1", lanes_max=9, messages_max=999, attempts_max=9)
-        if batch.claims:
-            return batch.claims[0]
 
 
 def test_the_shards_are_spread_over_all_primaries() -> None:
@@ -79,7 +73,7 @@ async def test_a_lane_keeps_its_order_while_its_shard_moves_to_another_server(cl
     await asyncio.to_thread(move_slot, cluster, target, source)
     stop.set()
     count = await writing
-    claim = await claim_one(bus)
+    claim = await claim_one(bus, messages_max=999)
     while len(claim.messages) < count:
         claim_more = await bus.lanes.extend(claim, messages_max=count)
         assert claim_more

@@ -12,19 +12,13 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import ControlKind, ControlRequest
 from gateway.contracts.ports import Cancel, CancelKind, Claim, Verdict
 from tests.parts.bus_samples import ANNA, BORIS, control, message, reply
+from tests.parts.claiming import claim_one
 
 
 @pytest.fixture(autouse=True)
 async def registered_workers(bus: RedisBus) -> None:
     await bus.lanes.register("w1", lease_ttl_s=60)
     await bus.lanes.register("w2", lease_ttl_s=60)
-
-
-async def claim_one(bus: RedisBus, worker: str = "w1") -> Claim:
-    while not (batch := await bus.lanes.claim(worker, lanes_max=10, messages_max=20, attempts_max=4)).claims:
-        await bus.lanes.wait_for_work(timeout_s=1)  # a Cluster hears of work a moment later
-    (claim,) = batch.claims
-    return claim
 
 
 async def next_request(requests: AsyncIterator[tuple[str, ControlRequest]]) -> tuple[str, ControlRequest]:

@@ -11,9 +11,9 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Claim
 from tests.parts.bus_samples import ANNA, BORIS, control, message
+from tests.parts.claiming import claim_now, claim_some
 
 PLACES = [SessionKey("telegram", "1", (f"-{place}",)) for place in range(100)]
-HEARD_WITHIN_S = 0.2
 
 
 @pytest.fixture(autouse=True)
@@ -22,17 +22,9 @@ async def registered_workers(bus: RedisBus) -> None:
         await bus.lanes.register(worker, lease_ttl_s=600)
 
 
-async def claim_all(bus: RedisBus, worker: str = "w1", *, lanes_max: int = 100, messages_max: int = 20) -> list[Claim]:
-    batch = await bus.lanes.claim(worker, lanes_max=lanes_max, messages_max=messages_max, attempts_max=4)
-    if not batch.claims:  # a Cluster hears of work a moment later
-        await bus.lanes.wait_for_work(timeout_s=HEARD_WITHIN_S)
-        batch = await bus.lanes.claim(worker, lanes_max=lanes_max, messages_max=messages_max, attempts_max=4)
-    return list(batch.claims)
-
-
 async def next_turn(bus: RedisBus) -> Claim:
     """What a worker with one slot runs next, one message a turn."""
-    (claim,) = await claim_all(bus, lanes_max=1, messages_max=1)
+    (claim,) = await claim_some(bus, lanes_max=1, messages_max=1)
     return claim
 
 
@@ -76,10 +68,10 @@ async def test_a_user_runs_two_turns_at_a_time(bus: RedisBus) -> None:
     """However many workers are free; the next one begins when one of them ends."""
     for place in PLACES[:5]:
         await bus.intake.enqueue(message(1, place))
-    first, second = await claim_all(bus)
-    assert await claim_all(bus, "w2") == []
+    first, second = await claim_some(bus, lanes=2)
+    assert await claim_now(bus, "w2") == []
     await bus.lanes.commit(first, handled=1)
-    (third,) = await claim_all(bus, "w2")
+    (third,) = await claim_some(bus, "w2")
     assert [claim.key for claim in (first, second, third)] == PLACES[:3]
 
 
@@ -102,7 +94,7 @@ async def test_shared_places_are_users_of_their_own(bus: RedisBus) -> None:
     groups = [SessionKey("telegram", "", (f"-{place}",)) for place in range(10)]
     for group in groups:
         await bus.intake.enqueue(message(1, group))
-    assert [claim.key for claim in await claim_all(bus)] == groups
+    assert [claim.key for claim in await claim_some(bus, lanes=10)] == groups
 
 
 async def test_a_lane_that_waits_for_its_time_takes_no_place(bus: RedisBus) -> None:
@@ -110,9 +102,9 @@ async def test_a_lane_that_waits_for_its_time_takes_no_place(bus: RedisBus) -> N
     await bus.intake.enqueue(message(1, PLACES[0]), settle_ms=60_000)
     for place in PLACES[1:4]:
         await bus.intake.enqueue(message(1, place))
-    first, second = await claim_all(bus)
+    first, second = await claim_some(bus, lanes=2)
     await bus.lanes.retry_later(first, delay_s=60, error="the model was away")
-    (third,) = await claim_all(bus)
+    (third,) = await claim_some(bus)
     assert [claim.key for claim in (first, second, third)] == PLACES[1:4]
 
 
@@ -120,20 +112,20 @@ async def test_a_lane_whose_time_has_come_waits_for_a_place(bus: RedisBus, raw_r
     await bus.intake.enqueue(message(1, PLACES[0]), settle_ms=60_000)
     for place in PLACES[1:3]:
         await bus.intake.enqueue(message(1, place))
-    first, _ = await claim_all(bus)
+    first, _ = await claim_some(bus, lanes=2)
     raw_redis.zadd("{q0}:delay", dict.fromkeys(raw_redis.zrange("{q0}:delay", 0, -1), 1))
-    assert await claim_all(bus) == []
+    assert await claim_now(bus) == []
     await bus.lanes.commit(first, handled=1)
-    assert [claim.key for claim in await claim_all(bus)] == PLACES[:1]
+    assert [claim.key for claim in await claim_some(bus)] == PLACES[:1]
 
 
 async def test_the_lanes_of_a_dead_worker_keep_their_places(bus: RedisBus) -> None:
     for place in PLACES[:4]:
         await bus.intake.enqueue(message(1, place))
-    await claim_all(bus, "w1")
+    await claim_some(bus, "w1", lanes=2)
     await bus.lanes.beat("w1", lease_ttl_s=-1)
     assert await bus.lanes.reap() == 2
-    assert [claim.key for claim in await claim_all(bus, "w2")] == PLACES[:2]
+    assert [claim.key for claim in await claim_some(bus, "w2", lanes=2)] == PLACES[:2]
 
 
 @pytest.mark.parametrize("state", ["ready", "parked", "delayed"])
@@ -144,7 +136,7 @@ async def test_a_stop_frees_the_place_of_a_lane_wherever_it_waits(bus: RedisBus,
     await bus.intake.request_control(control(1, PLACES[2] if state == "parked" else PLACES[0]))
     await bus.intake.enqueue(message(1, PLACES[3]))
     expected = {"ready": PLACES[1:3], "parked": PLACES[:2], "delayed": PLACES[2:4]}[state]
-    assert [claim.key for claim in await claim_all(bus)] == expected
+    assert [claim.key for claim in await claim_some(bus, lanes=2)] == expected
 
 
 @pytest.mark.one_shard
@@ -166,15 +158,15 @@ async def test_turns_max_holds_over_all_workers(bus: RedisBus, valkey_url: str, 
     capped = await open_bus(valkey_url, turns_max=3)
     for user in range(5):
         await bus.intake.enqueue(message(1, SessionKey("telegram", str(user))))
-    first = await claim_all(capped, "w1", lanes_max=2)
-    second = await claim_all(capped, "w2")
+    first = await claim_some(capped, "w1", lanes=2, lanes_max=2)
+    second = await claim_some(capped, "w2")
     assert (len(first), len(second)) == (2, 1)
     raw_redis.delete("{q0}:wake")
-    assert await claim_all(capped, "w2") == []
+    assert await claim_now(capped, "w2") == []
     assert not raw_redis.exists("{q0}:wake"), "whoever waits would be woken for nothing"
     await capped.lanes.commit(first[0], handled=1)
     await capped.lanes.wait_for_work(timeout_s=60)
-    assert len(await claim_all(capped, "w2")) == 1
+    assert len(await claim_some(capped, "w2")) == 1
     await capped.close()
 
 
@@ -183,14 +175,15 @@ async def test_a_cap_that_was_lowered_holds_when_the_running_turns_have_ended(bu
     wide, narrow = await open_bus(valkey_url, user_turns_max=4), await open_bus(valkey_url, user_turns_max=1)
     for place in PLACES[:8]:
         await wide.intake.enqueue(message(1, place))
-    running = deque(await claim_all(wide))
+    running = deque(await claim_some(wide, lanes=4))
     assert len(running) == 4
     served = []
     while running:
         claim = running.popleft()
         served.append(claim.key)
         await narrow.lanes.commit(claim, handled=1)
-        running.extend(await claim_all(narrow, "w2"))
+        is_one_due = not running and len(served) < 8
+        running.extend(await claim_some(narrow, "w2") if is_one_due else await claim_now(narrow, "w2"))
         assert len(running) <= max(1, 4 - len(served))
     assert served == PLACES[:8]
     await wide.close()

@@ -14,27 +14,9 @@ from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Claim, Verdict
 from gateway.limits import ENVELOPE_BYTES_MAX
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
+from tests.parts.claiming import claim_now, claim_one, claim_some
 
 LEASE_TTL_S = 60.0
-
-
-async def claim_all(bus: RedisBus, worker: str = "w1", *, lanes_max: int = 100, attempts_max: int = 4) -> list[Claim]:
-    """Everything `worker` can have now."""
-    batch = await bus.lanes.claim(worker, lanes_max=lanes_max, messages_max=20, attempts_max=attempts_max)
-    return list(batch.claims)
-
-
-async def claim_one(bus: RedisBus, worker: str = "w1") -> Claim:
-    """The one lane that is ready."""
-    (claim,) = await claim_some(bus, worker)
-    return claim
-
-
-async def claim_some(bus: RedisBus, worker: str = "w1", *, lanes_max: int = 100) -> list[Claim]:
-    """As many as a claim gives, once it gives any: a Cluster hears of work a moment later."""
-    while not (claims := await claim_all(bus, worker, lanes_max=lanes_max)):
-        await bus.lanes.wait_for_work(timeout_s=1)
-    return claims
 
 
 async def claim_eventually(bus: RedisBus, worker: str = "w1") -> Claim:
@@ -78,7 +60,7 @@ async def test_a_redelivered_message_is_a_duplicate(bus: RedisBus) -> None:
     claim = await claim_one(bus)
     await bus.lanes.commit(claim, handled=1)
     assert (await bus.intake.enqueue(message(1))).verdict is Verdict.DUPLICATE
-    assert await claim_all(bus) == []
+    assert await claim_now(bus) == []
 
 
 async def test_a_refused_message_is_not_remembered_as_seen(bus: RedisBus, valkey_url: str) -> None:
@@ -108,7 +90,7 @@ async def test_a_full_queue_refuses_everybody_and_drains(bus: RedisBus, valkey_u
     await small.intake.enqueue(message(1, BORIS))
     carla = SessionKey.parse("telegram:3")
     assert (await small.intake.enqueue(message(1, carla))).verdict is Verdict.QUEUE_FULL
-    for claim in await claim_all(bus):
+    for claim in await claim_now(bus):
         await bus.lanes.commit(claim, handled=1)
     assert (await small.intake.enqueue(message(1, carla))).verdict is Verdict.ACCEPTED
     await small.close()
@@ -124,7 +106,7 @@ async def test_an_owned_lane_is_nobody_elses(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1))
     await claim_one(bus, "w1")
     await bus.intake.enqueue(message(2))
-    assert await claim_all(bus, "w2") == []
+    assert await claim_now(bus, "w2") == []
 
 
 async def test_what_arrives_during_a_turn_waits_for_the_next(bus: RedisBus) -> None:
@@ -156,7 +138,7 @@ async def test_a_commit_may_acknowledge_less_than_was_claimed(bus: RedisBus) -> 
     assert claim.attempts == 1
     await bus.intake.enqueue(message(0, BORIS))
     assert await bus.lanes.commit(claim, handled=1)
-    first, second = await claim_all(bus)
+    first, second = await claim_some(bus, lanes=2)
     assert (first.key, second.key) == (BORIS, ANNA)
     assert (ids(second.messages), second.attempts) == (["1", "2", "3"], 0)
 
@@ -270,7 +252,7 @@ async def kill_by_attempts(bus: RedisBus, poison: InboundMessage) -> None:
     await bus.intake.enqueue(poison)
     for _ in range(4):
         await bus.lanes.retry_later(await claim_one(bus), delay_s=0, error="it broke")
-    assert await claim_all(bus) == []
+    assert await claim_now(bus) == []
 
 
 async def test_the_author_of_a_dead_message_is_told_even_if_the_first_to_hear_of_it_dies(
@@ -359,7 +341,7 @@ async def test_a_dead_workers_lane_counts_a_failed_run_and_comes_first(bus: Redi
     assert await bus.lanes.beat("doomed", lease_ttl_s=-1) == ()
     assert await bus.lanes.reap() == 1
     assert await bus.lanes.beat("doomed", lease_ttl_s=LEASE_TTL_S) is None
-    first, second = await claim_all(bus, "w2")
+    first, second = await claim_some(bus, "w2", lanes=2)
     assert (first.key, first.attempts, second.key) == (ANNA, 1, BORIS)
     assert first.lease.fence > old.lease.fence
     assert not await bus.lanes.commit(old, handled=1)
@@ -372,7 +354,7 @@ async def test_a_worker_without_a_lease_claims_nothing(bus: RedisBus) -> None:
 
 async def test_draining_hands_lanes_back_without_a_failed_run(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1))
-    claims = await claim_all(bus, "w1")
+    claims = await claim_some(bus, "w1")
     await bus.lanes.drain("w1", claims)
     claim = await claim_one(bus, "w2")
     assert claim.attempts == 0
@@ -384,20 +366,20 @@ async def test_draining_hands_lanes_back_without_a_failed_run(bus: RedisBus) -> 
 async def test_a_claim_whose_answer_was_lost_is_given_again(bus: RedisBus) -> None:
     """A worker that never heard of its lanes asks and gets them: the server knows what it gave."""
     await bus.intake.enqueue(message(1))
-    lost = asyncio.create_task(claim_all(bus))
+    lost = asyncio.create_task(claim_now(bus))
     await asyncio.sleep(0)
     lost.cancel()
     with pytest.raises(asyncio.CancelledError):
         await lost
     assert ids((await claim_one(bus)).messages) == ["1"]
-    assert await claim_all(bus) == []
+    assert await claim_now(bus) == []
 
 
 async def test_waiting_ends_when_work_arrives(bus: RedisBus) -> None:
     waiting = asyncio.create_task(bus.lanes.wait_for_work(timeout_s=60))
     await bus.intake.enqueue(message(1))
     await asyncio.wait_for(waiting, 5)
-    assert len(await claim_all(bus)) == 1
+    assert len(await claim_some(bus)) == 1
 
 
 async def test_one_token_wakes_the_next_worker_while_lanes_are_left(bus: RedisBus, raw_redis: Any) -> None:
@@ -406,7 +388,7 @@ async def test_one_token_wakes_the_next_worker_while_lanes_are_left(bus: RedisBu
     assert raw_redis.llen("{q0}:wake") == 1
     await bus.lanes.wait_for_work(timeout_s=5)
     assert raw_redis.llen("{q0}:wake") == 0
-    await claim_all(bus, lanes_max=2)
+    await claim_now(bus, lanes_max=2)
     assert raw_redis.llen("{q0}:wake") == 1
 
 
@@ -434,9 +416,9 @@ async def test_an_unreadable_message_waits_aside_and_ends_in_the_dead_letters(bu
     await bus.intake.enqueue(message("odd"))
     raw_redis.lset("{q0}:mb:telegram:1", 0, b'1700000000000{"v":0}')
     await bus.intake.enqueue(message(1, BORIS))
-    assert [claim.key for claim in await claim_all(bus, attempts_max=1)] == [BORIS]
+    assert [claim.key for claim in await claim_now(bus, attempts_max=1)] == [BORIS]
     raw_redis.zadd("{q0}:delay", {"telegram:1\x1ftelegram:1": 1})
-    assert await claim_all(bus, attempts_max=1) == []
+    assert await claim_now(bus, attempts_max=1) == []
     ((_, letter),) = raw_redis.xrange("{q0}:dlq")
     assert letter[b"e"] == b'{"v":0}'
 

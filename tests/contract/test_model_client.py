@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -80,6 +81,14 @@ async def test_an_answer_is_streamed_once_with_its_usage(client: LitellmClient, 
 
 def embedding(*texts: CleanText) -> EmbeddingRequest:
     return EmbeddingRequest("openai/text-embedding-3-small", KEY, texts, timeout_s=20.0)
+
+
+async def test_garbage_is_looked_for_again_once_litellm_has_come(client: LitellmClient) -> None:
+    """It is not while litellm loads; and of what then lives for ever no collection looks at anything."""
+    before = gc.get_freeze_count()
+    await events_of(client.stream(asking("hello")))
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > before
 
 
 async def test_texts_become_vectors_in_their_order(client: LitellmClient, provider: ModelServer) -> None:
