@@ -158,12 +158,17 @@ class Sky:
         """From the menu: what stands behind a command, and what is typed until then."""
 
         async def choose() -> None:
-            chat, canary = self.product.chat(platform, "Pia"), self._short_ones()[0]
+            chat, text = self.product.chat(platform, "Pia"), self._short_ones()[0].text
             await chat.ask("hello", "hello")
-            assert isinstance(chat.stage, MenuStage)
-            await chat.stage.invoke(chat.person.id, chat.place.id, "title", canary.text)
-            if any(entry.suggests for entry in chat.stage.menu(chat.person.id, chat.place.id)):
-                await chat.stage.suggest(chat.person.id, chat.place.id, "resume", canary.text)
+            stage, here = chat.stage, (chat.person.id, chat.place.id)
+            assert isinstance(stage, MenuStage)
+            offered = {entry.name: entry for entry in stage.menu(*here)}
+            if "title" in offered:
+                await stage.invoke(*here, "title", text)
+            else:  # one command, and all others behind it
+                await stage.invoke(*here, *offered, f"title {text}")
+            if any(entry.suggests for entry in offered.values()):
+                await stage.suggest(*here, "resume", text)
             await chat.ask("/sessions", "1")
 
         return choose
