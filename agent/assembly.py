@@ -13,6 +13,7 @@ from agent.afterwards.consolidation import Consolidation
 from agent.afterwards.finished import AfterTurn
 from agent.afterwards.keeping import keeping_answers
 from agent.afterwards.yielding import waking_waiters
+from agent.allowances import Allowances
 from agent.attachments.attending import Attending
 from agent.attachments.documents import Documents
 from agent.attachments.inbox import Inbox
@@ -24,7 +25,8 @@ from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
-from agent.commands.house import house_commands
+from agent.commands.house import queue_command
+from agent.commands.limits import limits_command
 from agent.commands.linking import linking_commands
 from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
@@ -187,7 +189,8 @@ class _Parts:
         self._scrubber = scrubber
         self._clock = clock
         self._people = _people(settings, bus, store)
-        self.meter = Meter(store.spending, settings.limits, self._people.role_of, clock)
+        self._allowances = Allowances(self._people, settings.limits)
+        self.meter = Meter(store.spending, self._allowances, clock)
         self.client = MeteredClient(client, self.meter)
         self.models = Models(self.client, settings)
         embedder = self._embedder(embeddings)
@@ -329,7 +332,8 @@ class _Parts:
             *plan_commands(planning, scrubber),
             *answering_commands(),
             *access_commands(keeper),
-            *house_commands(self._settings.limits, self._people, self.meter, self._bus.operator, self._clock),
+            limits_command(keeper, self._allowances, self._people, self.meter, self._clock),
+            queue_command(self._bus.operator),
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:

@@ -111,7 +111,7 @@ class Incoming:
     client may have split one text in two here. `language` is what the platform says of the author (an IETF tag), empty
     where it says nothing. `realm` is what the place belongs to, a server of Discord or a workspace of Slack: its id,
     empty where there is none. `quotes` is what came along as context. `is_bot`: another
-    bot wrote it, one that the operator named.
+    bot wrote it, one that the operator named. `is_aside` is that of `InboundMessage`.
     """
 
     id: str
@@ -134,6 +134,7 @@ class Incoming:
     realm: str = ""
     quotes: tuple[RawQuote, ...] = ()
     is_bot: bool = False
+    is_aside: bool = False
 
     @property
     def is_addressed(self) -> bool:

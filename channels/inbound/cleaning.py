@@ -76,6 +76,7 @@ class Cleaner:
             quotes=fitting(_with_files(quoting.quotes, incoming, scrubber)),
             place=() if key.place else incoming.place,
             realm=incoming.realm,
+            is_aside=incoming.is_aside,
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)

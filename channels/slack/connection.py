@@ -37,6 +37,7 @@ from channels.slack.events import Events
 from channels.slack.history import ORDER, History
 from channels.slack.links import Links
 from channels.slack.logs import sdk_log
+from channels.slack.moves import Moves
 from channels.slack.normalize import SlackIdentity
 from channels.slack.people import People
 from channels.slack.socket import Patience, Sockets
@@ -167,8 +168,10 @@ class Connection:
         context = ThreadContext(client, people)
         read = Threads(self._positions, f"{self._name}:{me.account}:read")
         briefing = Briefing(read, wait_s=limits.THREAD_WAIT_S)
-        history = History(client, marks, self._clock)
-        source = SlackSource(me, history, threads, self._links, people, context, briefing)
+        moves = Moves(self._places, self._name)
+        await moves.load()
+        history = History(client, marks, self._clock, moves)
+        source = SlackSource(me, history, threads, self._links, people, context, briefing, moves)
         listener: Listener[Raw] = Listener(self._name, door, marks, source)
         hear = Presses(me, door, people, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
         app = bolt_app(client, me, hear)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
@@ -21,6 +20,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from channels.adapter import CONNECTED
 from channels.backoff import Backoff
 from channels.slack import limits
+from channels.slack.bolt import Handler
 from channels.slack.errors import or_rejected
 from channels.slack.logs import sdk_log
 from channels.together import first_to_end
@@ -130,7 +130,7 @@ class Sockets:
         finally:
             await handler.close_async()  # type: ignore[no-untyped-call]
 
-    async def _watch(self, handler: AsyncSocketModeHandler, link: _Link) -> None:
+    async def _watch(self, handler: Handler, link: _Link) -> None:
         """Raise `SocketLost` when there is no socket that answers pings and has greeted us for too long."""
         loop = asyncio.get_running_loop()
         alive_at_s = loop.time()
@@ -163,9 +163,9 @@ class Sockets:
             raise or_rejected(error) from error
         return str(answer["url"])
 
-    def _handler(self, url: str) -> AsyncSocketModeHandler:
+    def _handler(self, url: str) -> Handler:
         """It will connect to `url` (good for one connection). Must be made inside the running loop."""
-        handler = AsyncSocketModeHandler(
+        handler = Handler(
             self._app,
             self._app_token,
             logger=sdk_log,

@@ -27,6 +27,7 @@ POLL_READ_MARGIN_S: Final = 10.0
 POLL_BATCH_MAX: Final = 100
 POLL_RETRY_FIRST_S: Final = 0.5
 POLL_RETRY_CAP_S: Final = 30.0
+EMPTY_POLL_PAUSE_S: Final = 0.25  # after a poll that was answered with nothing before it had waited
 CONFLICT_FIRST_S: Final = 5.0  # two pollers end each other's requests: quarrelling fast helps nobody
 CONFLICT_CAP_S: Final = 60.0
 

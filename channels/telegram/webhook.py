@@ -25,6 +25,7 @@ from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
 from channels.normalized import Incoming
 from channels.telegram import limits
+from channels.telegram.client import Endpoint
 from channels.telegram.errors import wait_s
 from channels.telegram.updates import Updates
 from gateway.contracts.errors import BusUnavailable
@@ -43,14 +44,14 @@ def secret_of(token: str) -> str:
 
 
 class Webhook:
-    """The webhook of one bot, at `url`."""
+    """The webhook of one bot."""
 
-    def __init__(self, bot: Bot, token: str, url: str, positions: IntakeBus, position: str, clock: Clock) -> None:
+    def __init__(self, bot: Bot, endpoint: Endpoint, positions: IntakeBus, clock: Clock) -> None:
         self._bot = bot
-        self._url = url
-        self._secret = secret_of(token)
+        self._url = endpoint.hook_url
+        self._secret = secret_of(endpoint.token)
         self._positions = positions
-        self._position = position
+        self._position = endpoint.account
         self._clock = clock
         self._inside: tuple[Updates, Door] | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -13,10 +13,10 @@ from starlette import status
 from gateway.config.access import PlaceProfile, PlaceTools
 from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
-from gateway.doorkeeper import Doorkeeper, LockedOut, NoSuchCode, Refused
+from gateway.doorkeeper import Doorkeeper, LockedOut, NoSuchCode
 from gateway.limits import PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
 
 _ADMIN: Final = "admin"
@@ -103,7 +103,7 @@ def _add_people(router: APIRouter, keeper: Doorkeeper) -> None:
         owner = _owner(key)
         try:
             await keeper.grant(owner, order.role, actor=_ADMIN, reason=order.reason)
-        except Refused as error:
+        except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return next(_grant_view(found) for found in await keeper.grants() if found.key == owner)
 
@@ -132,7 +132,7 @@ def _add_strangers(router: APIRouter, keeper: Doorkeeper, clock: Clock) -> None:
         except LockedOut as error:
             wait = {"Retry-After": str(min(PAIRING_LOCKED_S, math.ceil(error.wait_s)))}
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, str(error), wait) from error
-        except Refused as error:
+        except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return _pairing_view(paired)
 

@@ -43,8 +43,8 @@ def people(
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
         """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets,
-        his dead letters and the files of his conversations on this machine included. What is under way at this moment (a queued message, a
-        running turn) may still write; erase again when it has ended."""
+        his dead letters and the files of his conversations on this machine included. What is under way at this moment
+        (a queued message, a running turn) may still write; erase again when it has ended."""
         owner = _owner(key)
         ends = await store.links.ends_of(owner)
         for end in ends:
@@ -55,7 +55,7 @@ def people(
         erased = await store.people.erase(owner)
         await keeper.project()
         elsewhere = {WORKSPACES: files, DEAD_LETTERS: letters}
-        return Erased(key=str(owner), rows=erased | {name: count for name, count in elsewhere.items() if count})
+        return Erased(key=str(owner), rows={**erased, **{name: count for name, count in elsewhere.items() if count}})
 
     return router
 

@@ -17,7 +17,7 @@ from gateway.contracts.ports import DeadLetter, QueueFigures
 
 
 class SpreadAccess:
-    """`gateway.contracts.ports.AccessBus`: a grant is in the shard of its owner, the rules of places are in
+    """`gateway.contracts.ports.AccessBus`: a grant is in the shard of its owner, rules are in
     every one, all pairing codes in the first."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:

@@ -15,8 +15,9 @@ from enum import StrEnum
 from typing import Final
 
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import BadSessionKey, TrivetError
+from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import Limited, LimitRule, said_of
 from gateway.contracts.messages import CleanText, Reply
 from gateway.contracts.profiles import PROFILE_ROWS
 
@@ -34,8 +35,8 @@ class StrangerRule(StrEnum):
     CLOSED = "closed"
 
 
-class BadRule(TrivetError):
-    """What an operator wants of a place cannot be. The message says what can."""
+class BadRule(Declined):
+    """What an operator wants of a place cannot be; he is told what can."""
 
 
 class Audience(StrEnum):
@@ -78,9 +79,9 @@ class PlaceRule:
         """The same, each tool once. Raises `BadRule` for what cannot be the name of a tool or of a profile."""
         tools = None if self.tools is None else tuple(dict.fromkeys(self.tools))
         if tools is not None and (len(tools) > PLACE_TOOLS_MAX or not all(map(_TOOL.fullmatch, tools))):
-            raise BadRule(f"tools must be at most {PLACE_TOOLS_MAX} names of tools")
+            raise BadRule("tools must be at most {count} names of tools", count=PLACE_TOOLS_MAX)
         if self.profile is not None and self.profile not in PROFILE_ROWS:
-            raise BadRule(f"profile must be one of {', '.join(PROFILE_ROWS)}")
+            raise BadRule("profile must be one of {names}", names=", ".join(PROFILE_ROWS))
         return replace(self, tools=tools)
 
     def __str__(self) -> str:
@@ -227,21 +228,28 @@ def place_named(text: str) -> SessionKey:
 @dataclass(frozen=True, slots=True)
 class Projection:
     """What operators decided, as intake is shown it. A higher `revision` knows more. `persons` are the
-    users who are one person with several accounts: whoever shows the projection blocks all of one."""
+    users who are one person with several accounts: whoever shows the projection blocks all of one, and limits the day
+    of all."""
 
     revision: int = 0
     grants: Sequence[Grant] = ()
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
     persons: Sequence[frozenset[SessionKey]] = ()
+    limits: Mapping[Limited, LimitRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessView:
     """What the projection says of one person and some places, all of one moment. `granted` is the word of his grant,
-    None without one."""
+    None without one; `limits` those of the person and of every role."""
 
     granted: str | None = None
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
+    limits: Mapping[Limited, LimitRule] = field(default_factory=dict)
+
+    def limits_of(self, owner: SessionKey, role: GrantRole) -> LimitRule:
+        """What was decided about the limits of this person, who has this role."""
+        return said_of(owner, role, self.limits)
 
 
 @dataclass(frozen=True, slots=True)

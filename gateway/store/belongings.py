@@ -36,8 +36,8 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
-from gateway.store.access import USER, has_changed
 from gateway.store.access_tables import access_revision, place_realms, place_rules
+from gateway.store.auditing import USER, has_changed
 from gateway.store.board import changed
 from gateway.store.ends import ends_of
 from gateway.store.engine import Database
@@ -150,7 +150,7 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
             connection.execute(statement, {"whose": end})
     if erased["sub_tasks"]:
         changed(connection)
-    if erased["grants"] or erased["links"]:
+    if erased["grants"] or erased["links"] or erased["limit_rules"]:
         has_changed(connection)
     if is_sqlite:
         for tidy in TIDY:

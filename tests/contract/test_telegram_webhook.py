@@ -57,7 +57,13 @@ async def listening(town: CalledTown, bus: RedisBus, door: OpenDoor) -> AsyncIte
 async def post(town: CalledTown, body: bytes, secret: str | bytes = secret_of(TELEGRAM_TOKEN)) -> int:
     """As Telegram calls."""
     async with httpx.AsyncClient(trust_env=False) as http:
-        return (await http.post(town.url, content=body, headers={SECRET_HEADER: secret})).status_code
+        return (
+            await http.post(
+                town.url,
+                content=body,
+                headers={SECRET_HEADER.encode(): secret.encode() if isinstance(secret, str) else secret},
+            )
+        ).status_code
 
 
 def hook_of(town: CalledTown) -> dict[str, object]:

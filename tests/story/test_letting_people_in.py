@@ -283,3 +283,40 @@ async def test_limits_and_queue_are_shown_to_admins(street: Street) -> None:
     assert "telegram:1 is member here. 20 messages a minute, and 5 more that may come at once." in shown
     assert "telegram:900 is admin here. No limit of messages a minute." in await street.ask(BOSS, "/limits")
     assert "- lanes: 1 running" in await street.ask(BOSS, "/queue")
+
+
+async def test_limits_are_set_by_chat_and_count_at_once_for_a_person_and_a_role(street: Street) -> None:
+    for who in (ANN, BEN):
+        await street.ask(BOSS, f"/role telegram:{who} member")
+    assert "turns: 0 of 1\n" in f"{await street.ask(BOSS, '/limits telegram:1 turns 1')}\n"
+    assert await street.ask(ANN, "say one") == "one"
+    assert "left for today" in await street.ask(ANN, "say two")
+    assert await street.ask(BEN, "say I have my own") == "I have my own"
+    assert await street.ask(BOSS, "/limits member tokens 1") == (
+        "Whoever is member here: tokens 1, usd none, turns none, rate 20."
+    )
+    assert "left for today" in await street.ask(BEN, "say more")
+    shown = await street.ask(BOSS, "/limits list")
+    assert "- member: tokens 1" in shown
+    assert "- telegram:1: turns 1" in shown
+    await street.ask(BOSS, "/limits member reset")
+    assert await street.ask(BEN, "say once more") == "once more"
+
+
+async def test_how_fast_somebody_may_write_is_set_by_chat_and_counts_for_the_next_message(street: Street) -> None:
+    await street.ask(BOSS, "/role telegram:1 member")
+    await street.ask(BOSS, "/limits telegram:1 rate 1")
+    outcomes = [await street.say(ANN, f"say {number}") for number in range(8)]
+    assert outcomes == [Outcome.QUEUED] * 6 + [Outcome.TURNED_AWAY] * 2, "one, and the burst that is configured"
+    await street.say(BOSS, "/limits telegram:1 rate none")
+    async with asyncio.timeout(20):
+        while await street.say(ANN, "say on") is not Outcome.QUEUED:
+            await street.agent.deliver("telegram")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["telegram:1 tokens lots", "telegram:1 speed 3", "emperor tokens 3", "telegram:900 rate 1"]
+)
+async def test_limits_that_cannot_be_are_refused_with_what_can(street: Street, wrong: str) -> None:
+    assert "`none` lifts a limit" in await street.ask(BOSS, f"/limits {wrong}")
+    assert await street.agent.store.access.limit_rules() == {}

@@ -9,6 +9,7 @@ import pytest
 from telegram import Bot, File
 
 from channels.inbound.downloading import ELSEWHERE, GONE
+from channels.telegram.client import Endpoint
 from channels.telegram.files import TelegramFiles
 from gateway.contracts.errors import FileRefused
 
@@ -24,7 +25,7 @@ class LocalServer:
 
 
 def files_at(path: Path, folder: Path | None) -> TelegramFiles:
-    return TelegramFiles(cast(Bot, LocalServer(path)), files_base="http://127.0.0.1:1/file/bot1:SECRET", folder=folder)
+    return TelegramFiles(cast(Bot, LocalServer(path)), Endpoint("1:SECRET", "http://127.0.0.1:1", local_files=folder))
 
 
 async def reason(files: TelegramFiles, bytes_max: int = 100) -> str:

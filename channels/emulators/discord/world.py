@@ -38,6 +38,7 @@ class MessageFlag(IntEnum):
     LOADING = 1 << 7
     SILENT = 1 << 12
     VOICE = 1 << 13
+    HAS_SNAPSHOT = 1 << 14
     COMPONENTS_V2 = 1 << 15
 
 
@@ -83,6 +84,7 @@ class Message:
     nonce: str | None = None
     reference: Json | None = None
     interaction: Json | None = None
+    passed_on: Message | None = None  # a copy of the message that this one forwards
     reactions: dict[str, list[int]] = field(default_factory=dict)
 
 

@@ -198,6 +198,12 @@ class SlackEmulator:
         self._herald.membership(place, self.world.bot, joined=False)
         place.member_ids.remove(self.world.bot.id)
 
+    def share_channel(self, place_id: str) -> Place:
+        """A person shares a channel with another workspace: it has another id from now on."""
+        channel = self.world.conversations[place_id]
+        self._herald.id_changed(self.world.share(channel), channel)
+        return as_place(channel)
+
     # --- the stage: what is said
 
     async def say(

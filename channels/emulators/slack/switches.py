@@ -33,6 +33,7 @@ EVERY_SCOPE: Final = frozenset(
 EVERY_EVENT: Final = frozenset(
     {
         "app_mention",
+        "channel_id_changed",
         "message.channels",
         "message.groups",
         "message.im",

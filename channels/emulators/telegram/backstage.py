@@ -162,9 +162,9 @@ class Backstage:
         reply_to = quoted.number("message_id")
         if not reply_to:
             return Target(thread_id)
-        message = chat.messages.get(reply_to)
+        message = None if self.switch("no_reply_targets") else chat.messages.get(reply_to)
         if message is None:
-            if quoted.flag("allow_sending_without_reply"):
+            if quoted.flag("allow_sending_without_reply") and not self.switch("no_reply_targets"):
                 return Target(thread_id)
             raise bad_request("message to be replied not found")
         if quoted.text("quote") and quoted.text("quote") not in message.content.text:
@@ -204,6 +204,7 @@ class Backstage:
         keyboard: Json | None = None,
         media: Json | None = None,
         files: tuple[str, ...] = (),
+        origin: Json | None = None,
     ) -> Json:
         """A message of the bot; its Message. The bot gets no update for what it sends itself."""
         message = self.world.add_message(
@@ -214,6 +215,7 @@ class Backstage:
             reply_to=target.reply_to,
             media=media,
             files=files,
+            origin=origin,
         )
         message.reply_markup, message.is_silent = keyboard, target.is_silent
         self.drafts.pop(self.world.place_id(chat.id, message.topic_id), None)

@@ -74,6 +74,8 @@ class UpdateQueue:
         self._allowed = KINDS - NOT_BY_DEFAULT
         self._changed = asyncio.Event()
         self._polled = asyncio.Event()
+        self.polls = 0
+        """How often the bot has asked."""
         self._poll: asyncio.Future[ApiError | PollCut] | None = None
         self._last_poll = (0, -LOOP_GUARD_S)
 
@@ -136,6 +138,7 @@ class UpdateQueue:
 
     async def poll(self, *, offset: int, limit: int, timeout_s: float, is_guarded: bool = False) -> list[Json]:
         """getUpdates. Raises a 409 `ApiError` as soon as another poll for the same bot begins."""
+        self.polls += 1
         self.end_polls(
             conflict("terminated by other getUpdates request; make sure that only one bot instance is running")
         )

@@ -28,7 +28,7 @@ async def get_updates(backstage: Backstage, call: Call) -> list[Json]:
     return await backstage.updates.poll(
         offset=call.number("offset"),
         limit=limit if 1 <= limit <= BATCH_MAX else BATCH_MAX,
-        timeout_s=max(0, call.number("timeout")),
+        timeout_s=0 if backstage.switch("hasty_polls") else max(0, call.number("timeout")),
         is_guarded=bool(backstage.switch("loop_guard")),
     )
 

@@ -422,6 +422,15 @@ def _access_rules() -> None:
         sa.PrimaryKeyConstraint("place", name="pk_place_realms"),
     )
     op.create_table(
+        "limit_rules",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("tokens", sa.BigInteger),
+        sa.Column("nano_usd", sa.BigInteger),
+        sa.Column("turns", sa.BigInteger),
+        sa.Column("per_minute", sa.Integer),
+        sa.PrimaryKeyConstraint("owner", name="pk_limit_rules"),
+    )
+    op.create_table(
         "access_revision",
         sa.Column("id", sa.Integer, nullable=False, autoincrement=False),
         sa.Column("revision", sa.BigInteger, nullable=False),
