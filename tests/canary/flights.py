@@ -144,7 +144,7 @@ class Sky:
             said = [await stage.say(other.id, group.id, text_of(pack)) for pack in self.packs[7:10]]
             await stage.say(chat.person.id, group.id, "what is that?", mention_bot=True, reply_to=said[0].id)
             await stage.share(chat.person.id, said[1].id, group.id, chat.place.id, "and this?")
-            await until(lambda: "and this?" in chat.heard, lambda: f"{chat.answers} ({platform})")
+            await until(lambda: bool(chat.answers), lambda: f"what was passed on ({platform})")
             if isinstance(stage, ThreadStage):
                 thread = stage.thread_from(other.id, group.id, said[2].id, title)
                 await stage.say(other.id, thread.id, text_of(self.packs[10]))
@@ -157,12 +157,17 @@ class Sky:
         """From the menu: what stands behind a command, and what is typed until then."""
 
         async def choose() -> None:
-            chat, canary = self.product.chat(platform, "Pia"), self._short_ones()[0]
+            chat, text = self.product.chat(platform, "Pia"), self._short_ones()[0].text
             await chat.ask("hello", "hello")
-            assert isinstance(chat.stage, MenuStage)
-            await chat.stage.invoke(chat.person.id, chat.place.id, "title", canary.text)
-            if any(entry.suggests for entry in chat.stage.menu(chat.person.id, chat.place.id)):
-                await chat.stage.suggest(chat.person.id, chat.place.id, "resume", canary.text)
+            stage, here = chat.stage, (chat.person.id, chat.place.id)
+            assert isinstance(stage, MenuStage)
+            offered = {entry.name: entry for entry in stage.menu(*here)}
+            if "title" in offered:
+                await stage.invoke(*here, "title", text)
+            else:  # one command, and all others behind it
+                await stage.invoke(*here, next(iter(offered)), f"title {text}")
+            if any(entry.suggests for entry in offered.values()):
+                await stage.suggest(*here, "resume", text)
             await chat.ask("/sessions", "1")
 
         return choose
