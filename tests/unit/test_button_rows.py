@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from discord.ui import Button
 
-from channels.discord.buttons import aside_view_of, view_of
+from channels.discord.buttons import view_of
 from channels.slack.blocks import blocks_of
 from channels.slack.render import SlackChunk
 from channels.telegram.render import TelegramChunk
@@ -37,14 +37,6 @@ def test_discord_takes_25_labels_of_80_characters() -> None:
     assert view is not None
     assert len(view.children) == 25
     assert {len(str(child.label)) for child in view.children if isinstance(child, Button)} == {80}
-
-
-def test_below_what_only_one_person_sees_there_is_nothing_that_everybody_would_hear() -> None:
-    approve = Choice(CleanText("Approve"), CleanText("/approve K7QM2PXA"))
-    view = aside_view_of((*choices("1. A secret title"), approve))
-    assert view is not None
-    assert [child.label for child in view.children if isinstance(child, Button)] == ["Approve"]
-    assert aside_view_of(choices("1. A secret title")) is None
 
 
 def test_slack_takes_25_elements_with_labels_of_75_characters() -> None:

@@ -59,6 +59,9 @@ TOO_SLOW.__cause__ = httpx.ReadTimeout("slow")
         (BadRequest("Chat not found"), AddressDead),
         (BadRequest("Message thread not found"), AddressDead),
         (BadRequest("Not enough rights to send text messages to the chat"), AddressDead),
+        (BadRequest("USER_IS_BLOCKED"), AddressDead),
+        (BadRequest("TOPIC_ID_INVALID"), AddressDead),
+        (BadRequest("CHANNEL_PRIVATE"), AddressDead),
         (Forbidden("bot was blocked by the user"), AddressDead),
         (InvalidToken("Unauthorized"), CredentialsRejected),
         (NetworkError("Bad Gateway (502)"), OutcomeUnknown),
@@ -150,6 +153,10 @@ def discord_answer(status: int, code: int = 0, headers: dict[str, str] | None = 
         (discord_answer(403, 50013), AddressDead),
         (discord_answer(404, 10003), AddressDead),
         (discord_answer(400, 50083), AddressDead),
+        (discord_answer(404, headers={"Content-Type": "application/json"}), AddressDead),
+        (discord_answer(403, headers={"Content-Type": "text/html"}), SendFailed),  # Cloudflare's page
+        (discord_answer(404, headers={"Content-Type": "text/html"}), SendFailed),
+        (discord_answer(403, 40333), SendFailed),  # their network, not the place
         (discord_answer(400, 50035), FormatRefused),
         (discord_answer(400, 50006), FormatRefused),
         (discord_answer(401), CredentialsRejected),
