@@ -14,7 +14,7 @@ from sqlite3 import connect
 from typing import Final
 
 from agent.tools.files.workspace import Workspaces
-from channels.emulators.stage import MenuStage, SharedFile, SharingStage, ThreadStage
+from channels.emulators.stage import MenuStage, SharedFile, ThreadStage
 from gateway.contracts.ids import SessionKey
 from gateway.scrub import scrub
 from tests.canary.flock import Canary, beginning_of, is_seen, text_of
@@ -143,9 +143,8 @@ class Sky:
             title = self._short_ones()[0].text
             said = [await stage.say(other.id, group.id, text_of(pack)) for pack in self.packs[7:10]]
             await stage.say(chat.person.id, group.id, "what is that?", mention_bot=True, reply_to=said[0].id)
-            if isinstance(stage, SharingStage):
-                await stage.share(chat.person.id, said[1].id, group.id, chat.place.id, "and this?")
-                await until(lambda: "and this?" in chat.heard, lambda: f"{chat.answers} ({platform})")
+            await stage.share(chat.person.id, said[1].id, group.id, chat.place.id, "and this?")
+            await until(lambda: "and this?" in chat.heard, lambda: f"{chat.answers} ({platform})")
             if isinstance(stage, ThreadStage):
                 thread = stage.thread_from(other.id, group.id, said[2].id, title)
                 await stage.say(other.id, thread.id, text_of(self.packs[10]))
