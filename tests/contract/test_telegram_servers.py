@@ -44,7 +44,7 @@ async def test_a_server_with_its_own_ways_is_spoken_to(
     """One that knows nothing but messages; a page of a proxy, which says nothing of the token; refusals that only their
     own words call refusals."""
     stage.faults.other[switch] = 1
-    stage.faults.rate_limit, stage.faults.retry_after_s = 1, 1
+    stage.faults.rate_limit = int(switch == "status_200")
     async with town.line(bus):
         await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
         assert await town.until_answers(1) == ["echo: hello"]
@@ -76,6 +76,7 @@ async def test_an_old_server_can_be_asked_what_became_of_a_message(
     assert town.texts(kitchen) == ["echo: hello"]
 
 
+@pytest.mark.long
 async def test_who_presses_while_telegram_has_too_much_to_do_is_told_later(
     telegram_emulator: ServedTelegram, bus: RedisBus
 ) -> None:
