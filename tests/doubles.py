@@ -319,7 +319,8 @@ class MemoryBus:
         return [self.moves.get(chat, chat) for chat in chats]
 
     async def moved(self, channel: str) -> Mapping[str, str]:
-        return {}
+        self._check()
+        return {new: old for old, new in self.moves.items()}
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         self._check()

@@ -149,6 +149,28 @@ async def test_a_workspace_without_streams_gets_posts(scene: Scene) -> None:
     assert scene.calls() == ["chat.startStream", "chat.postMessage", "chat.postMessage"]
 
 
+@pytest.mark.parametrize("word", ["channel_type_not_supported", "missing_recipient_team_id", "no_permission"])
+async def test_one_place_without_streams_gets_posts_and_others_their_streams(scene: Scene, word: str) -> None:
+    scene.stage.switches.refusals["chat.startStream"] = word
+    await scene.begin("One")
+    assert scene.shown().text == "One"
+    scene.stage.switches.refusals.clear()
+    await scene.begin("Two")
+    assert scene.calls() == ["chat.startStream", "chat.postMessage", "chat.startStream"]
+
+
+@pytest.mark.parametrize(
+    "word", ["message_not_in_streaming_state", "stopped_by_user", "streaming_mode_mismatch", "message_not_owned_by_app"]
+)
+async def test_whatever_ends_a_stream_the_answer_goes_on_in_its_message(scene: Scene, word: str) -> None:
+    ts = await scene.begin("One")
+    scene.stage.stop_stream(ts, scene.thread_id)
+    scene.stage.switches.refusals |= dict.fromkeys(("chat.appendStream", "chat.stopStream"), word)
+    assert await scene.go_on(ts, "One two")
+    assert await scene.finish(ts, "One two three")
+    assert (scene.shown().id, scene.shown().text) == (ts, "One two three")
+
+
 async def test_at_the_top_level_a_post_is_changed(scene: Scene) -> None:
     """No thread is opened under what somebody said in a direct message: it would be another conversation."""
     ts = await scene.streams.begin(scene.dm, chunk("One"), send_id="reply:0")

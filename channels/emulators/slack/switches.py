@@ -77,6 +77,7 @@ class Switches:
     - `ack_within_s`, `retry_after_s`: redelivery of events that nobody acknowledged; scale them down in tests.
     - `hides_files`: though files.info answers, a download gives the page to log in at (`page`), or leads to it
       (`redirect`).
+    - `refusals`: the word with which a method is refused, by its name, as long as it stands there.
     - `refuses_sockets` n: the next n websockets get no handshake though their ticket was good; it is spent.
     - `connection_life_s`: after so long, minus `warning_s`, a socket is warned, then asked to refresh. 0: never.
     """
@@ -104,5 +105,6 @@ class Switches:
     warning_s: float = 10.0
     sockets_max: int = 10
     hides_files: Literal["", "page", "redirect"] = ""
+    refusals: dict[str, str] = field(default_factory=dict)
     refuses_sockets: int = 0
     tier_per_minute: dict[str, int] = field(default_factory=lambda: {"1": 30, "2": 20, "3": 50, "4": 100, "5": 300})

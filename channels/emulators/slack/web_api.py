@@ -98,6 +98,8 @@ class WebApi:
             if method is None:
                 raise Refused("unknown_method", req_method=name)
             self._authorize(request, call, method)
+            if name in self.switches.refusals:
+                raise Refused(self.switches.refusals[name])
             self._refuse_format(call, method)
             self.limits.take(name, call.text("channel"))
             self._refuse_if_blocked(call, method)
