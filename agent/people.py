@@ -45,6 +45,12 @@ class People:
     def _role(self, user: SessionKey, view: AccessView) -> GrantRole:
         return self._policy.role_of(user, view.granted) or GrantRole.GUEST
 
+    async def unheard_among(self, messages: Sequence[InboundMessage]) -> frozenset[str]:
+        """The ids of those whose authors are blocked, since they wrote them."""
+        authors = dict.fromkeys(message.author for message in messages)
+        blocked = {author for author in authors if await self.role_of(author) is GrantRole.BLOCKED}
+        return frozenset(message.id for message in messages if message.author in blocked)
+
     async def role_behind(self, messages: Sequence[InboundMessage]) -> GrantRole:
         """The least of the roles of all who speak in `messages`: nobody borrows another's."""
         return least_of(

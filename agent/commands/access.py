@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
+from agent.questions import plain_name
 from agent.running.insisting import insist
 from gateway.contracts.access import Audience, BadRule, PlaceRule, levels_of, place_named
 from gateway.contracts.entries import Grant, GrantRole
@@ -19,8 +20,8 @@ _PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
 _ROLES: Final = (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 _PLACE_FORMS: Final = sentence(
     "Write `/place`, then what shall be different here: `everybody`, `members`, `admins` or `nobody`; `guests on` or "
-    "`guests off`; `tools a,b` or `tools none`; `profile NAME`; or `reset`. In front may stand another place, such "
-    "as `telegram:-100456`, or `server`."
+    "`guests off`; `tools a,b` or `tools none`; `profile NAME`; `roles ID,ID`, of which strangers need one, or `roles "
+    "any`; or `reset`. In front may stand another place, such as `telegram:-100456`, or `server`."
 )
 ROLE_NAMES: Final = {
     GrantRole.GUEST: sentence("guest"),
@@ -149,7 +150,9 @@ async def _waiting(asked: Asked, keeper: Doorkeeper) -> str:
     if not asked.message.is_private:
         return asked.words.say(_PRIVATELY)
     words = asked.words
-    lines = [f"- **{each.code}**: {each.name} ({each.owner})" for each in await insist(keeper.pairings)]
+    lines = [
+        f"- **{each.code}**: {plain_name(each.name, words)} ({each.owner})" for each in await insist(keeper.pairings)
+    ]
     if not lines:
         return words.say("Nobody waits to be let in.")
     hint = words.say("Write `/pair CODE` or `/pair deny CODE`.")
@@ -203,7 +206,7 @@ def _rule(words: Iterable[str]) -> PlaceRule:
     for word in left:
         if word in set(Audience):
             said = PlaceRule(audience=Audience(word))
-        elif word in ("guests", "tools", "profile"):
+        elif word in ("guests", "tools", "profile", "roles"):
             said = _said(word, next(left, ""))
         else:
             raise BadRule("I do not know {word}: /place says what may stand there", word=repr(word[:40]))
@@ -221,4 +224,8 @@ def _said(name: str, word: str) -> PlaceRule:
             return PlaceRule(tools=tuple(filter(None, word.split(","))))
         case "profile", str() if word:
             return PlaceRule(profile=word)
+        case "roles", "any":
+            return PlaceRule(roles=())
+        case "roles", str() if word:
+            return PlaceRule(roles=tuple(filter(None, word.split(","))))
     raise BadRule("I do not know {word}: /place says what may stand there", word=repr(f"{name} {word}"[:40]))

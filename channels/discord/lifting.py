@@ -50,11 +50,19 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
         forwarded=tuple(_passed_on(message)),
         guild_locale=message.guild.preferred_locale.value if message.guild else "",
         is_place_known=not isinstance(message.channel, discord.PartialMessageable),
+        author_roles=roles_of(message.author),
         takes_threads=isinstance(message.channel, discord.TextChannel),
         user_names={str(user.id): user.display_name for user in message.mentions},
         role_names={str(role.id): role.name for role in message.role_mentions},
         channel_names={str(channel.id): str(channel) for channel in message.channel_mentions},
     )
+
+
+def roles_of(author: discord.abc.User) -> tuple[str, ...]:
+    """Those of a member of a server, but for the one that everybody has."""
+    if not isinstance(author, discord.Member):
+        return ()
+    return tuple(str(role.id) for role in author.roles if not role.is_default())
 
 
 def _guild_id(message: discord.Message) -> str | None:

@@ -107,6 +107,7 @@ class DiscordMessage:
     files: tuple[DiscordFile, ...] = ()
     forwarded: tuple[DiscordQuoted, ...] = ()
     guild_locale: str = ""
+    author_roles: tuple[str, ...] = ()
     takes_threads: bool = False
     begins_thread: bool = False
     is_place_known: bool = True
@@ -157,6 +158,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         attachments=attachments,
         command=find_command(words),
         realm=message.guild_id or "",
+        roles=message.author_roles,
         quotes=quotes,
         is_bot=_is_bot(message),
         language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,

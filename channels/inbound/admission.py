@@ -44,7 +44,7 @@ class Reception:
         levels = levels_of(incoming.channel, incoming.realm, incoming.place)
         is_admin = owner in self._policy.admins
         view = AccessView() if is_admin else await self._access.view(owner, levels)
-        admittance = admit(owner, view.granted, self._policy, self._policy.place(levels, view.places))
+        admittance = admit(owner, view.granted, self._policy, self._policy.place(levels, view.places), incoming.roles)
         if admittance is Admittance.ADMITTED:
             _remember(self._rates, owner, self._rate(owner, view))
         return admittance

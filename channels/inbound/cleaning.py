@@ -13,12 +13,12 @@ from typing import Final
 
 from channels.inbound.bounding import fit, fitting
 from channels.inbound.halves import PARTS_MAX, Part, linked, part_of, torn
+from channels.inbound.names import clean_name
 from channels.inbound.quoting import quoted
 from channels.normalized import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, Finding, InboundMessage, Quote, RemovedSecrets, clipped, own_words
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.limits import AUTHOR_NAME_CHARS_MAX
 from gateway.scrub import removed_secrets
 from gateway.scrub.continued import continued, revealed
 
@@ -65,7 +65,7 @@ class Cleaner:
             address=incoming.address,
             text=read.text if bounded == read.text else scrubber.scrub(bounded),
             author_id=incoming.user_id,
-            author_name=clipped(scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX),
+            author_name=clean_name(incoming.author_name, scrubber),
             is_private=incoming.is_private,
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one

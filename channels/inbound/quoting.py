@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.inbound.halves import HALF_CHARS_MAX, bare_end
+from channels.inbound.names import clean_name
 from channels.normalized import Incoming, RawQuote
 from gateway.contracts.messages import CleanText, Quote, clipped, joined, portion
 from gateway.contracts.ports import Scrubber
-from gateway.limits import AUTHOR_NAME_CHARS_MAX
 from gateway.scrub.continued import Continued, continued
+from gateway.scrub.cutting import head
 
 QUOTES_MAX: Final = 40  # what was said in a thread before we were called: enough to know what it is about
 QUOTE_CHARS_MAX: Final = 4_000  # of each: context must not crowd out what is said
@@ -32,18 +33,23 @@ def quoted(incoming: Incoming, scrubber: Scrubber) -> Quoting:
     """What the newest quotes of `incoming` say, in their order."""
     clean: list[Quote] = []
     newest: dict[str, int] = {}  # where each person is quoted last
-    raw = incoming.quotes[-QUOTES_MAX:]
+    raw = [_bounded(found, incoming) for found in incoming.quotes[-QUOTES_MAX:]]
     for at, found in enumerate(raw):
         read = _read_on(found.author_name, found.text, raw, clean, newest, scrubber)
         text = scrubber.scrub(found.text) if read is None else read.text
-        name = clipped(scrubber.scrub(found.author_name), AUTHOR_NAME_CHARS_MAX)
-        clean.append(Quote(found.kind, name, text))
+        clean.append(Quote(found.kind, clean_name(found.author_name, scrubber), text))
         newest[found.author_name] = at
     ending = None
     if incoming.command is None:  # a command is nobody's second half
         ending = _read_on(incoming.author_name, incoming.text, raw, clean, newest, scrubber)
     bounded = tuple(replace(each, text=clipped(each.text, QUOTE_CHARS_MAX)) for each in clean)
     return Quoting(bounded, None if ending is None else replace(ending, reach=0))
+
+
+def _bounded(found: RawQuote, incoming: Incoming) -> RawQuote:
+    """As much of it as is shown. Whose name nobody could look up is called by his id."""
+    author = incoming.author_name if found.author_name == incoming.user_id else found.author_name
+    return replace(found, author_name=author, text=head(found.text, QUOTE_CHARS_MAX))
 
 
 def _read_on(

@@ -32,7 +32,7 @@ from channels.slack import limits
 from channels.slack.bolt import bolt_app
 from channels.slack.buttons import Presses
 from channels.slack.context import ThreadContext
-from channels.slack.errors import or_rejected
+from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.events import Events
 from channels.slack.history import ORDER, History
 from channels.slack.links import Links
@@ -143,6 +143,7 @@ class Connection:
             client = self.client = self._web_client(session)
             try:
                 while True:
+                    wait_s = 0.0
                     try:
                         await self._listen(client, door, backoff)
                         self.state = "not connected"
@@ -151,7 +152,8 @@ class Connection:
                     except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
                         self.state = f"not connected ({type(error).__name__})"
                         log.warning("%s: %s", self._name, self.state, exc_info=log.isEnabledFor(logging.DEBUG))
-                    await asyncio.sleep(backoff.next_s())
+                        wait_s = asked_to_wait_s(error)
+                    await asyncio.sleep(max(wait_s, backoff.next_s()))
             finally:
                 self._ready.clear()
                 self.client = None

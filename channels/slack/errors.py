@@ -61,7 +61,7 @@ NEVER_STREAMS: Final = _NO_SCOPE | {"unknown_method", "not_allowed", "feature_no
 _TOO_MANY: Final = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 _NEVER_LEFT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-RETRY_AFTER_DEFAULT_S: Final = 30.0
+RETRY_AFTER_DEFAULT_S: Final = 5.0  # the header always comes, unless something in between ate it
 RETRY_AFTER_MAX_S: Final = 3600.0  # whatever a proxy says
 
 
@@ -130,6 +130,12 @@ def or_rejected(error: SlackApiError) -> Exception:
     """The error itself, unless it says that only the operator can help."""
     word = api_word(error)
     return rejected(word) if is_rejection(word) else error
+
+
+def asked_to_wait_s(error: Exception) -> float:
+    """How long Slack wants to be left alone; 0 where it said nothing of the kind."""
+    found = _api_error(error) if isinstance(error, SlackApiError) else None
+    return found.retry_after_s if isinstance(found, RateLimited) else 0.0
 
 
 def is_rejection(word: str) -> bool:

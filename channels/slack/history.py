@@ -27,7 +27,7 @@ from gateway.contracts.ports import Clock
 log = logging.getLogger(__name__)
 
 _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
-_TYPES: Final = "im,mpim,public_channel,private_channel"
+_TYPES: Final = ("im", "mpim", "public_channel", "private_channel")
 Json = dict[str, Any]
 
 
@@ -87,22 +87,29 @@ class History:
         """Where we are a member, those with the most recent marks first."""
         recent = [place.partition("/")[0] for place in reversed(self._marks.places)]
         rank = {channel_id: place for place, channel_id in reversed(list(enumerate(recent)))}
-        found: dict[str, Raw] = {}
-        cursor = ""
-        for _ in range(limits.HISTORY_PAGES_MAX):
-            page = await self._call(
-                self._client.users_conversations, types=_TYPES, exclude_archived=True, limit=200, cursor=cursor or None
-            )
-            found |= {self._moves.first(text(each.get("id"))): each for each in mappings(page.get("channels"))}
-            cursor = _next_cursor(page)
-            if not cursor:
-                break
+        found = await self._listed(",".join(_TYPES))
+        if not found:  # one scope that is missing refuses all
+            for kind in _TYPES:
+                found |= await self._listed(kind)
         ranked = sorted(found.items(), key=lambda item: rank.get(item[0], len(rank)))
         if len(ranked) > limits.HISTORY_PLACES_MAX:
             log.warning(
                 "slack: of %d channels the %d most recent are read back", len(ranked), limits.HISTORY_PLACES_MAX
             )
         return ranked[: limits.HISTORY_PLACES_MAX]
+
+    async def _listed(self, kinds: str) -> dict[str, Raw]:
+        found: dict[str, Raw] = {}
+        cursor = ""
+        for _ in range(limits.HISTORY_PAGES_MAX):
+            page = await self._call(
+                self._client.users_conversations, types=kinds, exclude_archived=True, limit=200, cursor=cursor or None
+            )
+            found |= {self._moves.first(text(each.get("id"))): each for each in mappings(page.get("channels"))}
+            cursor = _next_cursor(page)
+            if not cursor:
+                break
+        return found
 
     async def _since(self, channel_id: str) -> list[Json]:
         mark = self._mark(channel_id)

@@ -21,7 +21,7 @@ from channels.adapter import CONNECTED
 from channels.backoff import Backoff
 from channels.slack import limits
 from channels.slack.bolt import Handler
-from channels.slack.errors import or_rejected
+from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.logs import sdk_log
 from channels.together import first_to_end
 from gateway.contracts.errors import CredentialsRejected
@@ -107,6 +107,7 @@ class Sockets:
             await self._first_is_up.wait()
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
         while True:
+            wait_s = 0.0
             try:
                 await self._connect(link, backoff)
             except CredentialsRejected:
@@ -114,7 +115,8 @@ class Sockets:
             except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
                 self._down(link, f"not connected ({type(error).__name__})")
                 log.warning("slack: a connection ended", exc_info=log.isEnabledFor(logging.DEBUG))
-            await asyncio.sleep(backoff.next_s())
+                wait_s = asked_to_wait_s(error)
+            await asyncio.sleep(max(wait_s, backoff.next_s()))
 
     async def _connect(self, link: _Link, backoff: Backoff) -> None:
         """One handler with its sockets. Raises `SocketLost` at its end."""

@@ -115,5 +115,5 @@ def _silence_the_sdk() -> None:
     """httpx logs every address, and with it the token; two warnings of the SDK concern its other users."""
     for name in ("httpx", "httpcore", "telegram"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", "Please use 'Bot.getUpdates'", PTBUserWarning)
+    warnings.filterwarnings("ignore", r"Please use 'Bot\.get(Updates|Chat)'", PTBUserWarning)
     warnings.filterwarnings("ignore", ".*attribute `retry_after`", PTBUserWarning)

@@ -47,8 +47,19 @@ CONNECTIONS_MAX: Final = 64
 LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
 
 TOAST_CHARS_MAX: Final = 200  # of the answer to a callback query
+TOAST_LATE_S: Final = 15.0  # after which a query counts as too old, or its author has looked away
 
-ALLOWED_UPDATES: Final = ("message", "edited_message", "callback_query")
+NEW_UPDATES: Final = ("stopped_message_generation",)
+"""Kinds that came with Bot API 10.3: an older server drops them from the list."""
+
+ALLOWED_UPDATES: Final = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+    *NEW_UPDATES,
+)
 """Always sent: the server remembers the list of whoever asked last."""
 
 ROW_BUTTONS_MAX: Final = 2  # buttons side by side; on a phone a third leaves none of them room for a word

@@ -22,8 +22,9 @@ from telegram import (
     MessageEntity,
     ReplyParameters,
 )
-from telegram.error import BadRequest, InvalidToken, TelegramError
+from telegram.error import BadRequest, EndPointNotFound, InvalidToken, TelegramError
 
+from channels.raw import mapping
 from channels.telegram import limits
 from channels.telegram.address import TelegramTarget
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
@@ -35,6 +36,7 @@ _NOT_MODIFIED: Final = "message is not modified"
 _NOT_OURS: Final = ("message to edit not found", "message can't be edited")
 _ALREADY_DELETED: Final = "message to delete not found"
 _MAY_NOT_DELETE: Final = ("message can't be deleted", "not enough rights", "message_delete_forbidden")
+_SINGLE_PLACES: Final = ("group", "supergroup", "channel")
 _NOTHING_TO_ANSWER: Final = ("replied not found", "reply message not found", "reply_message_id_invalid")
 _GONE: Final = (*_NOT_OURS, "message_id_invalid")
 
@@ -55,7 +57,6 @@ class TelegramSender:
                 entities=None if plain else entities_of(chunk),
                 message_thread_id=target.message_thread_id,
                 direct_messages_topic_id=target.direct_messages_topic_id,
-                business_connection_id=target.business_connection_id,
                 reply_parameters=reply,
                 reply_markup=keyboard(chunk),
                 disable_notification=chunk.is_silent or None,
@@ -89,7 +90,6 @@ class TelegramSender:
                 disable_content_type_detection=True,
                 message_thread_id=target.message_thread_id,
                 direct_messages_topic_id=target.direct_messages_topic_id,
-                business_connection_id=target.business_connection_id,
                 reply_parameters=reply,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
                 write_timeout=limits.UPLOAD_TIMEOUT_S,
@@ -108,7 +108,6 @@ class TelegramSender:
                 target.chat_id,
                 int(message_id),
                 entities=None if plain else entities_of(chunk),
-                business_connection_id=target.business_connection_id,
                 reply_markup=keyboard(chunk),
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
@@ -128,7 +127,6 @@ class TelegramSender:
                 shown,
                 target.chat_id,
                 int(message_id),
-                business_connection_id=target.business_connection_id,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
                 write_timeout=limits.UPLOAD_TIMEOUT_S,
             )
@@ -173,7 +171,7 @@ class TelegramSender:
         return message_id
 
     async def _can_search(self, target: TelegramTarget) -> bool:
-        return not target.business_connection_id and not await self._has_topics(target)
+        return not await self._has_topics(target)
 
     async def _is_ours(self, chat_id: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> bool | None:
         """True: there is a message of ours with this id. False: there is none. None: who knows."""
@@ -195,8 +193,10 @@ class TelegramSender:
         try:
             if target.chat_id > 0:
                 return bool(getattr(await self._bot.get_me(), "has_topics_enabled", False))
-            return bool((await self._bot.get_chat(target.chat_id)).is_forum)
-        except (BadRequest, InvalidToken):
+            # Raw: the SDK's own call fails on a server that does not tell all that the newest one does.
+            chat = await self._bot.do_api_request("getChat", api_kwargs={"chat_id": target.chat_id})
+            return mapping(chat).get("type") not in _SINGLE_PLACES or mapping(chat).get("is_forum") is True
+        except (BadRequest, InvalidToken, EndPointNotFound):
             return True
 
     async def show_typing(self, target: TelegramTarget) -> None:
@@ -205,7 +205,6 @@ class TelegramSender:
             target.chat_id,
             "typing",
             message_thread_id=target.message_thread_id,
-            business_connection_id=target.business_connection_id,
         )
 
 

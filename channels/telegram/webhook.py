@@ -154,7 +154,7 @@ class Webhook:
         """Its secret does not show; that it is another one shows when Telegram calls. A server that does not tell the
         kinds has either its usual ones or, once they were set, ours."""
         kinds = set(info.allowed_updates) or (set(limits.ALLOWED_UPDATES) if self._has_set else set())
-        return info.url == self._url and kinds == set(limits.ALLOWED_UPDATES)
+        return info.url == self._url and kinds | set(limits.NEW_UPDATES) == set(limits.ALLOWED_UPDATES)
 
     def _is_unreachable(self, info: WebhookInfo) -> bool:
         failed_at_ms = info.last_error_date.timestamp() * 1000 if info.last_error_date else 0

@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
-from gateway.config.access import PlaceProfile, PlaceTools
+from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
 from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import BadSessionKey, Declined
@@ -69,6 +69,7 @@ class PlaceView(BaseModel):
     guests: bool | None
     tools: list[str] | None
     profile: str | None
+    roles: list[str] | None
 
 
 class PlaceOrder(BaseModel):
@@ -80,6 +81,9 @@ class PlaceOrder(BaseModel):
     guests: bool | None = Field(default=None, description="Whether strangers may talk to it there, as guests.")
     tools: PlaceTools | None = Field(default=None, description="The tools that may be used there at most.")
     profile: PlaceProfile | None = Field(default=None, description="Who it is there, until somebody chooses.")
+    roles: PlaceRoles | None = Field(
+        default=None, description="Ids of roles of the server: strangers with one of these may talk to it, as guests."
+    )
 
 
 def access_routes(keeper: Doorkeeper, clock: Clock) -> APIRouter:
@@ -156,7 +160,7 @@ def _add_places(router: APIRouter, keeper: Doorkeeper) -> None:
         """Replace what was decided about a place: who may speak there counts for the next message, tools and profile
         for the next turn."""
         name = _place(place)
-        rule = PlaceRule(order.audience, order.guests, order.tools, order.profile)
+        rule = PlaceRule(order.audience, order.guests, order.tools, order.profile, order.roles)
         await keeper.set_place(name, rule, actor=_ADMIN)
         return _place_view(name, rule)
 
@@ -202,9 +206,13 @@ def _pairing_view(pairing: Pairing) -> PairingView:
 
 
 def _place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
-    tools = None if rule.tools is None else list(rule.tools)
     return PlaceView(
-        place=str(place), audience=rule.audience, guests=rule.lets_guests, tools=tools, profile=rule.profile
+        place=str(place),
+        audience=rule.audience,
+        guests=rule.lets_guests,
+        tools=None if rule.tools is None else list(rule.tools),
+        profile=rule.profile,
+        roles=None if rule.roles is None else list(rule.roles),
     )
 
 

@@ -99,7 +99,7 @@ def _filling(key: str, texts: Mapping[str, str]) -> list[Command]:
 
 def _text(rule: PlaceRule) -> str:
     """As much of a rule as intake has to know."""
-    said = {"audience": rule.audience, "lets_guests": rule.lets_guests}
+    said = {"audience": rule.audience, "lets_guests": rule.lets_guests, "roles": rule.roles}
     return json.dumps({name: word for name, word in said.items() if word is not None}, separators=(",", ":"))
 
 
@@ -117,4 +117,9 @@ def _rule(text: bytes) -> PlaceRule:
     said: Mapping[str, Any] = json.loads(text)
     audience = said.get("audience")
     known = Audience(audience) if audience in set(Audience) else Audience.NOBODY
-    return PlaceRule(None if audience is None else known, said.get("lets_guests"))
+    roles = said.get("roles")
+    return PlaceRule(
+        None if audience is None else known,
+        said.get("lets_guests"),
+        roles=None if roles is None else tuple(roles),
+    )

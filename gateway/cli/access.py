@@ -108,13 +108,15 @@ def place(
     guests: Annotated[bool | None, typer.Option(help="Strangers may talk to it there, as guests.")] = None,
     tools: Annotated[str | None, typer.Option(help="Names with commas between; empty for none.")] = None,
     profile: Annotated[str | None, typer.Option(help="Who it is there, until somebody chooses.")] = None,
+    roles: Annotated[
+        str | None, typer.Option(help="Ids of a server's roles: strangers with one may talk to it; empty for any.")
+    ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Take back what was decided before.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """Show or change what is different in one place. What is not named stays as it is."""
     name = place_named(where)
-    named = None if tools is None else tuple(filter(None, map(str.strip, tools.split(","))))
-    rule = PlaceRule(audience, guests, named, profile).checked()
+    rule = PlaceRule(audience, guests, _listed(tools), profile, _listed(roles)).checked()
 
     async def change(keeper: Doorkeeper) -> PlaceRule:
         before = PlaceRule() if reset else (await keeper.places()).get(name, PlaceRule())
@@ -124,6 +126,10 @@ def place(
         return after
 
     say(f"{name}: {_run(config, change)}")
+
+
+def _listed(names: str | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(filter(None, map(str.strip, names.split(","))))
 
 
 @app.command("limits")

@@ -46,7 +46,7 @@ def _put_grant(insert: InsertInto) -> Executable:
 @per_dialect
 def _put_rule(insert: InsertInto) -> Executable:
     statement = insert(place_rules)
-    names = ("audience", "lets_guests", "tools", "profile")
+    names = ("audience", "lets_guests", "tools", "profile", "roles")
     return statement.on_conflict_do_update(
         index_elements=[place_rules.c.place], set_={name: statement.excluded[name] for name in names}
     )
@@ -192,6 +192,7 @@ def _from_rule(rule: PlaceRule) -> Values:
         "lets_guests": rule.lets_guests,
         "tools": None if rule.tools is None else json.dumps(rule.tools),
         "profile": rule.profile,
+        "roles": None if rule.roles is None else json.dumps(rule.roles),
     }
 
 
@@ -201,6 +202,7 @@ def _to_rule(row: Row[Any]) -> PlaceRule:
         row.lets_guests,
         None if row.tools is None else tuple(json.loads(row.tools)),
         row.profile,
+        None if row.roles is None else tuple(json.loads(row.roles)),
     )
 
 

@@ -21,6 +21,7 @@ place_rules: Final = Table(
     column("lets_guests", Boolean, doc="strangers may speak there", nullable=True),
     column("tools", Text, doc="JSON list of the tools that may be used there", nullable=True),
     column("profile", Text, doc="who the agent is there until somebody chooses", nullable=True),
+    column("roles", Text, doc="JSON list of the platform's roles, of which strangers there need one", nullable=True),
 )
 """What operators changed about places. The bus holds a projection of it."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from channels.emulators.slack import SlackEmulator
 from gateway.bus.bus import RedisBus
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, until_delivered
 from tests.parts.towns import Town, slack_town
 from tests.parts.waiting import until
 
@@ -96,3 +96,30 @@ async def test_somebody_of_another_workspace_is_the_same_person_after_a_gap(
     live, missed = agent.heard
     assert live.key == missed.key
     assert str(live.key).startswith(f"slack:T0FOREIGN.{stranger.id}/")
+
+
+async def test_an_app_that_may_not_see_some_places_reads_back_the_others(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """It was installed before the manifest asked for group messages, and Slack refuses the whole list for that."""
+    stage.switches.scopes -= {"mpim:read"}
+    dm = town.dm(town.ann)
+    async with town.line(bus):
+        await stage.say(town.ann.id, dm.id, "one")
+        await town.until_answers(1, dm)
+    await stage.say(town.ann.id, dm.id, "two")
+    async with town.line(bus):
+        assert await town.until_answers(2, dm) == ["echo: one", "echo: two"]
+
+
+async def test_an_error_after_which_the_message_is_there_shows_it_once(
+    town: Town, stage: SlackEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """`fatal_error`: some of what was asked may have been done."""
+    dm = town.dm(town.ann)
+    async with town.line(bus):
+        stage.faults.other["fatal_error_after"] = 1
+        await stage.say(town.ann.id, dm.id, "one")
+        await until(lambda: not stage.faults.other["fatal_error_after"])
+        await until_delivered(bus, town.platform)
+    assert town.texts(dm) == ["echo: one"]

@@ -14,7 +14,7 @@ from gateway.store import SqlStore
 
 ANN, BEN = SessionKey("telegram", "1"), SessionKey("telegram", "2")
 GUILD, CHANNEL = SessionKey("discord", "", ("10",)), SessionKey("discord", "", ("20",))
-RULE = PlaceRule(Audience.MEMBERS, lets_guests=False, tools=("recall", "web_search"), profile="writer")
+RULE = PlaceRule(Audience.MEMBERS, lets_guests=False, tools=("recall", "web_search"), profile="writer", roles=("7",))
 
 
 def grant(role: GrantRole, *, at_ms: int = 1, reason: str = "") -> Grant:
@@ -58,7 +58,13 @@ async def test_a_rule_of_a_place_is_replaced_whole_and_taken_back(store: SqlStor
     assert await store.access.put_place_rule(GUILD, PlaceRule(lets_guests=True), actor="cli", now_ms=3)
     assert await store.access.put_place_rule(CHANNEL, PlaceRule(), actor="cli", now_ms=4)
     assert await store.access.place_rules() == {GUILD: PlaceRule(lets_guests=True)}
-    said = {"audience": "members", "lets_guests": False, "tools": '["recall", "web_search"]', "profile": "writer"}
+    said = {
+        "audience": "members",
+        "lets_guests": False,
+        "tools": '["recall", "web_search"]',
+        "profile": "writer",
+        "roles": '["7"]',
+    }
     assert (await lines(store))[2] == ("cli", "access.place", "place:discord:/10", said, {"lets_guests": True})
 
 

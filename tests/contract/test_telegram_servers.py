@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
-from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
-from tests.parts.answering import EchoAgent
+from gateway.contracts.messages import Choice, own_words
+from tests.contract.telegram_parts import dm_of, listening
+from tests.parts.answering import EchoAgent, until_delivered
 from tests.parts.doors import OpenDoor
-from tests.parts.platforms import TELEGRAM_TOKEN, ServedTelegram
+from tests.parts.platforms import ServedTelegram
 from tests.parts.towns import Town, telegram_town
 from tests.parts.waiting import until
 
@@ -62,21 +62,43 @@ async def test_an_answer_to_a_message_that_is_gone_is_sent_all_the_same(
     assert (answer.text, answer.reply_to) == ("echo: hello", None)
 
 
+async def test_an_old_server_can_be_asked_what_became_of_a_message(
+    town: Town, stage: TelegramEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """It tells less of a chat than the SDK wants to hear; enough to know that there are no topics in it."""
+    stage.faults.other["lean_chats"] = 1
+    stage.faults.drop_after = 1
+    kitchen = stage.add_place(PlaceKind.GROUP, "kitchen")
+    async with town.line(bus):
+        await stage.say(town.ann.id, kitchen.id, "hello", mention_bot=True)
+        await until(lambda: not stage.faults.drop_after)
+        await until_delivered(bus, "telegram")
+    assert town.texts(kitchen) == ["echo: hello"]
+
+
+async def test_who_presses_while_telegram_has_too_much_to_do_is_told_later(
+    telegram_emulator: ServedTelegram, bus: RedisBus
+) -> None:
+    stage, door = telegram_emulator.emulator, OpenDoor()
+    ann = stage.add_person("Ann")
+    dm = dm_of(telegram_emulator, ann)
+    async with listening(telegram_emulator, bus, door) as adapter:
+        await stage.say(ann.id, dm.id, "hello")
+        await until(lambda: len(door.heard) == 1)
+        (chunk,) = adapter.chunks(own_words("Shall I?"))
+        offered = adapter.offering(chunk, [Choice(own_words("Yes"), own_words("/approve K7QM2PXA"))])
+        (message_id,) = await adapter.send(door.heard[0].address, offered, send_id="r:0", plain=False)
+        stage.faults.other["faults_everywhere"] = 1
+        stage.faults.rate_limit, stage.faults.retry_after_s = 2, 1  # one of them strikes the next poll
+        stage.press(ann.id, dm.id, message_id, "/approve K7QM2PXA")
+        await until(lambda: not stage.unanswered_presses)
+    assert len(door.pressed) == 1
+
+
 async def test_a_server_that_never_waits_is_not_stormed(telegram_emulator: ServedTelegram, bus: RedisBus) -> None:
-    telegram_emulator.emulator.faults.other["hasty_polls"] = 1
-    adapter = TelegramAdapter(
-        Endpoint(TELEGRAM_TOKEN, telegram_emulator.api_base),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
-    )
-    running = asyncio.create_task(adapter.run(OpenDoor()))
-    try:
-        await until(lambda: telegram_emulator.emulator.polls >= 2)
+    stage = telegram_emulator.emulator
+    stage.faults.other["hasty_polls"] = 1
+    async with listening(telegram_emulator, bus, OpenDoor()):
+        await until(lambda: stage.polls >= 2)
         await asyncio.sleep(0.5)
-        assert telegram_emulator.emulator.polls <= 6
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        assert stage.polls <= 6

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageOriginUser
 from telegram.error import RetryAfter, TimedOut
 
+from channels.emulators.serving import PLAYGROUND, serve
 from channels.emulators.stage import PlaceKind
+from channels.emulators.telegram import TelegramEmulator
 from tests.parts.browsing import CONTRAST, PHONE, browser, page, write
-from tests.parts.platforms import ADMIN_TOKEN, Ground
+from tests.parts.platforms import ADMIN_TOKEN, TELEGRAM_TOKEN, Ground
 
 __all__ = ["browser", "page"]
 
@@ -260,6 +262,35 @@ class TestThePage:
         assert not await page.evaluate(
             "document.querySelector('.write').scrollWidth > document.querySelector('.write').clientWidth"
         )
+
+    @pytest.mark.long  # the browser waits some seconds before it connects again
+    async def test_after_a_restart_the_page_comes_back_by_itself(self, browser: Browser) -> None:
+        """With the new world's people, and with what was being written."""
+        page, first, second = (
+            await browser.new_page(),
+            TelegramEmulator(token=TELEGRAM_TOKEN),
+            TelegramEmulator(token=TELEGRAM_TOKEN),
+        )
+        person, area = page.get_by_label("Person to write as"), page.get_by_label("Message", exact=True)
+        first.add_person("Ada")
+        second.add_person("Ben")
+        async with serve({"telegram": first}, playground=True) as served:
+            await page.goto(served.url_of(PLAYGROUND))
+            await expect(person.locator("option:checked")).to_have_text("Ada")
+            await write(page, "hello")
+            await expect(page.locator(".said > li")).to_have_count(1)
+            await area.fill("are you still")
+        await expect(page.locator(".link")).to_have_text("connection lost")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_have_text("The playground does not answer.")
+        async with serve({"telegram": second}, playground=True, playground_port=served.ports[PLAYGROUND]):
+            await expect(page.locator(".link")).to_have_text("live", timeout=20_000)
+            await expect(person.locator("option:checked")).to_have_text("Ben")
+            await expect(page.locator(".said > li")).to_have_count(0)
+            await expect(page.get_by_role("alert")).to_be_empty()
+            await area.press("Enter")
+            await expect(page.locator(".said > li .text")).to_have_text("are you still")
+        await page.close()
 
     async def test_an_answer_grows_and_becomes_the_message(self, page: Page, ground: Ground) -> None:
         """A draft is one bubble, the message takes its place, and only what has settled is read out."""

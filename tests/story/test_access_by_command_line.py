@@ -70,6 +70,8 @@ async def test_places_are_changed_step_by_step(trivet: Trivet, bus: RedisBus) ->
     told = await trivet("access", "place", "telegram:-100", "--tools", "recall, web_search", "--profile", "writer")
     assert told == "telegram:/-100: members, guests on, tools recall,web_search, profile writer"
     assert (await bus.access.view(ANN, (place,))).places == {place: PlaceRule(Audience.MEMBERS, lets_guests=True)}
+    assert "roles 7,8" in await trivet("access", "place", "telegram:-100", "--roles", "7, 8")
+    assert await trivet("access", "place", "telegram:-100", "--roles", "") == told + ", roles any"
     assert "profile must be one of" in await trivet("access", "place", "telegram:-100", "--profile", "king")
     assert await trivet("access", "place", "telegram:-100", "--reset") == "telegram:/-100: as configured"
     assert (await bus.access.view(ANN, (place,))).places == {}

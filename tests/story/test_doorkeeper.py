@@ -127,10 +127,13 @@ async def test_people_are_blocked_and_forgotten_by_the_api(api: httpx.AsyncClien
 
 async def test_places_are_changed_by_the_api(api: httpx.AsyncClient, bus: RedisBus) -> None:
     order = {"audience": "members", "guests": False, "tools": ["recall", "recall"], "profile": "writer"}
+    order |= {"roles": ["77", "78"]}
     wanted = {**order, "place": "discord:/10", "tools": ["recall"]}
     assert (await api.put("/api/places/discord:10", json=order)).json() == wanted
     assert (await api.get("/api/places")).json() == [wanted]
-    assert (await bus.access.view(ANN, (GUILD,))).places[GUILD].audience is Audience.MEMBERS
+    assert (await bus.access.view(ANN, (GUILD,))).places[GUILD] == PlaceRule(
+        Audience.MEMBERS, lets_guests=False, roles=("77", "78")
+    )
     assert [(await api.delete("/api/places/discord:/10")).status_code for _ in range(2)] == [204, 404]
     for place, body in (("discord", order), ("discord:10", {"profile": "king"}), ("discord:10", {"tools": ["a b"]})):
         assert (await api.put(f"/api/places/{place}", json=body)).status_code == 422

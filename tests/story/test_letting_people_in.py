@@ -106,6 +106,13 @@ async def code_of(street: Street, who: str) -> str:
 # --- strangers
 
 
+async def test_what_a_stranger_calls_himself_formats_nothing(street: Street) -> None:
+    """Who decides about him shall not press what he wrote."""
+    await street.door.accept(replace(street.words(ANN, "hello?"), author_name="[Boss](http://evil.example) *x*"))
+    await street.agent.heard(1)
+    assert ": Boss http evil.example x (telegram:1)" in await street.ask(BOSS, "/pair list")
+
+
 async def test_a_stranger_is_let_in_by_chat_and_told_so(street: Street) -> None:
     code = await code_of(street, ANN)
     assert f"- **{code}**: Person 1 (telegram:1)" in await street.ask(BOSS, "/pair list")
@@ -158,6 +165,26 @@ async def test_a_block_counts_for_the_next_message_and_is_silent(street: Street)
     assert not any(reply.text.startswith("two") for reply in street.agent.replies)
 
 
+async def test_what_waits_is_not_answered_once_its_author_is_blocked(street: Street) -> None:
+    """Nor what is under way: it makes no other call, and what its last one said is not sent."""
+    for who in (ANN, BEN):
+        await street.ask(BOSS, f"/role telegram:{who} member")
+    gate = street.mind.hold()
+    for who in (ANN, BEN):
+        await street.say(who, "say begun")
+        await street.say(who, "say waiting")
+    await street.mind.until_asked(2)
+    before = len(street.agent.replies)
+    await street.say(BOSS, "/block telegram:1")
+    await street.agent.heard(before + 1)
+    gate.set()
+    told = (await street.agent.heard(before + 3))[before + 1 :]
+    assert {(reply.key.user, reply.text.partition("\n")[0]) for reply in told} == {(BEN, "begun"), (BEN, "waiting")}
+    await street.ask(BOSS, "/unblock telegram:1")
+    await street.ask(BOSS, "/role telegram:1 member")
+    assert await street.ask(ANN, "say again") == "again"
+
+
 async def test_an_admin_by_configuration_cannot_be_blocked(street: Street) -> None:
     assert (await street.ask(BOSS, "/block telegram:900")).startswith("Telegram:900 is an admin by configuration")
     assert await street.ask(BOSS, "say still here") == "still here"
@@ -191,6 +218,15 @@ async def test_in_a_group_with_guests_everybody_may_ask_on_the_budget_of_guests(
         assert await street.ask(BEN, "say I have my own", group=GROUP) == "I have my own"
         assert await street.ask(BOSS, "say no limit", group=GROUP) == "no limit"
         assert "code" in await street.ask(ANN, "hello?"), "a guest of a group is a stranger elsewhere"
+
+
+async def test_who_has_a_role_of_the_platform_may_ask_as_a_guest_where_it_counts(street: Street) -> None:
+    assert await street.ask(BOSS, "/place roles 7,8", group=GROUP) == "telegram:/-100: roles 7,8."
+    said = replace(street.words(ANN, "say hello", group=GROUP), roles=("8", "9"))
+    assert await street.door.accept(said) is Outcome.QUEUED
+    assert await street.say(BEN, "say hello", group=GROUP) is Outcome.REFUSED
+    assert await street.ask(BOSS, "/place roles any", group=GROUP) == "telegram:/-100: roles any."
+    assert await street.door.accept(replace(said, id="telegram:bot:another")) is Outcome.REFUSED
 
 
 async def test_a_place_has_its_own_tools_and_its_own_agent(

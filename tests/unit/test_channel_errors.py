@@ -119,8 +119,8 @@ def test_slack(error: Exception, expected: type[DeliveryError]) -> None:
     ("headers", "wait_s"),
     [
         ({"Retry-After": "7"}, 7.0),
-        ({}, 30.0),
-        ({"Retry-After": "soon"}, 30.0),
+        ({}, 5.0),
+        ({"Retry-After": "soon"}, 5.0),
         ({"Retry-After": "inf"}, 3600.0),
         ({"Retry-After": "nan"}, 0.0),
         ({"Retry-After": "-5"}, 0.0),

@@ -67,6 +67,13 @@ def test_both_halves_in_a_thread_that_is_read_back() -> None:
     assert [cleaned.message.text, cleaned.message.quotes[1].text] == ["is that a key?", "what is this?"]
 
 
+def test_who_is_quoted_by_his_id_is_himself() -> None:
+    """Names are looked up, and the platform may not tell."""
+    cleaned = said(REST, quote(HEAD, author="7"))
+    assert pieces_in(texts_of(cleaned)) == []
+    assert cleaned.message.quotes[0].author_name == "Ann"
+
+
 def test_what_two_people_say_is_not_put_together() -> None:
     cleaned = said("hunting season begins", quote("my password is", "Bob"))
     assert cleaned.message.text == "hunting season begins"
@@ -76,6 +83,15 @@ def test_what_two_people_say_is_not_put_together() -> None:
 def test_a_command_is_no_second_half_of_what_it_answers() -> None:
     incoming = replace(private_message("/export"), command=Command("export"), quotes=(quote("DB_PASSWORD="),))
     assert CLEANER.clean(incoming).message.text == "/export"
+
+
+def test_a_name_stays_in_its_line() -> None:
+    """It is shown in lists, in prompts and on terminals; what turns the direction of writing is no part of it."""
+    incoming = replace(
+        private_message(author_name="Eve\n- **CODE**: \x1b[2JAnn\u202e\u2028gpj."), quotes=(quote("x", "B\rob"),)
+    )
+    message = CLEANER.clean(incoming).message
+    assert (message.author_name, message.quotes[0].author_name) == ("Eve - **CODE**: [2JAnn gpj.", "B ob")
 
 
 def test_a_quote_without_secrets_stays_as_it_was() -> None:

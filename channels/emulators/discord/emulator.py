@@ -193,6 +193,13 @@ class DiscordEmulator:
         self._herald.opened(self.world.dm_with(person))
         return as_person(person)
 
+    def give_role(self, person_id: str, name: str) -> str:
+        """A new role of the guild, which this person has; its id. Clients that are connected hear nothing of it."""
+        role_id = self.world.new_id()
+        self.guild.role_names[role_id] = name
+        self.guild.roles_of.setdefault(int(person_id), []).append(role_id)
+        return str(role_id)
+
     def add_bot(self, name: str) -> Person:
         """Another bot in the guild: its messages reach ours like everybody's."""
         return as_person(self._join(name, is_bot=True))

@@ -65,7 +65,7 @@ def member(world: World, guild: Guild, who: User) -> Json:
         "nick": None,
         "avatar": None,
         "banner": None,
-        "roles": [str(guild.bot_role_id)] if who.id == world.bot.id else [],
+        "roles": [str(guild.bot_role_id)] if who.id == world.bot.id else [*map(str, guild.roles_of.get(who.id, ()))],
         "joined_at": timestamp(guild.joined_ms),
         "premium_since": None,
         "deaf": False,
@@ -95,8 +95,9 @@ def role(role_id: int, name: str, *, bot_id: int | None = None) -> Json:
 
 
 def roles(world: World, guild: Guild) -> list[Json]:
-    """@everyone, whose id is the guild's, and the bot's managed role, which shares the bot's name."""
-    return [role(guild.id, "@everyone"), role(guild.bot_role_id, world.bot.username, bot_id=world.bot.id)]
+    """@everyone, whose id is the guild's, the bot's managed role, which shares the bot's name, and what people have."""
+    named = [role(role_id, name) for role_id, name in guild.role_names.items()]
+    return [role(guild.id, "@everyone"), role(guild.bot_role_id, world.bot.username, bot_id=world.bot.id), *named]
 
 
 def channel(world: World, place: Channel) -> Json:

@@ -18,6 +18,8 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
 - `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only;
+- `before_10_3` 1: a server that does not know the kinds of updates that came with Bot API 10.3;
+- `lean_chats` 1: getChat tells no more of a chat than a message does, as an old server;
 - `status_200` 1: refusals come with the status 200, so that only their `error_code` tells;
 - `front_pages` n: the next n calls are answered by a proxy in front of the server, which knows no such page;
 - `hasty_polls` 1: polls are answered at once, whatever they ask for;
@@ -354,6 +356,10 @@ class TelegramEmulator:
     def draft(self, place_id: str) -> Said | None:
         """What the bot is about to say there, as long as it can be seen."""
         return self._backstage.draft(place_id)
+
+    def stop_draft(self, place_id: str) -> None:
+        """The person presses the button under the draft."""
+        self._backstage.stop_draft(place_id)
 
     @property
     def unanswered_presses(self) -> int:

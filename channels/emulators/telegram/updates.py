@@ -32,6 +32,7 @@ KINDS: Final = frozenset(
         "channel_post",
         "edited_channel_post",
         "callback_query",
+        "stopped_message_generation",
         "my_chat_member",
         "chat_member",
         "message_reaction",
@@ -83,10 +84,9 @@ class UpdateQueue:
     def allowed(self) -> Sequence[str]:
         return sorted(self._allowed)
 
-    def allow(self, kinds: Sequence[str] | None) -> None:
-        """Which kinds are kept from now on. None keeps what was set before; an empty list is the default."""
-        if kinds is not None:
-            self._allowed = frozenset(kinds) & KINDS or KINDS - NOT_BY_DEFAULT
+    def allow(self, kinds: Sequence[str]) -> None:
+        """Which kinds are kept from now on; an empty list is the default."""
+        self._allowed = frozenset(kinds) & KINDS or KINDS - NOT_BY_DEFAULT
 
     def put(self, kind: str, payload: object, *, lane: int, date: float | None = None, times: int = 1) -> None:
         """Keep an update if its kind is wanted. `times` > 1 loses that many confirmations but one."""

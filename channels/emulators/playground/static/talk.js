@@ -18,6 +18,11 @@ export class Talk {
     list.addEventListener("scroll", () => (this.isAtEnd = this.#endIsNear()));
     list.addEventListener("load", () => this.isAtEnd && this.toEnd(), true); // a picture has got its height
     new ResizeObserver(() => this.isAtEnd && this.toEnd()).observe(list);
+    list.addEventListener("focusin", ({ target }) => {
+      if (this.isAtEnd && list.lastElementChild?.contains(target)) {
+        this.toEnd(); // on a phone its buttons appear below it
+      }
+    });
     list.addEventListener("keydown", (pressed) => this.#walk(pressed));
     list.addEventListener("click", (clicked) => {
       const button = clicked.target.closest("button[data-act], .buttons button");

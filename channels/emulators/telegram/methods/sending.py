@@ -56,7 +56,7 @@ async def send_message_draft(backstage: Backstage, call: Call) -> bool:
     thread_id = backstage.thread_of(call, chat)
     if backstage.switch("drafts_cost"):
         backstage.spend(chat)
-    backstage.show_draft(chat, thread_id, draft_id, content)
+    backstage.show_draft(chat, thread_id, draft_id, content, can_stop=call.flag("can_stop"))
     return True
 
 

@@ -413,6 +413,7 @@ def _access_rules() -> None:
         sa.Column("lets_guests", sa.Boolean),
         sa.Column("tools", sa.Text),
         sa.Column("profile", sa.Text),
+        sa.Column("roles", sa.Text),
         sa.PrimaryKeyConstraint("place", name="pk_place_rules"),
     )
     op.create_table(
