@@ -63,7 +63,7 @@ class Asides:
             try:
                 await _hook(client, token).delete_message(cast(int, ORIGINAL))
             except discord.HTTPException as error:
-                if not _is_dead(error) and error.code != limits.UNKNOWN_MESSAGE:
+                if not _is_dead(error):
                     raise
 
     async def may_repeat(self, target: DiscordTarget, *, send_id: str) -> bool:
@@ -86,7 +86,7 @@ class Asides:
                 allowed_mentions=discord.AllowedMentions.none(),
             )
         except discord.HTTPException as error:
-            if _is_dead(error) or error.code == limits.UNKNOWN_MESSAGE:
+            if _is_dead(error):
                 return False
             raise
         return True
@@ -143,5 +143,6 @@ def _parted(send_id: str) -> tuple[str, bool]:
 
 
 def _is_dead(error: discord.HTTPException) -> bool:
-    """The token has expired, or Discord was never told that an answer comes."""
-    return error.code in limits.DEAD_LINK_CODES
+    """The token has expired, Discord was never told that an answer comes, or this way is closed for another reason. It
+    says nothing of the bot's own token, nor of the channel."""
+    return error.status in (401, 403, 404)

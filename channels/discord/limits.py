@@ -18,7 +18,6 @@ TYPING_PERIOD_S: Final = 8.0  # the indicator lasts 10 seconds
 
 LINK_TTL_S: Final = 14.5 * 60  # the token of an interaction is good for fifteen minutes, by Discord's clock
 LINK_OPENS_WITHIN_S: Final = 3.0  # or never: until then Discord waits to be told that an answer comes
-DEAD_LINK_CODES: Final = frozenset({10015, 10062, 50027})  # unknown webhook, unknown interaction, invalid token
 UNKNOWN_MESSAGE: Final = 10008  # the error code for a message that was deleted
 INVALID_FORM: Final = 50035  # the error code for a request with a field that is not as it should be
 REPLY_NEEDS_HISTORY: Final = 160002  # the error code for a reply where we may not read what was said

@@ -34,6 +34,13 @@ def whole(event: str, told: object) -> Raw | None:
     return completed(mapping(told)) if completed else mapping(told)
 
 
+def whole_answer(told: Any) -> Any:
+    """What the REST API answers, with the messages in it as the SDK can read them."""
+    if isinstance(told, list):
+        return [whole_answer(each) for each in told]
+    return whole_message(told) if isinstance(told, dict) and {"id", "channel_id"} <= told.keys() else told
+
+
 def whole_message(told: Raw) -> Json:
     """A message, live or of the history; without an author or an id it is none, which the SDK finds out."""
     message = _filled(told, _MESSAGE, "id", "channel_id", "guild_id", "webhook_id", "nonce")

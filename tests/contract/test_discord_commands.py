@@ -12,6 +12,7 @@ import pytest
 from channels import notices
 from channels.discord import invocations, limits
 from channels.emulators.discord import DiscordEmulator
+from channels.emulators.discord.errors import Refused
 from channels.emulators.discord.interactions import NOT_ANSWERED
 from channels.emulators.stage import EventKind, Place, Said
 from channels.line import Rules
@@ -127,6 +128,15 @@ async def test_an_answer_that_outlives_the_token_is_a_message(town: Town, bus: R
         stage_of(town).switches.token_life_s = 0.0
         done.set()
         assert await town.until_answers(1, town.group) == ["echo: /retry"]
+
+
+async def test_a_closed_way_to_the_one_who_asked_says_nothing_of_the_bot(town: Town, bus: RedisBus) -> None:
+    """Nobody knows why it is closed; neither the bot's own token nor the channel is refused."""
+    async with ready(town, bus):
+        for count, status in enumerate((401, 403, 404), 1):
+            stage_of(town).switches.refuses_links = Refused(status, 0, "No")
+            await invoked(town, town.group, "retry")
+            assert await town.until_answers(count, town.group) == ["echo: /retry"] * count
 
 
 async def test_an_answer_whose_acknowledgement_got_lost_is_there_once(town: Town, bus: RedisBus) -> None:

@@ -17,7 +17,7 @@ from channels.emulators.discord.sessions import Happening
 from channels.emulators.traffic import Json
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import QuoteKind
-from tests.parts.answering import EchoAgent, until_at_most_queued, until_queued
+from tests.parts.answering import EchoAgent, until_at_most_queued, until_delivered, until_queued
 from tests.parts.towns import Town, discord_town
 from tests.parts.waiting import until
 
@@ -144,6 +144,18 @@ async def test_an_event_that_nobody_can_read_costs_no_session(
         await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
         assert await town.until_answers(1) == ["echo: hello"]
     assert stage.gateway.identified == 1
+
+
+async def test_what_was_sent_is_known_however_little_discord_says_of_it(
+    town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """Not taken for lost, and not sent again."""
+    stage.switches.says_little = True
+    async with town.line(bus):
+        await stage.say(town.ann.id, town.group.id, "hello", mention_bot=True)
+        await town.until_answers(1, town.group)
+        await until_delivered(bus, "discord")
+        await town.stays_silent(1)
 
 
 ABSENT: Final = {"attachment_size_limit", "channel", "context", "version", "locale", "entitlements", "guild"}

@@ -18,6 +18,7 @@ _CONTRACT = "tests/contract/test_channel_contract.py::"
 _RENDER = "tests/unit/test_render_platforms.py::"
 _MESSAGES = "tests/property/test_render.py::"
 _DELIVERY = "tests/unit/test_delivery.py::"
+_SHAPES = "tests/contract/test_discord_shapes.py::"
 _DISCORD = "tests/e2e/test_reconnects_discord.py::"
 _SLACK = "tests/e2e/test_reconnects_slack.py::"
 _TELEGRAM = "tests/e2e/test_reconnects_telegram.py::"
@@ -61,12 +62,12 @@ TRAPS: Final[Mapping[str, Mapping[int, str]]] = {
         23: _AWAY,
         24: _DISCORD + "test_a_session_that_is_gone_is_begun_anew_and_its_gap_read_back",
         25: _DISCORD + "test_a_first_connect_that_is_refused_is_tried_again",
-        26: _POISON,
+        26: _SHAPES + "test_an_event_that_nobody_can_read_costs_no_session",
         27: _LOST_ACK,
         28: "tests/e2e/test_channels_discord.py::test_a_nonce_is_the_same_for_every_attempt_and_fits",
         29: _EMULATED_DISCORD + "test_a_nonce_alone_does_not_dedupe",
         30: _DISCORD + "test_what_only_the_operator_can_mend_ends_the_line",
-        31: _EMULATED_DISCORD + "test_an_unfurled_link_updates_a_message_without_an_edit",
+        31: _SHAPES + "test_an_update_that_nobody_wrote_changes_nothing",
         32: _DC + "test_a_mention_of_the_bot_or_of_its_own_role_addresses_it",
         33: "tests/e2e/test_channels_discord.py::test_an_answer_pings_nobody",
         34: _MESSAGES + "test_discord_messages_are_valid",
@@ -116,7 +117,7 @@ TRAPS: Final[Mapping[str, Mapping[int, str]]] = {
         6: "exempt: as 7, one step earlier; whatever ends a client, the next one is built",
         7: _DISCORD + "test_a_first_connect_that_is_refused_is_tried_again",
         8: _DISCORD + "test_a_server_that_goes_down_for_maintenance_is_resumed",
-        9: _POISON,
+        9: _SHAPES + "test_an_event_that_nobody_can_read_costs_no_session",
         10: _DISCORD + "test_a_link_that_is_half_dead_is_noticed_by_silence",
         11: _DISCORD + "test_a_session_that_is_gone_is_begun_anew_and_its_gap_read_back",
     },

@@ -187,16 +187,16 @@ async def test_a_gateway_that_drops_everybody_is_not_stormed(
         assert stage.gateway.opened == opened
 
 
-@pytest.mark.parametrize("code", [4004, 4014])
+@pytest.mark.parametrize("code", [4004, 4013, 4014])
 async def test_what_only_the_operator_can_mend_ends_the_line(
     town: Town, stage: DiscordEmulator, bus: RedisBus, code: int
 ) -> None:
-    """A token that was reset, an intent that was taken away: with a sentence that says what to do."""
+    """A token that was reset, an intent that was taken away, a version that is too old: a sentence says what to do."""
     adapter = impatient(town, bus)
     running = asyncio.create_task(adapter.run(NobodyHome()))
     await until(lambda: adapter.state == CONNECTED)
     stage.gateway.close(code)
-    with pytest.raises(CredentialsRejected, match=r"token|intent"):
+    with pytest.raises(CredentialsRejected, match=r"token|intent|version"):
         await running
 
 

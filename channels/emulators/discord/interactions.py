@@ -224,6 +224,8 @@ class Interactions:
         asked = self._by_token.get(token)
         if application_id != self._application_id or asked is None or not asked.is_answered:
             raise unknown("Webhook")
+        if self._switches.refuses_links is not None:
+            raise self._switches.refuses_links
         if self._clock_s() - asked.asked_s > self._switches.token_life_s:
             raise Refused(401, 50027, "Invalid Webhook Token")
         return asked
