@@ -22,6 +22,7 @@ from agent.batches import first_batch, leading, mended, turn_id_of
 from agent.engine import StepsTaken
 from agent.insisting import insist
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
+from agent.naming import nameable
 from agent.runs import Run
 from agent.subagents.staleness import stale_among
 from agent.titler import Titler
@@ -199,7 +200,8 @@ class Answering:
 
     def _title(self, run: Run, batch: Batch, session: Session) -> None:
         if not batch.is_command:
-            title = self._titler.title(session, turn_id=batch.turn_id, permit=run.permit)
+            address = nameable(batch.newest)
+            title = self._titler.title(session, turn_id=batch.turn_id, permit=run.permit, address=address)
             run.beside(self._background.start(title))
 
     async def _put_off(self, run: Run) -> None:

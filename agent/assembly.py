@@ -124,7 +124,7 @@ async def assembled(
             pulse=partial(bus.heartbeat, worker_id),
             store=store,
             turns=parts.turns(tools, planning),
-            titler=Titler(parts.client, parts.models, store, scrubber, clock),
+            titler=Titler(parts.client, parts.models, store, scrubber, clock, bus.lanes.republish),
             scrubber=scrubber,
             clock=clock,
             concurrency=settings.agent.concurrency,

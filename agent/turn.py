@@ -24,6 +24,7 @@ from agent.limits import TURN_TIMEOUT_S
 from agent.memory import Memory
 from agent.metering import Meter
 from agent.models import Models
+from agent.naming import nameable, title_reply
 from agent.offering import Meant, Offer, offering, retry_offers
 from agent.people import People
 from agent.profiles import ceiling_of, profile_named
@@ -258,7 +259,16 @@ class TurnTaker:
             left.enclosures.add(file)
         reply = self._reply(batch, session, left, self._clean(batch, done.text), ReplyKind.NOTICE)
         reply = replace(reply, files=left.enclosures.files)
-        return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects, offers=done.offers)
+        commit = self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects, offers=done.offers)
+        return commit if done.title is None else self._naming(batch, commit, done.title)
+
+    def _naming(self, batch: Batch, commit: TurnCommit, title: CleanText) -> TurnCommit:
+        address = nameable(batch.newest)
+        if address is None:
+            return commit
+        now_ms = self._clock.now_ms()
+        telling = title_reply(title, turn_id=batch.turn_id, key=batch.key, address=address, now_ms=now_ms)
+        return replace(commit, outbox=(*commit.outbox, telling))
 
     def _answer(self, batch: Batch, session: Session, taken: StepsTaken, little_left: str) -> Reply:
         answer = taken.answer or own_words("")

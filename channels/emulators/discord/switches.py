@@ -17,6 +17,7 @@ def vendor_rates() -> RateTable:
         "typing": (5, 5.0),
         "reaction": (1, 0.25),
         "create_thread": (50, 300.0),
+        "rename": (2, 600.0),
         "open_dm": (10, 10.0),
         "webhook": (5, 2.0),
         "other": (50, 1.0),
@@ -34,7 +35,7 @@ class Switches:
     - `sends_unfurls`: a message with a link is followed by a MESSAGE_UPDATE that is no edit.
     - `announces_dms`: CHANNEL_CREATE for direct chats, which API v6 sent to bots and v8 and later do not.
     - `strips_content`: leading and trailing white space of `content` is dropped, as the clients see it.
-    - `moderates`: the bot may delete what others wrote.
+    - `moderates`: the bot may delete what others wrote, and change the threads of others.
     - `first_answer_s`, `token_life_s`: how long an interaction waits for its first answer, and for all others.
     - `heartbeat_ms`, `resume_window_s`: how long a gateway session lives without word from the client.
     - `sessions_left`: the IDENTIFY budget of the day.
