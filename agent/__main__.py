@@ -12,8 +12,6 @@ from functools import partial
 
 import uvloop
 
-from agent.access import showing_access
-from agent.aside import run_aside
 from agent.assembly import announcing, assembled, control_lane, doorkeeper, suggesting
 from agent.attachments.gallery import WorkspaceGallery
 from agent.model.by_name import ByName
@@ -26,8 +24,10 @@ from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTra
 from agent.model.seeing import SeeingClient
 from agent.model.transcription import TranscriptionModel
 from agent.models import check_models
-from agent.porter import Porter
 from agent.relay import Relay
+from agent.running.aside import run_aside
+from agent.services.access import showing_access
+from agent.services.porter import Porter
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url

@@ -9,16 +9,16 @@ from importlib.metadata import version
 from pathlib import Path
 from platform import python_version, system
 
-from agent.afterwards import AfterTurn
-from agent.announcing import Announcing
+from agent.afterwards.consolidation import Consolidation
+from agent.afterwards.finished import AfterTurn
+from agent.afterwards.keeping import keeping_answers
+from agent.afterwards.yielding import waking_waiters
 from agent.attachments.attending import Attending
 from agent.attachments.documents import Documents
 from agent.attachments.inbox import Inbox
 from agent.attachments.receiving import Receiving
 from agent.attachments.senses import Ears, Eyes
-from agent.background import Background
-from agent.bell import Bell
-from agent.cache import AnswerCache, CachedEngine
+from agent.cache.answers import AnswerCache, CachedEngine
 from agent.commands.access import access_commands
 from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
@@ -33,31 +33,32 @@ from agent.commands.remind import remind_commands
 from agent.commands.table import CommandRow, CommandTable
 from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
+from agent.compacting.compactor import Compactor
 from agent.compacting.ladder import Ladder
-from agent.compactor import Compactor
-from agent.consolidation import Consolidation
-from agent.control import ControlLane
-from agent.deciding import Deciding
-from agent.embedder import ChargedEmbedder
+from agent.compacting.room import Rooms
 from agent.engine import Engine
 from agent.engines.claude import ClaudeEngine, is_claude
-from agent.firing import Firing
-from agent.keeping import keeping_answers
 from agent.limits import LAST_WORDS_S
-from agent.memory import Memory
-from agent.metering import Meter
+from agent.memory.embedder import ChargedEmbedder
+from agent.memory.knowledge import Memory
 from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
 from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
 from agent.model.transcription import TranscriptionModel
 from agent.models import Models
 from agent.people import People
-from agent.planner import Planner, Planning, plan_tool
-from agent.pressing import Pressing
+from agent.plans.planner import Planner, Planning, plan_tool
 from agent.prompting.sections import RuntimeFacts
 from agent.prompting.system import SkillLayers, SystemPrompts
-from agent.room import Rooms
+from agent.running.background import Background
+from agent.running.bell import Bell
 from agent.schedules.desk import Desk
+from agent.services.announcing import Announcing
+from agent.services.control import ControlLane
+from agent.services.deciding import Deciding
+from agent.services.firing import Firing
+from agent.services.pressing import Pressing
+from agent.services.suggesting import Suggesting
 from agent.steps import Steps
 from agent.subagents.dispatching import Dispatcher
 from agent.subagents.ending import Ending
@@ -66,8 +67,7 @@ from agent.subagents.plans import PlanSubAgents
 from agent.subagents.status.lines import StatusLines
 from agent.subagents.tools import answers_of
 from agent.subagents.waking import Waking
-from agent.suggesting import Suggesting
-from agent.titler import Titler
+from agent.titles.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.files.workspace import Workspaces
 from agent.tools.lending import Lender
@@ -78,8 +78,8 @@ from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
+from agent.usage.metering import Meter
 from agent.worker import Worker
-from agent.yielding import waking_waiters
 from gateway.bus.bus import RedisBus
 from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.insisting import insist
+from agent.running.insisting import insist
 from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, admit, least_of, levels_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey

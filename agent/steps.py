@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from agent.engine import Hold, Joined, Room, StepsTaken
-from agent.ledger import usage_of
 from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
     ModelAnswer,
@@ -27,6 +26,7 @@ from agent.tools.arguments import cleaned
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from agent.transcript import as_prompt
+from agent.usage.ledger import usage_of
 from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ContextTooLong

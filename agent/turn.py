@@ -13,32 +13,32 @@ from functools import partial
 
 import structlog
 
-from agent.attachment_sentences import UNSEEN, could_be_seen_by
 from agent.attachments.attending import Attending
+from agent.attachments.sentences import UNSEEN, could_be_seen_by
 from agent.commands.parsing import parse_command
 from agent.commands.table import CommandTable, Converse, Done
+from agent.compacting.room import Rooms
 from agent.context import preamble
-from agent.deadlines import Deadline
 from agent.engine import Engine, Hold, StepsTaken
 from agent.limits import TURN_TIMEOUT_S
-from agent.memory import Memory
-from agent.metering import Meter
+from agent.memory.knowledge import Memory
 from agent.models import Models
-from agent.naming import nameable, title_reply
 from agent.offering import Meant, Offer, offering, retry_offers
 from agent.people import People
 from agent.profiles import ceiling_of, profile_named
 from agent.prompting.system import SystemPrompts
-from agent.room import Rooms
 from agent.routing import Depth
+from agent.running.deadlines import Deadline
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
 from agent.subagents.results import attempt_text
+from agent.titles.naming import nameable, title_reply
 from agent.tone import tone_of
 from agent.tools.lineage import Lineage
 from agent.tools.permissions import Permissions, Place
 from agent.tools.tool import ToolContext
 from agent.transcript import has_images, last_said
-from agent.usage_sentences import spent_sentence
+from agent.usage.metering import Meter
+from agent.usage.sentences import spent_sentence
 from gateway.contracts.buttons import Button
 from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
 from gateway.contracts.errors import BudgetSpent, ModelError
@@ -69,7 +69,7 @@ class Batch:
 
     @property
     def is_command(self) -> bool:
-        """A command is always alone in its batch (`agent.batches.first_batch`)."""
+        """A command is always alone in its batch (`agent.working.batches.first_batch`)."""
         return parse_command(self.messages[0].text) is not None
 
     @property

@@ -9,15 +9,15 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from agent.afterwards import AfterTurn
-from agent.answering import Answering
-from agent.background import Background
-from agent.dead_letters import DeadLetters
-from agent.insisting import insist
+from agent.afterwards.finished import AfterTurn
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
-from agent.runs import Beat, Run
-from agent.titler import Titler
+from agent.running.background import Background
+from agent.running.insisting import insist
+from agent.titles.titler import Titler
 from agent.turn import TurnTaker
+from agent.working.answering import Answering
+from agent.working.dead_letters import DeadLetters
+from agent.working.runs import Beat, Run
 from gateway.contracts.errors import BusError
 from gateway.contracts.messages import Activity
 from gateway.contracts.ports import Cancel, Claim, Clock, LaneBus, LaneDepth, Scrubber, Store

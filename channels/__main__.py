@@ -85,19 +85,7 @@ class Lines:
         self._settings = settings
         self._names = names
         self._stopping = stopping
-        self._rooms = Rooms(
-            bus.intake,
-            bus.access,
-            bus.deliveries,
-            bus.operator,
-            scrubber,
-            clock,
-            bus.places,
-            bus.questions,
-            bus.attachments,
-            bus.suggestions,
-            keeping_for(settings, bus.vault, scrubber, clock),
-        )
+        self._rooms = Rooms.of(bus, scrubber, clock, keeping_for(settings, bus.vault, scrubber, clock))
         self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
         self._rejections: list[str] = []
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 from channels.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
 from channels.backoff import Backoff
@@ -31,6 +31,7 @@ from channels.outbound.quiet import Spots
 from channels.outbound.sender import SendRules
 from channels.publishing import menu_of
 from channels.together import first_to_end
+from gateway.bus.bus import RedisBus
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
@@ -72,6 +73,22 @@ class Rooms:
     attachments: AttachmentBus
     suggestions: SuggestionSource
     keeping: Keeping | None = None
+
+    @classmethod
+    def of(cls, bus: RedisBus, scrubber: Scrubber, clock: Clock, keeping: Keeping | None = None) -> Self:
+        return cls(
+            intake=bus.intake,
+            access=bus.access,
+            deliveries=bus.deliveries,
+            operator=bus.operator,
+            scrubber=scrubber,
+            clock=clock,
+            places=bus.places,
+            presses=bus.questions,
+            attachments=bus.attachments,
+            suggestions=bus.suggestions,
+            keeping=keeping,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from typing import Final
 
 import structlog
 
-from agent.attachment_sentences import LOCKED_DOCUMENT, NOBODY_READS_IT, TAKES_TOO_LONG, UNREADABLE
 from agent.attachments import reader
 from agent.attachments.encodings import text_in
 from agent.attachments.inbox import Kept
+from agent.attachments.sentences import LOCKED_DOCUMENT, NOBODY_READS_IT, TAKES_TOO_LONG, UNREADABLE
 from agent.limits import (
     DOCUMENT_BYTES_MAX,
     DOCUMENT_CHARS_MAX,

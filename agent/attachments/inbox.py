@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 
-from agent.attachment_sentences import EMPTY, NOBODY_ANSWERS, ONE_TOO_MANY, no_room, too_large
+from agent.attachments.sentences import EMPTY, NOBODY_ANSWERS, ONE_TOO_MANY, no_room, too_large
 from agent.limits import ATTACHMENT_ASKED_MAX
 from agent.tools.files.naming import media_type, safe_name
 from agent.tools.files.workspace import Homes, Workspace

@@ -21,7 +21,14 @@ from typing import Final, Protocol
 
 import structlog
 
-from agent.attachment_sentences import (
+from agent.attachments.beside import keep, kept, kept_text, small_path, text_path
+from agent.attachments.documents import Documents, format_of
+from agent.attachments.inbox import Kept, Refused
+from agent.attachments.occasion import Occasion
+from agent.attachments.pictures import picture_in
+from agent.attachments.recordings import recording_of
+from agent.attachments.senses import Ears, Eyes
+from agent.attachments.sentences import (
     NO_TEXT,
     NOT_IN_TIME,
     NOT_LISTENING,
@@ -31,15 +38,8 @@ from agent.attachment_sentences import (
     not_read,
     not_shown,
 )
-from agent.attachments.beside import keep, kept, kept_text, small_path, text_path
-from agent.attachments.documents import Documents, format_of
-from agent.attachments.inbox import Kept, Refused
-from agent.attachments.occasion import Occasion
-from agent.attachments.pictures import picture_in
-from agent.attachments.recordings import recording_of
-from agent.attachments.senses import Ears, Eyes
-from agent.insisting import insist
 from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE, RECEIVED_MAX
+from agent.running.insisting import insist
 from agent.tokens import estimate_tokens
 from agent.tools.files.workspace import Homes
 from gateway.contracts import alongside

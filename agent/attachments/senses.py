@@ -8,11 +8,11 @@ from typing import Final
 import structlog
 
 from agent.attachments.occasion import Occasion
-from agent.ledger import usage_of
 from agent.limits import DESCRIPTION_TIMEOUT_S, DESCRIPTION_TOKENS_MAX, SPOKEN_CHARS_MAX, TRANSCRIPTION_TIMEOUT_S
 from agent.model.client import ModelClient, ModelRequest, PromptMessage, ask
 from agent.model.transcription import TranscriptionModel, TranscriptionRequest
 from agent.prompts.library import PROMPTS
+from agent.usage.ledger import usage_of
 from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Role, Usage, UsagePurpose
 from gateway.contracts.errors import StoreError

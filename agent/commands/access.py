@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
-from agent.insisting import insist
+from agent.running.insisting import insist
 from gateway.contracts.access import Audience, BadRule, PlaceRule, levels_of, place_named
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import BadSessionKey

@@ -1,4 +1,4 @@
-"""/approve and /deny for /help. The control lane answers them (`agent.deciding`), whatever else goes on."""
+"""/approve and /deny for /help. The control lane answers them (`agent.services.deciding`), whatever else goes on."""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
-from agent.compactor import Compactor
+from agent.compacting.compactor import Compactor
 from agent.limits import SESSIONS_SHOWN
 from agent.offering import Offer
 from agent.sentences import status_text, stopped_sentence
 from agent.subagents.ending import Ending
-from agent.titling import wanted_title
+from agent.titles.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import LaneDepth, Scrubber, Store

@@ -6,10 +6,10 @@ from typing import Final
 
 from agent.commands.access import ROLE_NAMES
 from agent.commands.table import Asked, CommandRow, Done
-from agent.insisting import insist
-from agent.metering import Meter
 from agent.people import People
-from agent.usage_sentences import Day, day_text
+from agent.running.insisting import insist
+from agent.usage.metering import Meter
+from agent.usage.sentences import Day, day_text
 from gateway.config.limits import Limits
 from gateway.contracts.access import Rate
 from gateway.contracts.errors import BadSessionKey

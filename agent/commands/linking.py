@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
-from agent.insisting import insist
+from agent.running.insisting import insist
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.links import LinkOffer, LinkVerdict, Redeemed
 from gateway.contracts.messages import Reply, ReplyKind

@@ -12,7 +12,7 @@ from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import FACTS_LISTED_MAX
-from agent.memory import Memory
+from agent.memory.knowledge import Memory
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact
 from gateway.contracts.ports import MemoryStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.limits import PLAN_TASK_CHARS_MAX
-from agent.planner import NoPlan, Planning, Proposal, outcome_text
+from agent.plans.planner import NoPlan, Planning, Proposal, outcome_text
 from agent.tools.approvals import Verdict
 from agent.tools.lineage import Lineage
 from agent.tools.permissions import Place

@@ -1,4 +1,4 @@
-"""The table of commands that are part of the conversation. /stop, /status and /where run in `agent.control`."""
+"""The table of commands that are part of the conversation; /stop, /status and /where are `agent.services.control`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Done:
     """What a command says, what it changes and which files go along; all of it is committed together. `noted` is what
-    the transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons below. `title`
-    is what the conversation is called from now on, if that has changed."""
+    the transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons below.
+    `title` is what the conversation is called from now on, if that has changed."""
 
     text: str
     effects: tuple[Effect, ...] = ()

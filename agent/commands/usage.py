@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
-from agent.metering import Meter
-from agent.usage_sentences import Day, everybodys_usage_text, usage_text
+from agent.usage.metering import Meter
+from agent.usage.sentences import Day, everybodys_usage_text, usage_text
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, Span, UsageBook

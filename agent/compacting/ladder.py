@@ -24,7 +24,6 @@ from agent.compacting.summary import (
     summary_tokens_max,
     without_middle,
 )
-from agent.ledger import usage_of
 from agent.limits import (
     COMPACTION_TIMEOUT_S,
     MATERIAL_TOKENS_MIN,
@@ -37,6 +36,7 @@ from agent.model.client import ModelClient, ModelRequest, Permit, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.tokens import estimate_tokens
+from agent.usage.ledger import usage_of
 from gateway.contracts.entries import Entry, Session, UsagePurpose
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
 from gateway.contracts.messages import CleanText

@@ -1,7 +1,7 @@
 """What the agent asks of an embedding model, and what comes back.
 
 Embedder         what memory and the answer cache use: charged to the key, tried again where that helps
-EmbeddingModel   one way to a provider; `agent.embedder` makes the former of the latter
+EmbeddingModel   one way to a provider; `agent.memory.embedder` makes the former of the latter
 """
 
 from __future__ import annotations

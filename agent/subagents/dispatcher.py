@@ -16,8 +16,6 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from agent.deadlines import outside_deadlines
-from agent.insisting import insist
 from agent.limits import (
     BEGIN_PATIENCE_S,
     LAST_WORDS_S,
@@ -25,6 +23,8 @@ from agent.limits import (
     SUBAGENT_START_EVERY_S,
     SUBAGENTS_LIVE_MAX,
 )
+from agent.running.deadlines import outside_deadlines
+from agent.running.insisting import insist
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.dispatching import SubOrder
 from agent.subagents.lives import CANCELLED, LOST, PARENT_ENDED, TURN_ENDED, Life, Lives

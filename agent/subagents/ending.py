@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from agent.insisting import insist
 from agent.limits import STOP_LOOK_S, STOP_SUBAGENTS_S
+from agent.running.insisting import insist
 from gateway.contracts.entries import Session
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, SubTaskBook

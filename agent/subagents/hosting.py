@@ -16,7 +16,6 @@ from typing import Protocol
 
 import structlog
 
-from agent.ledger import usage_of
 from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
     ModelAnswer,
@@ -49,6 +48,7 @@ from agent.subagents.lives import Charge, Life
 from agent.subagents.scribe import Scribe
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
+from agent.usage.ledger import usage_of
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.entries import ToolCall as KeptCall
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError

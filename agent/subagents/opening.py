@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from agent.model.client import ModelClient
 from agent.models import Models
-from agent.planner import PLAN
+from agent.plans.planner import PLAN
 from agent.subagents.cage.probing import find_confinement
 from agent.subagents.catalog import Catalog
 from agent.subagents.dispatcher import SubAgents, Watch

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import structlog
 
-from agent.deadlines import Deadline
 from agent.limits import (
     FRAME_CHARS,
     ORCHESTRATION_ENDING_S,
@@ -21,6 +20,7 @@ from agent.limits import (
     SUBAGENT_PROMPT_CHARS_MAX,
     SUBAGENTS_LIVE_MAX,
 )
+from agent.running.deadlines import Deadline
 from agent.subagents.dispatching import Dispatcher, SubOrder
 from agent.subagents.reasons import in_words
 from agent.subagents.strategies.accounts import Account, Row

@@ -1,11 +1,11 @@
-"""The planner as a sub-agent: `agent.planner.Delegates` on the type `plan`."""
+"""The planner as a sub-agent: `agent.plans.planner.Delegates` on the type `plan`."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from agent.limits import PLAN_TIMEOUT_S
-from agent.planner import NoPlan
+from agent.plans.planner import NoPlan
 from agent.prompts.library import PROMPTS
 from agent.subagents.dispatching import Dispatcher, SubOrder
 from agent.subagents.reasons import in_words

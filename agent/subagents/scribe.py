@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from agent.insisting import insist
 from agent.limits import COMMIT_PATIENCE_S
+from agent.running.insisting import insist
 from gateway.contracts.entries import Entry, Usage
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ports import SubTaskBook

@@ -9,8 +9,8 @@ from typing import Final
 
 import structlog
 
-from agent.deadlines import Deadline
 from agent.limits import SUBAGENT_CANCEL_S
+from agent.running.deadlines import Deadline
 from agent.subagents.cage.cages import Cage, Held
 from agent.subagents.cage.exchange import Exchange, Verdict
 from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host

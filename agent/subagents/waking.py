@@ -14,7 +14,6 @@ from typing import Final
 
 import structlog
 
-from agent.bell import Bell
 from agent.limits import (
     FRAME_CHARS,
     LOST_LOOK_S,
@@ -25,6 +24,7 @@ from agent.limits import (
 )
 from agent.people import People
 from agent.prompts.library import PROMPTS
+from agent.running.bell import Bell
 from agent.subagents.results import results_text
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey

@@ -42,8 +42,8 @@ class Approvals(Protocol):
     """A way to a person."""
 
     async def ask(self, question: Question) -> Verdict:
-        """Wait for an answer, at most as long as an approval lives; meanwhile the time limits of `agent.deadlines`
-        stand still. Cancelling withdraws the question."""
+        """Wait for an answer, at most as long as an approval lives; meanwhile time limits
+        (`agent.running.deadlines`) stand still. Cancelling withdraws the question."""
         ...
 
 

@@ -3,8 +3,8 @@
     record on the bus ──▶ reply with buttons: outbox, then bus ──▶ look until it is settled, or time is up
 
 The record comes first, so that whoever presses at once finds it; the reply is committed before it is published,
-like every other. Who settles it, a person by way of the control lane (`agent.deciding`) or this module when the
-time is up or the turn ends, also has the message amended: then its buttons are gone.
+like every other. Who settles it, a person by way of the control lane (`agent.services.deciding`) or this module when
+the time is up or the turn ends, also has the message amended: then its buttons are gone.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 
 import structlog
 
-from agent.background import Background
-from agent.deadlines import while_asking
-from agent.insisting import insist
 from agent.limits import ANSWER_LOOK_EVERY_S, QUESTION_CHARS_MAX, QUESTION_CODE_CHARS
 from agent.questions import APPROVE_LABEL, DENY_LABEL, EXPIRED, QUESTION_PREFIX, WITHDRAWN, question_text
+from agent.running.background import Background
+from agent.running.deadlines import while_asking
+from agent.running.insisting import insist
 from agent.tools.amending import amendment
 from agent.tools.approvals import Question, Verdict
 from gateway.contracts.ids import ReplyAddress

@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
-from agent.deadlines import Deadline
+from agent.running.deadlines import Deadline
 from agent.tools.arguments import parse_arguments
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.limits import FACT_CHARS_MAX, RECALL_FACTS_MAX
-from agent.memory import Memory
+from agent.memory.knowledge import Memory
 from agent.model.client import ToolSpec
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext

@@ -2,7 +2,7 @@
 
 `Intake.accept` returns only after the bus has the message, so that the adapter may then tell the platform
 "received"; while the bus is away it raises, and the platform keeps the message. The bus itself knows what
-it has seen. Whoever is turned away is told so, in the place where he spoke, at most once a minute.
+it has seen. What people are told who are turned away stands in `channels.inbound.telling`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from channels.inbound.cleaning import Cleaner
 from channels.inbound.halves import Halves, Part, author_of
 from channels.inbound.keeping import Keeping
 from channels.inbound.recollection import Recollection
+from channels.inbound.telling import Telling
 from channels.inbound.threshold import Threshold
-from channels.normalized import Addressing, Incoming, Retraction
-from gateway.contracts.access import AccessPolicy, Admittance, Pairing
+from channels.normalized import Incoming, Retraction
+from gateway.contracts.access import AccessPolicy, Admittance
 from gateway.contracts.commands import COMMANDS, Suggests
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
@@ -32,8 +33,6 @@ from gateway.contracts.messages import (
     ControlKind,
     ControlRequest,
     InboundMessage,
-    Reply,
-    ReplyKind,
     clipped,
     own_words,
 )
@@ -50,19 +49,13 @@ from gateway.contracts.ports import (
 )
 from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import (
-    AUTHOR_NAME_CHARS_MAX,
-    PAIRING_CODE_CHARS,
-    PAIRING_PENDING_MAX,
-    PAIRING_TTL_S,
     PRESS_ANSWER_S,
     SUGGESTION_TYPED_CHARS_MAX,
     SUGGESTIONS_WAIT_S,
 )
-from gateway.words import Words, words_for
 
 log = logging.getLogger(__name__)
 
-NOTICE_EVERY_MS: Final = 60_000
 BY_BUTTON: Final = {kind.value: kind for kind in (ControlKind.APPROVE, ControlKind.DENY, ControlKind.PRESS)}
 """What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
 
@@ -101,8 +94,6 @@ class Intake:
         running turn of its lane. With a `language` everybody is spoken to in that one. People write no faster than
         `rate_of` their role. What held a secret is given to `delete` once it is on the bus without it."""
         self._bus = bus
-        self._access = access
-        self._outbound = outbound
         self._scrubber = scrubber
         self._clock = clock
         self._reception = Reception(access, policy, rate_of)
@@ -110,7 +101,7 @@ class Intake:
         self._suggestions = suggestions
         self._scope = scope
         self._cleaner = Cleaner(scrubber, clock, scope, language=language)
-        self._language = language
+        self._telling = Telling(access, outbound, scrubber, clock, language=language)
         self._keeping = keeping
         self._settle_ms = settle_ms
         self._interrupts = interrupts
@@ -123,7 +114,6 @@ class Intake:
         self._taking = asyncio.Lock()
         self._listening = asyncio.Semaphore(LISTENING_MAX)
         self._suggesting = asyncio.Semaphore(SUGGESTING_MAX)
-        self._at_once: dict[str, CleanText] = {}  # to be told to those who chose a command, by its id
         self._is_closed = False
 
     def close(self) -> None:
@@ -139,7 +129,7 @@ class Intake:
         admittance = await self._reception.admit(incoming)
         if admittance is not Admittance.ADMITTED:
             if not incoming.is_edit:
-                await self._turn_away(incoming, admittance)
+                await self._telling.turn_away(incoming, admittance)
             return Outcome.REFUSED
         if incoming.is_edit:
             return await self._amend(incoming)
@@ -167,9 +157,9 @@ class Intake:
         if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
             return own_words("")
         if admittance is not Admittance.ADMITTED and kind is not ControlKind.PRESS:  # it may be a guest's of that place
-            return self._words(press).say(notices.NOT_FOR_STRANGERS)
+            return self._telling.words(press).say(notices.NOT_FOR_STRANGERS)
         if kind is None:
-            return self._words(press).say(notices.NOT_IN_USE)
+            return self._telling.words(press).say(notices.NOT_IN_USE)
         request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)
         return None if await self._bus.request_control(request) else own_words("")
 
@@ -185,15 +175,12 @@ class Intake:
     async def invoke(self, chosen: Incoming) -> CleanText | None:
         """Bring a command from the menu to the bus as if it had been typed; one that is held is brought again here.
         What turns it away is told at once. Raises `BusUnavailable`."""
-        nothing = self._at_once[chosen.id] = own_words("")
-        try:
+        with self._telling.at_once(chosen) as said:
             while True:
                 outcome = await self.accept(chosen)
                 if outcome is not Outcome.HELD:
-                    return self._at_once.get(chosen.id, nothing) if outcome in _NOT_TAKEN else None
+                    return said() if outcome in _NOT_TAKEN else None
                 await asyncio.sleep(HELD_POLL_S)
-        finally:
-            self._at_once.pop(chosen.id, None)
 
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         """What an agent process suggests to one who may talk to us; nothing while none can be asked."""
@@ -313,14 +300,18 @@ class Intake:
                 self._recollection.keep(incoming, message.key)
                 return Outcome.DUPLICATE
             case Verdict.LANE_FULL:
-                await self._tell(incoming, message.key, "lane-full", notices.lane_full(self._words(incoming)))
+                await self._telling.tell(
+                    incoming, message.key, "lane-full", notices.lane_full(self._telling.words(incoming))
+                )
                 return Outcome.TURNED_AWAY
             case Verdict.TOO_FAST:
-                wait = notices.too_fast(admission.wait_s, self._words(incoming))
-                await self._tell(incoming, message.author, "too-fast", wait)
+                wait = notices.too_fast(admission.wait_s, self._telling.words(incoming))
+                await self._telling.tell(incoming, message.author, "too-fast", wait)
                 return Outcome.TURNED_AWAY
             case Verdict.QUEUE_FULL:
-                await self._tell(incoming, message.key, "queue-full", self._words(incoming).say(notices.QUEUE_FULL))
+                await self._telling.tell(
+                    incoming, message.key, "queue-full", self._telling.words(incoming).say(notices.QUEUE_FULL)
+                )
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
 
     async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
@@ -332,67 +323,6 @@ class Intake:
         is_new = await self._bus.request_control(ControlRequest(kind, message))
         await self._delete_those((message,) if message.removed else ())
         return Outcome.CONTROL if is_new else Outcome.DUPLICATE
-
-    async def _turn_away(self, incoming: Incoming, admittance: Admittance) -> None:
-        """Silence for the blocked and where nobody is heard; a sentence for others, unless one only spoke in a thread
-        we are in."""
-        owner = SessionKey(incoming.channel, incoming.user_id)
-        if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
-            log.info("%s: a message was ignored (%s)", incoming.channel, admittance.value)
-        elif incoming.addressing is Addressing.THREAD:
-            log.debug("%s: a stranger in a thread of ours was ignored", incoming.channel)
-        elif admittance is Admittance.NOT_HERE:
-            await self._tell(incoming, owner, "not-here", self._words(incoming).say(notices.NOT_HERE))
-        elif admittance is Admittance.CLOSED:
-            await self._tell(incoming, owner, "closed", self._words(incoming).say(notices.CLOSED))
-        elif incoming.is_private:
-            await self._offer_code(incoming, owner)
-        else:
-            await self._tell(incoming, owner, "stranger", self._words(incoming).say(notices.STRANGER_IN_GROUP))
-
-    def _words(self, incoming: Incoming) -> Words:
-        return words_for(self._language or incoming.language, incoming.text)
-
-    async def _offer_code(self, incoming: Incoming, owner: SessionKey) -> None:
-        """Tell a stranger his code, behind which lies what he is told here when he is let in."""
-        words, code = self._words(incoming), self._clock.code(PAIRING_CODE_CHARS)
-        name = clipped(self._scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX)
-        welcome = self._notice(incoming, owner, f"welcome:{code}", words.say(notices.WELCOME))
-        asked = await self._access.ask_pairing(
-            Pairing(code, owner, name, welcome, self._clock.now_ms()),
-            ttl_s=PAIRING_TTL_S,
-            pending_max=PAIRING_PENDING_MAX,
-        )
-        if asked.code:
-            await self._tell(incoming, owner, "pairing", notices.pairing(asked.code, words))
-        elif asked.is_denied:
-            await self._tell(incoming, owner, "denied", words.say(notices.CLOSED))
-        else:
-            await self._tell(incoming, owner, "strangers", words.say(notices.TOO_MANY_STRANGERS))
-
-    async def _tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
-        """Say a sentence of ours; its id makes a redelivered message, or the same minute, say it once. One who chose a
-        command is told by whoever brought it, and a bot nothing: it would answer."""
-        if incoming.is_bot:
-            return
-        if incoming.id in self._at_once:
-            self._at_once[incoming.id] = self._scrubber.for_chat(str(key)).scrub(sentence)
-            return
-        minute = (incoming.sent_at_ms or self._clock.now_ms()) // NOTICE_EVERY_MS
-        mark = f"{topic}:{key}:{incoming.address.lane}:{minute}"
-        await self._outbound.publish_notice(self._notice(incoming, key, mark, sentence))
-
-    def _notice(self, incoming: Incoming, key: SessionKey, mark: str, sentence: str) -> Reply:
-        return Reply(
-            id=f"notice:{mark}",
-            turn_id="",
-            key=key,
-            address=incoming.address,
-            text=self._scrubber.for_chat(str(key)).scrub(sentence),
-            kind=ReplyKind.NOTICE,
-            created_at_ms=self._clock.now_ms(),
-            language=self._words(incoming).language.value,
-        )
 
 
 def kind_of_suggestion(typing: Incoming) -> Suggests:

@@ -46,19 +46,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
         clock = SystemClock()
         adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)
         keeping = keeping_for(settings, bus.vault, scrubber, clock)
-        rooms = Rooms(
-            bus.intake,
-            bus.access,
-            bus.deliveries,
-            bus.operator,
-            scrubber,
-            clock,
-            bus.places,
-            bus.questions,
-            bus.attachments,
-            bus.suggestions,
-            keeping,
-        )
+        rooms = Rooms.of(bus, scrubber, clock, keeping)
         policy = AccessPolicy(StrangerRule.CLOSED, frozenset({KEY}))
         rules = Rules(policy, settings.session.scope, language=house_language(settings))
         for number in (signal.SIGTERM, signal.SIGINT):

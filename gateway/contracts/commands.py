@@ -1,6 +1,6 @@
 """What people can say with a slash, once: /help, the native menus and their translations are made of this table.
 
-What a command does stands in `agent.commands` and `agent.control`; a test pins that both know the same names.
+What a command does stands in `agent.commands` and `agent.services.control`; a test pins that both know the same names.
 """
 
 from __future__ import annotations

@@ -68,6 +68,8 @@ _DRAWN_AS: Final[Mapping[str, str]] = {"dotted": "base64url", "anybase64": "base
 _NAMED: Final = re.compile(r"\(\?P<\w+>")
 _ASKS_FOR_THE_END: Final = re.compile(r"\\[ZbB]|\$(?=[)|]|\Z)|\(\?P=|\(\?<?![^)]*(?:\[\^|\\[sSW])")
 """What may hold where a run ends and not where the text goes on behind it; all else holds there as well."""
+_ENDS_BEFORE: Final = re.compile(r"\(\?!\[[^\]^][^\]]*\]\)")
+"""What may follow a token is asked of its run: where a secret of ours begins, the run of a token has ended."""
 
 Site = tuple[int, str]
 """Where an anchor stands, and the longest of those that stand there."""
@@ -225,7 +227,7 @@ def _gate(bodies: tuple[str, ...]) -> re.Pattern[str] | None:
     """What one of these bodies must match; None if one of them asks where the run ends."""
     if any(_ASKS_FOR_THE_END.search(body) for body in bodies):
         return None
-    return _compiled("|".join(f"(?:{_NAMED.sub('(?:', body)})" for body in bodies))
+    return _compiled("|".join(f"(?:{_ENDS_BEFORE.sub('', _NAMED.sub('(?:', body))})" for body in bodies))
 
 
 @cache

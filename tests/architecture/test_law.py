@@ -22,7 +22,7 @@ VIOLATIONS: Final = {
     "no-sql-in-channels": ("channels/inbound/intake.py", "import gateway.store.store"),
     "emulators": ("channels/emulators/stage.py", "import gateway.limits"),
     "contracts": ("gateway/contracts/messages.py", "import os"),
-    "pure": ("agent/titling.py", "import asyncio"),
+    "pure": ("agent/titles/titling.py", "import asyncio"),
     "light-child": ("agent/tools/calls.py", "import structlog"),
     "redis": ("agent/worker.py", "import redis"),
     "sqlalchemy": ("agent/relay.py", "import sqlalchemy"),

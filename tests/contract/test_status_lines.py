@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.background import Background
 from agent.limits import STATUS_LINES_MAX
+from agent.running.background import Background
 from agent.subagents.status.lines import StatusLines
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock

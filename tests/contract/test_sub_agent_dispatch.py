@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.deadlines import Deadline, while_asking
 from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
+from agent.running.deadlines import Deadline, while_asking
 from agent.subagents.dispatching import SubOrder
 from agent.subagents.lives import Life
 from agent.tools.lineage import Lineage

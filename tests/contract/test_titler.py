@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agent import titler as titling_module
 from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, always
 from agent.model.scripted import ScriptedClient
 from agent.models import Models
-from agent.titler import Titler
+from agent.titles import titler as titling_module
+from agent.titles.titler import Titler
 from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.config.settings import Agent

@@ -22,7 +22,7 @@ GROWING = [
     for module in ("channels.live.stream", "channels.outbound.adopting", "channels.outbound.sender")
     for point in points_of(module)
 ]
-WORKER = [*points_of("agent.worker"), *points_of("agent.answering"), *points_of("agent.runs")]
+WORKER = [*points_of("agent.worker"), *points_of("agent.working.answering"), *points_of("agent.working.runs")]
 
 
 def test_every_await_is_a_crash_point() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent import answering
 from agent.model.client import ModelEvent, ModelRequest
 from agent.model.scripted import ScriptedClient
+from agent.working import answering
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import StoreUnavailable

@@ -12,7 +12,9 @@ from tests.parts.fleet import running_fleet
 from tests.parts.waiting import until
 
 HOSTS = {"h1": ("channels",), "h2": ("agent",)}
-FIRING = [point for point in points_of("agent.firing") if ":Firing._fire" in point.name or "fire_due" in point.name]
+FIRING = [
+    point for point in points_of("agent.services.firing") if ":Firing._fire" in point.name or "fire_due" in point.name
+]
 
 
 def test_the_steps_of_a_firing_are_crash_points() -> None:

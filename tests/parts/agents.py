@@ -14,8 +14,8 @@ from agent.assembly import announcing, assembled, control_lane, suggesting
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
 from agent.model.transcription import TranscriptionModel
-from agent.porter import Porter
 from agent.relay import Relay
+from agent.services.porter import Porter
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock

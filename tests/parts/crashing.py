@@ -37,14 +37,14 @@ from gateway.bus import processes
 WATCHED: Final = {
     "agent": (
         "agent.worker",
-        "agent.answering",
-        "agent.runs",
-        "agent.insisting",
-        "agent.dead_letters",
+        "agent.working.answering",
+        "agent.working.runs",
+        "agent.running.insisting",
+        "agent.working.dead_letters",
         "agent.relay",
-        "agent.control",
-        "agent.aside",
-        "agent.firing",
+        "agent.services.control",
+        "agent.running.aside",
+        "agent.services.firing",
         "agent.subagents.waking",
     ),
     "channels": (

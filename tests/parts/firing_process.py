@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from agent.bell import Bell
-from agent.firing import Firing
 from agent.people import People
+from agent.running.bell import Bell
+from agent.services.firing import Firing
 from gateway.bus.bus import open_bus
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber

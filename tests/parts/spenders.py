@@ -19,9 +19,9 @@ from typing import Any, Final
 
 import httpx
 
-from agent.metering import Meter
 from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, ask
 from agent.model.metered import MeteredClient
+from agent.usage.metering import Meter
 from gateway.clock import SystemClock
 from gateway.config.limits import Limits
 from gateway.contracts.entries import GrantRole, UsagePurpose

@@ -119,18 +119,7 @@ class Town:
         self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
     ) -> AsyncIterator[Line]:
         """Our channel on its way to being connected."""
-        rooms = Rooms(
-            bus.intake,
-            bus.access,
-            bus.deliveries,
-            bus.operator,
-            Scrubber(),
-            SystemClock(),
-            bus.places,
-            bus.questions,
-            bus.attachments,
-            bus.suggestions,
-        )
+        rooms = Rooms.of(bus, Scrubber(), SystemClock())
         line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())
         try:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.cacheable import is_repeatable, normalised, question, recalled_besides
+from agent.cache.cacheable import is_repeatable, normalised, question, recalled_besides
 from agent.context import preamble
 from agent.model.client import PromptMessage, ToolSpec
 from gateway.contracts.answers import Question

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import PLAN_STEPS_MAX
-from agent.planning import BadPlan, plan_text, read_plan
+from agent.plans.planning import BadPlan, plan_text, read_plan
 from gateway.words import ENGLISH
 
 

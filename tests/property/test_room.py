@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.compacting.compactor import Compaction, Compactor
 from agent.compacting.plan import plan_compaction
-from agent.compactor import Compaction, Compactor
+from agent.compacting.room import Room
 from agent.context import Budget, preamble
 from agent.model.client import PromptMessage, always
-from agent.room import Room
 from agent.tokens import estimate_tokens
 from agent.transcript import is_said, turns_of
 from gateway.contracts.entries import UNTITLED, Entry, EntryKind, Role, Session, SessionStatus

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import TITLE_GRAPHEMES_MAX
-from agent.titling import sanitize_title, wanted_title
+from agent.titles.titling import sanitize_title, wanted_title
 from gateway.scrub import Scrubber
 from tests.scrubbing import fill
 

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from agent.bell import Bell
 from agent.people import People
+from agent.running.bell import Bell
 from agent.subagents.waking import Waking
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Session, TurnCommit, TurnState

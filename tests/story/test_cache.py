@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from agent.cache import AnswerCache
+from agent.cache.answers import AnswerCache
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from agent import runs
-from agent.drafting import showing
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, StreamRestarted, TextDelta, TokenCount
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
+from agent.working import runs
+from agent.working.drafting import showing
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.messages import Draft

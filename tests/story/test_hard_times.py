@@ -205,7 +205,7 @@ async def test_a_message_that_cannot_be_answered_is_given_up_and_its_author_told
     bus: RedisBus, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The conversation goes on without asking for it again."""
-    monkeypatch.setattr("agent.answering.RETRY_DELAYS_S", (0.0,))
+    monkeypatch.setattr("agent.working.answering.RETRY_DELAYS_S", (0.0,))
     runs = 0
 
     class Poisoned(ScriptedClient):

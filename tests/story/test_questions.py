@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from agent import turn
-from agent.background import Background
-from agent.deciding import Deciding
 from agent.limits import QUESTION_CHARS_MAX
 from agent.model.scripted import ScriptedClient
 from agent.people import People
+from agent.running.background import Background
+from agent.services.deciding import Deciding
 from agent.tools.approvals import Question, Verdict
 from agent.tools.asking import AskingPeople
 from gateway.bus.bus import RedisBus

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from agent.bell import Bell
-from agent.firing import Firing
 from agent.limits import FIRING_HELD_S, FIRING_PUT_OFF_S
 from agent.model.scripted import ScriptedClient
 from agent.people import People
+from agent.running.bell import Bell
+from agent.services.firing import Firing
 from gateway.bus.bus import RedisBus
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock

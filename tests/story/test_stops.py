@@ -13,7 +13,7 @@ import pytest
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
-from agent.runs import Run
+from agent.working.runs import Run
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import Session, TurnCommit, UsagePurpose
 from gateway.contracts.ids import SessionKey

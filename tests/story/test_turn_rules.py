@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import turn
-from agent.afterwards import Finished
+from agent.afterwards.finished import Finished
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.prompts.library import PROMPTS
 from gateway.bus.bus import RedisBus

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.batches import turn_id_of
 from agent.model.retrying import RetryingClient
+from agent.working.batches import turn_id_of
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import EntryKind, Role
 from gateway.contracts.ids import SessionKey

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from agent.bell import Bell
 from agent.limits import WAKE_CHARS_MAX
 from agent.people import People
+from agent.running.bell import Bell
 from agent.subagents.waking import Waking
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock

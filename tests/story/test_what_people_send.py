@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.attachment_sentences import NOT_LISTENING, NOT_UNDERSTOOD
+from agent.attachments.sentences import NOT_LISTENING, NOT_UNDERSTOOD
 from agent.model.client import ModelFacts, ModelRequest
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus

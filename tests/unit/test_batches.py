@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.batches import first_batch, turn_id_of
+from agent.working.batches import first_batch, turn_id_of
 from tests.parts.agents import message
 
 

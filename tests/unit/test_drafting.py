@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from agent.drafting import showing
 from agent.limits import DRAFT_CHARS_MAX
+from agent.working.drafting import showing
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, Draft, own_words

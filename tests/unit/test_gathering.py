@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.gathering import facts_in, gathering_requests, said_by_people
+from agent.afterwards.gathering import facts_in, gathering_requests, said_by_people
 from agent.limits import (
     GATHER_CHARS_MAX,
     GATHER_REQUESTS_MAX,
@@ -16,7 +16,7 @@ from agent.limits import (
     MEMORY_LINE_CHARS_MAX,
     MEMORY_SNIPPETS_MAX,
 )
-from agent.recollecting import recollection_block
+from agent.memory.recollecting import recollection_block
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.ids import SessionKey

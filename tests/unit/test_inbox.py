@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.attachment_sentences import not_read
 from agent.attachments.inbox import Inbox, Kept, Refused
+from agent.attachments.sentences import not_read
 from agent.limits import ATTACHMENT_ASKED_MAX
 from agent.tools.files.quota import Usage
 from agent.tools.files.workspace import Workspaces

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.deadlines import while_asking
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
+from agent.running.deadlines import while_asking
 from agent.subagents.cage.cages import ENVIRONMENT, Bare
 from agent.subagents.cage.confinement import Confinement
 from agent.subagents.cage.orders import ChildEnding, ChildOrder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.limits import TITLE_INPUT_CHARS_MAX
-from agent.titling import first_request, sanitize_title, wanted_title
+from agent.titles.titling import first_request, sanitize_title, wanted_title
 from gateway.contracts.messages import CleanText
 from gateway.scrub import Scrubber
 

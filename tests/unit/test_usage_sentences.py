@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.usage_sentences import Day, everybodys_usage_text, little_left_note, reset_text, spent_sentence, usage_text
+from agent.usage.sentences import Day, everybodys_usage_text, little_left_note, reset_text, spent_sentence, usage_text
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ids import SessionKey

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from agent.background import Background
-from agent.insisting import insist
 from agent.limits import (
     STATUS_EVERY_S,
     STATUS_INSIST_S,
@@ -25,6 +23,8 @@ from agent.limits import (
     STATUS_TURNS_MAX,
     STATUS_WAITS_AFTER_S,
 )
+from agent.running.background import Background
+from agent.running.insisting import insist
 from agent.subagents.status.texts import REST, StatusLine, status_lines
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey

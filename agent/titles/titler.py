@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from agent.ledger import usage_of
 from agent.limits import (
     TITLE_CLAIM_S,
     TITLE_REASONING_TOKENS_MAX,
@@ -18,9 +17,10 @@ from agent.limits import (
 )
 from agent.model.client import ModelClient, ModelRequest, Permit, ask
 from agent.models import Models
-from agent.naming import title_reply
 from agent.prompts.library import PROMPTS
-from agent.titling import first_request, sanitize_title
+from agent.titles.naming import title_reply
+from agent.titles.titling import first_request, sanitize_title
+from agent.usage.ledger import usage_of
 from gateway.contracts.entries import UNTITLED, Session, UsagePurpose
 from gateway.contracts.errors import BudgetSpent, BusError, ModelError, StoreError
 from gateway.contracts.ids import ReplyAddress

@@ -14,9 +14,9 @@ from typing import Final
 import structlog
 
 from agent.commands.parsing import parse_command
-from agent.deciding import Decided
 from agent.people import People
 from agent.questions import ended_by_choice
+from agent.services.deciding import Decided
 from gateway.contracts.buttons import Button, Standing
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, Verdict

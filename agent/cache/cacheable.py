@@ -30,7 +30,7 @@ on the one is not kept at all, and the other is told by the words themselves."""
 
 _MEMORY: Final = re.compile(r"<memory>\n.*?\n</memory>", re.DOTALL)
 _RECALLED: Final = re.compile(r"- \d{4}-\d\d-\d\d, (?:the user|you|a tool): (.*)")
-"""A block of memory, and its lines from earlier conversations (agent.recollecting)."""
+"""A block of memory, and its lines from earlier conversations (agent.memory.recollecting)."""
 
 _VERBATIM: Final = re.compile(r"[\n`{}<>=\\|/@$_#~^*\[\]]")
 """Where one of these stands, case and space may matter: code, paths, addresses, formulas."""

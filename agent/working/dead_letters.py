@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import structlog
 
-from agent.batches import turn_id_of
-from agent.insisting import insist
+from agent.running.insisting import insist
 from agent.sentences import DEAD_NOTE, dead_sentence, removed_note
+from agent.working.batches import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
 from gateway.words import Words, language_of, words_for

@@ -13,7 +13,7 @@ from functools import partial
 
 import structlog
 
-from agent.cacheable import question, recalled_besides
+from agent.cache.cacheable import question, recalled_besides
 from agent.engine import Engine, Hold, Room, StepsTaken
 from agent.limits import (
     CACHE_ANSWERS_MAX,

@@ -15,9 +15,9 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
+from agent.compacting.compactor import Compactor
 from agent.compacting.plan import plan_rounds
 from agent.compacting.pruning import Pruned, prune_pass, pruned
-from agent.compactor import Compactor
 from agent.context import Budget, build_prompt, next_prompt_tokens
 from agent.limits import OUTPUTS_KEPT, PRUNE_SHARE, ROUNDS_MESSAGES_MAX, VIEW_CHARS_PER_TOKEN
 from agent.model.client import Permit, PromptMessage, ToolSpec

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.afterwards import AfterTurn, Finished
-from agent.cache import AnswerCache, is_worth_keeping
+from agent.afterwards.finished import AfterTurn, Finished
+from agent.cache.answers import AnswerCache, is_worth_keeping
 from gateway.contracts.entries import TurnState
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.afterwards import AfterTurn, Finished
+from agent.afterwards.finished import AfterTurn, Finished
 
 
 def waking_waiters(ring: Callable[[], None]) -> AfterTurn:

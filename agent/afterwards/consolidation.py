@@ -15,9 +15,8 @@ from typing import Final
 
 import structlog
 
-from agent.afterwards import Finished
-from agent.gathering import facts_in, gathering_requests, said_by_people
-from agent.ledger import usage_of
+from agent.afterwards.finished import Finished
+from agent.afterwards.gathering import facts_in, gathering_requests, said_by_people
 from agent.limits import (
     BOUNDARIES_AT_ONCE,
     BOUNDARY_CLAIM_S,
@@ -27,10 +26,11 @@ from agent.limits import (
     GATHER_TIMEOUT_S,
     GATHER_TOKENS_MAX,
 )
-from agent.memory import Memory
+from agent.memory.knowledge import Memory
 from agent.model.client import ModelClient, ModelRequest, PromptMessage, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
+from agent.usage.ledger import usage_of
 from gateway.contracts.entries import Entry, Session, UsagePurpose
 from gateway.contracts.errors import MemoryFull, ModelError, StoreError
 from gateway.contracts.ids import SessionKey

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import structlog
 
-from agent.background import Background
 from agent.limits import WARNED_PERCENT
 from agent.model.metered import Planned
-from agent.usage_sentences import little_left_note
+from agent.running.background import Background
+from agent.usage.sentences import little_left_note
 from gateway.config.limits import Limits
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import BudgetSpent, StoreError

@@ -15,10 +15,10 @@ from typing import Final
 
 import structlog
 
-from agent.bell import Bell
 from agent.commands.remind import REMINDER
 from agent.limits import FIRING_HELD_S, FIRING_POLL_S, FIRING_PUT_OFF_S, FIRINGS_PARALLEL_MAX
 from agent.people import People
+from agent.running.bell import Bell
 from agent.schedules.recurrence import BadRecurrence, next_after, recurrence_from
 from agent.schedules.sentences import moment_text
 from agent.schedules.zones import zone_named

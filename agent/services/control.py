@@ -13,12 +13,12 @@ from typing import Final
 
 import structlog
 
-from agent.deciding import Decided, Deciding
-from agent.insisting import insist
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
-from agent.pressing import Pressing
 from agent.questions import QUESTION_PREFIX
+from agent.running.insisting import insist
 from agent.sentences import removed_note, status_text, stopped_sentence, where_text
+from agent.services.deciding import Decided, Deciding
+from agent.services.pressing import Pressing
 from agent.subagents.ending import Ending
 from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey

@@ -14,7 +14,7 @@ import structlog
 
 from agent.limits import PLAN_ANSWER_CHARS_MAX, PLAN_TASK_CHARS_MAX, PLAN_TIMEOUT_S, TOOL_TIMEOUT_S
 from agent.model.client import ToolSpec
-from agent.planning import BadPlan, PlanDocument, plan_text, read_plan, todo_text
+from agent.plans.planning import BadPlan, PlanDocument, plan_text, read_plan, todo_text
 from agent.tools.approvals import Approvals, Question, Verdict
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext

@@ -17,13 +17,13 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from agent.batches import leading, those_that_join
-from agent.drafting import showing
 from agent.engine import Joined
-from agent.insisting import insist
 from agent.limits import CUT_GRACE_S
+from agent.running.insisting import insist
 from agent.subagents.staleness import stale_among
 from agent.turn import Batch, reply_id_of
+from agent.working.batches import leading, those_that_join
+from agent.working.drafting import showing
 from gateway.contracts.entries import TurnCommit
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import CleanText, Draft, InboundMessage, own_words

@@ -15,8 +15,8 @@ from agent.limits import (
     MEMORY_SAID_CHARS_MAX,
     MEMORY_SNIPPETS_MAX,
 )
+from agent.memory.recollecting import recollection_block
 from agent.model.embedding import Embedder
-from agent.recollecting import recollection_block
 from gateway.contracts.entries import Entry, EntryKind, Session
 from gateway.contracts.errors import ModelError
 from gateway.contracts.ids import SessionKey

@@ -16,17 +16,17 @@ from typing import Final
 
 import structlog
 
-from agent.afterwards import AfterTurn, Finished
-from agent.background import Background
-from agent.batches import first_batch, leading, mended, turn_id_of
+from agent.afterwards.finished import AfterTurn, Finished
 from agent.engine import StepsTaken
-from agent.insisting import insist
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
-from agent.naming import nameable
-from agent.runs import Run
+from agent.running.background import Background
+from agent.running.insisting import insist
 from agent.subagents.staleness import stale_among
-from agent.titler import Titler
+from agent.titles.naming import nameable
+from agent.titles.titler import Titler
 from agent.turn import Batch, TurnTaker
+from agent.working.batches import first_batch, leading, mended, turn_id_of
+from agent.working.runs import Run
 from gateway.contracts.entries import Session, TurnCommit, TurnStart, Usage
 from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
 from gateway.contracts.ids import SessionKey

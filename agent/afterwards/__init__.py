@@ -1,0 +1,1 @@
+"""What happens once a turn is finished: work that never delays its reply."""

@@ -1,0 +1,1 @@
+"""What the process does beside turns: the control lane, what is due, files, suggestions, strangers at the door."""

@@ -1,0 +1,1 @@
+"""What models cost: the ledger, the daily limits, and what people read about both."""
