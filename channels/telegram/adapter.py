@@ -20,7 +20,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.adapter import CONNECTED, AdapterParts, Budget, Cadence, Door, OutgoingFile, QueueFull
+from channels.adapter import CONNECTED, AdapterParts, Budget, Cadence, Door, Nameable, OutgoingFile, QueueFull
 from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
@@ -33,6 +33,7 @@ from channels.telegram.drafts import TelegramDrafts
 from channels.telegram.errors import REJECTED, delivery_error, fetch_error, wait_s
 from channels.telegram.files import TelegramFiles
 from channels.telegram.menus import menus_for, publish
+from channels.telegram.naming import name_topic
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.polling import PATIENCE, Patience, Poller
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
@@ -162,6 +163,20 @@ class TelegramAdapter:
             if isinstance(chunk, TelegramFile):
                 return (await self._sender.send_file(target, chunk),)
             return (await self._sender.send(target, chunk, plain=plain),)
+
+    def nameable(self, address: ReplyAddress) -> Nameable | None:
+        target = parse_target(address.target)
+        if target.message_thread_id is None:
+            return None
+        names = Budget(f"names:{target.lane}", limits.TOPIC_NAMES_PER_S, limits.TOPIC_NAMES_BURST)
+        return Nameable(target.lane, is_first=target.is_unnamed, budgets=(names,))
+
+    async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
+        return True  # nobody can ask for the name of a topic; the same one again changes nothing
+
+    async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
+        with self._calling(address):
+            await name_topic(self._bot, parse_target(address.target), title)
 
     def place(self, address: ReplyAddress) -> str:
         return f"{self.account}:{parse_target(address.target).chat_id}"

@@ -13,7 +13,7 @@ from gateway.contracts.ids import ReplyAddress
 class TelegramTarget:
     """Arguments of sendMessage. `message_thread_id` is a topic's, never 1 (General refuses it);
     `reply_to_message_id` is the message to quote, `answered_message_id` the one that is answered, quoted or not:
-    what we send gets a higher id."""
+    what we send gets a higher id. Of a topic that `is_unnamed` nobody chose the name: it is the bot's to give."""
 
     chat_id: int
     message_thread_id: int | None = None
@@ -21,6 +21,7 @@ class TelegramTarget:
     business_connection_id: str | None = None
     reply_to_message_id: int | None = None
     answered_message_id: int | None = None
+    is_unnamed: bool = False
 
     @property
     def lane(self) -> str:
@@ -31,7 +32,7 @@ class TelegramTarget:
 
 def make_target(target: TelegramTarget) -> str:
     """Canonical JSON."""
-    return canonical(asdict(target))
+    return canonical(asdict(target) | {"is_unnamed": target.is_unnamed or None})
 
 
 def parse_target(target: str) -> TelegramTarget:
@@ -47,6 +48,7 @@ def parse_target(target: str) -> TelegramTarget:
         business_connection_id=text(fields.get("business_connection_id")) or None,
         reply_to_message_id=integer(fields.get("reply_to_message_id")),
         answered_message_id=integer(fields.get("answered_message_id")),
+        is_unnamed=fields.get("is_unnamed") is True,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -17,11 +16,12 @@ from channels.emulators.discord.world import MessageKind
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import TITLE_PREFIX, CleanText, DeliveryState, InboundMessage, Reply, ReplyKind
+from gateway.contracts.messages import DeliveryState
 from tests.parts.answering import EchoAgent
 from tests.parts.emulated_discord import TOKEN
+from tests.parts.titles import called, title_of, until_state
 from tests.parts.towns import Town, discord_town
-from tests.parts.waiting import PATIENCE_S, POLL_S, until
+from tests.parts.waiting import until
 
 
 @pytest.fixture
@@ -54,31 +54,6 @@ def beginning(town: Town, bus: RedisBus) -> ChannelAdapter:
         clock=SystemClock(),
         holder="test",
     )
-
-
-def called(message: InboundMessage, name: str) -> Reply:
-    """What the agent says once the conversation of this message has a title."""
-    return title_of(message.key, message.address, name)
-
-
-def title_of(key: SessionKey, address: ReplyAddress, name: str) -> Reply:
-    return Reply(
-        id=f"{TITLE_PREFIX}{SystemClock().new_id()}",
-        turn_id="turn",
-        key=key,
-        address=address,
-        text=CleanText(""),
-        kind=ReplyKind.TITLE,
-        created_at_ms=SystemClock().now_ms(),
-        title=CleanText(name),
-    )
-
-
-async def until_state(bus: RedisBus, title: Reply, state: DeliveryState) -> None:
-    """Wait until the ledger says so."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (await bus.deliveries.delivered(title.key, title.id)).state is not state:  # noqa: ASYNC110
-            await asyncio.sleep(POLL_S)
 
 
 def renamings(stage: DiscordEmulator, thread_id: str) -> list[str]:
