@@ -13,6 +13,7 @@ from agent.afterwards.consolidation import Consolidation
 from agent.afterwards.finished import AfterTurn
 from agent.afterwards.keeping import keeping_answers
 from agent.afterwards.yielding import waking_waiters
+from agent.allowances import Allowances
 from agent.attachments.attending import Attending
 from agent.attachments.documents import Documents
 from agent.attachments.inbox import Inbox
@@ -24,7 +25,8 @@ from agent.commands.answering import answering_commands
 from agent.commands.belongings import belongings_commands
 from agent.commands.choices import choice_commands
 from agent.commands.conversation import conversation_commands
-from agent.commands.house import house_commands
+from agent.commands.house import queue_command
+from agent.commands.limits import limits_command
 from agent.commands.linking import linking_commands
 from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
@@ -124,6 +126,7 @@ async def assembled(
             pulse=partial(bus.heartbeat, worker_id),
             store=store,
             turns=parts.turns(tools, planning),
+            people=parts.people,
             titler=Titler(parts.client, parts.models, store, scrubber, clock, bus.lanes.republish),
             scrubber=scrubber,
             clock=clock,
@@ -186,8 +189,9 @@ class _Parts:
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
-        self._people = _people(settings, bus, store)
-        self.meter = Meter(store.spending, settings.limits, self._people.role_of, clock)
+        self.people = _people(settings, bus, store)
+        self._allowances = Allowances(self.people, settings.limits)
+        self.meter = Meter(store.spending, self._allowances, clock)
         self.client = MeteredClient(client, self.meter)
         self.models = Models(self.client, settings)
         embedder = self._embedder(embeddings)
@@ -205,13 +209,13 @@ class _Parts:
         later, bell = settings.schedules, Bell()
         self._desk = Desk(store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring)
         self.firing = Firing(
-            store.schedules, bus.intake, self._people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
+            store.schedules, bus.intake, self.people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
         self._ends = Bell()
         self._status = StatusLines(
             store, bus.lanes, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
         )
-        self.waking = Waking(store, bus.intake, self._people, self._ends, scrubber, clock, ended=self._status.ended)
+        self.waking = Waking(store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended)
 
     def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
         if embeddings is None:
@@ -297,7 +301,7 @@ class _Parts:
             rooms=Rooms(self._compactor, self.models, tools, self._store),
             commands=CommandTable(self._commands(planning)),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
-            people=self._people,
+            people=self.people,
             attending=self._attending(),
             memory=self._memory if settings.memory.enabled else None,
             meter=self.meter,
@@ -329,7 +333,8 @@ class _Parts:
             *plan_commands(planning, scrubber),
             *answering_commands(),
             *access_commands(keeper),
-            *house_commands(self._settings.limits, self._people, self.meter, self._bus.operator, self._clock),
+            limits_command(keeper, self._allowances, self.people, self.meter, self._clock),
+            queue_command(self._bus.operator),
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:

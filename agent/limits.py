@@ -165,6 +165,7 @@ SENT_FILES_MAX: Final = 5  # with one answer; each is a message of its own
 SENT_FILE_BYTES_MAX: Final = 10_000_000  # Discord takes 10 MiB of a bot, Telegram 50 MB, Slack more
 SENT_BYTES_MAX: Final = 25_000_000  # with one answer: in memory until the turn is committed
 FILE_NAME_CHARS_MAX: Final = 100
+FILE_NAME_BYTES_MAX: Final = 200  # file systems take 255; what is made of a file lies beside it under a longer name
 FILE_CAPTION_CHARS_MAX: Final = 480  # Telegram takes 1,024 UTF-16 units, a mark of repetition in front included
 
 # --- files that people send

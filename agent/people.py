@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.running.insisting import insist
-from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, admit, least_of, levels_of
+from gateway.contracts.access import AccessPolicy, AccessView, Admittance, PlacePolicy, admit, least_of, levels_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import AccessBook, AccessBus
 
@@ -33,8 +34,22 @@ class People:
         """The role of one user (an owner key); a word that nobody knows is no role (fail closed)."""
         if user in self._policy.admins:
             return GrantRole.ADMIN
+        return self._role(user, await insist(lambda: self._access.view(user)))
+
+    async def limits_of(self, user: SessionKey) -> tuple[GrantRole, LimitRule]:
+        """The role of one user, and what was decided about the limits of him or of his role, of one moment."""
         view = await insist(lambda: self._access.view(user))
+        role = self._role(user, view)
+        return role, view.limits_of(user, role)
+
+    def _role(self, user: SessionKey, view: AccessView) -> GrantRole:
         return self._policy.role_of(user, view.granted) or GrantRole.GUEST
+
+    async def unheard_among(self, messages: Sequence[InboundMessage]) -> frozenset[str]:
+        """The ids of those whose authors are blocked, since they wrote them."""
+        authors = dict.fromkeys(message.author for message in messages)
+        blocked = {author for author in authors if await self.role_of(author) is GrantRole.BLOCKED}
+        return frozenset(message.id for message in messages if message.author in blocked)
 
     async def role_behind(self, messages: Sequence[InboundMessage]) -> GrantRole:
         """The least of the roles of all who speak in `messages`: nobody borrows another's."""

@@ -25,7 +25,7 @@ from agent.memory.knowledge import Memory
 from agent.models import Models
 from agent.offering import Meant, Offer, offering, retry_offers
 from agent.people import People
-from agent.profiles import ceiling_of, profile_named
+from agent.profiles import Profile, ceiling_of, profile_named
 from agent.prompting.system import SystemPrompts
 from agent.routing import Depth
 from agent.running.deadlines import Deadline
@@ -163,8 +163,9 @@ class TurnTaker:
             return batch.messages
         (command,) = batch.messages
         role = await self._people.role_behind(batch.messages)
+        _, ceiling = await self._powers(batch, session)
         match await self._commands.run(
-            command, session, role, fence=batch.fence, permit=hold.permit, turn_id=batch.turn_id
+            command, session, role, fence=batch.fence, permit=hold.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
             case Converse(said, is_stored):
                 taken.said = said
@@ -191,9 +192,8 @@ class TurnTaker:
         hold = await self._attending.attend(
             heard, session, taken, hold, turn_id=batch.turn_id, key=batch.key, fence=batch.fence
         )
-        place = await self._people.place_of(batch.newest)
-        profile = profile_named(session.profile or place.profile)
-        context = await self._context(batch, session, taken, hold, ceiling=ceiling_of(profile, place.ceilings))
+        profile, ceiling = await self._powers(batch, session)
+        context = await self._context(batch, session, taken, hold, ceiling=ceiling)
         todos = await self._store.todos(context.key)
         system = self._prompts.system_prompt(context, profile, todos)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
@@ -205,6 +205,12 @@ class TurnTaker:
         await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
         if room.is_abridged:
             taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
+
+    async def _powers(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
+        """Who the agent is in this turn and what it may use at most, by its session and its place."""
+        place = await self._people.place_of(batch.newest)
+        profile = profile_named(session.profile or place.profile)
+        return profile, ceiling_of(profile, place.ceilings)
 
     async def _begin_notes(
         self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry], unseen: CleanText | None
@@ -245,8 +251,11 @@ class TurnTaker:
             enclosures=taken.enclosures,
             lineage=Lineage(session.id),
             suspension=taken.suspension,
-            wake=WakeAddress(batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private),
+            wake=WakeAddress(
+                batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private, newest.place
+            ),
             language=session.language,
+            place_ids=newest.place,
         )
 
     def _obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:

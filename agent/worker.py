@@ -11,6 +11,7 @@ import structlog
 
 from agent.afterwards.finished import AfterTurn
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
+from agent.people import People
 from agent.running.background import Background
 from agent.running.insisting import insist
 from agent.titles.titler import Titler
@@ -55,6 +56,7 @@ class Worker:
         pulse: Pulse,
         store: Store,
         turns: TurnTaker,
+        people: People,
         titler: Titler,
         scrubber: Scrubber,
         clock: Clock,
@@ -74,6 +76,7 @@ class Worker:
         self._pulse = pulse
         self._store = store
         self._clock = clock
+        self._people = people
         self._concurrency = concurrency
         self._is_steered = is_steered
         self._grace_s = grace_s
@@ -86,6 +89,7 @@ class Worker:
             lanes=lanes,
             store=store,
             turns=turns,
+            people=people,
             titler=titler,
             scrubber=scrubber,
             clock=clock,
@@ -168,7 +172,16 @@ class Worker:
         return _SAFETY_WAIT_S if found.next_due_s is None else min(found.next_due_s, _SAFETY_WAIT_S)
 
     def _start(self, claim: Claim, beat: Beat) -> None:
-        run = Run(claim, beat, self._bus, self._lanes, self._store, self._clock, is_steered=self._is_steered)
+        run = Run(
+            claim,
+            beat,
+            self._bus,
+            self._lanes,
+            self._store,
+            self._people,
+            self._clock,
+            is_steered=self._is_steered,
+        )
         lane = str(claim.key)
         self._runs[lane] = run
         run.task = asyncio.create_task(self._answering.run(run))

@@ -352,6 +352,16 @@ class SupportsWithdrawal(Protocol):
 
 
 @runtime_checkable
+class SupportsPromises(Protocol):
+    """A platform that shows, once a command was taken, that its answer comes."""
+
+    async def release(self, address: ReplyAddress) -> None:
+        """There will be no answer at this address: show nothing any more, unless there is one. Raises the
+        `DeliveryError` tree."""
+        ...
+
+
+@runtime_checkable
 class SupportsDownloads(ChannelAdapter, Protocol):
     """A platform whose files can be fetched later by the reference that `normalize` wrote."""
 

@@ -21,6 +21,7 @@ from channels.inbound.deletions import Deletions
 from channels.inbound.fetching import Fetching
 from channels.inbound.intake import Intake
 from channels.inbound.keeping import Keeping
+from channels.inbound.promises import Promises
 from channels.indicators import Indicators
 from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.live.stream import StreamingAdapter
@@ -35,7 +36,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import Activity
+from gateway.contracts.messages import Activity, Reply
 from gateway.contracts.ports import (
     AccessBus,
     AttachmentBus,
@@ -123,6 +124,7 @@ class Line:
         self._fetching = (
             Fetching(adapter, rooms.attachments, rooms.scrubber) if isinstance(adapter, SupportsDownloads) else None
         )
+        self._promises = Promises(adapter)
         self._intake = Intake(
             rooms.intake,
             rooms.access,
@@ -140,6 +142,7 @@ class Line:
             accepted=self._indicators.accepted,
             rate_of=rules.rate_of,
             delete=self._deletions.add if self._deletions is not None else None,
+            promises=self._promises,
         )
         company = Company(rooms.places) if rules.hears_bots else None
         self._door = Doorstep(self._intake, adapter, rooms.places, company)
@@ -168,7 +171,7 @@ class Line:
             homes,
             tenure,
             rules=rules.sends,
-            answering=self._indicators.answering,
+            answering=self._answering,
         )
         self._delivery = Delivery(
             adapter,
@@ -193,6 +196,7 @@ class Line:
                 self._kept_up("adapter", lambda: self._adapter.run(self._door)),
                 self._kept_up("delivery", self._delivery.run),
                 self._kept_up("indicators", self._indicators.run),
+                self._kept_up("promises", self._promises.run),
                 *((self._kept_up("streams", self._streams.run),) if self._streams is not None else ()),
                 *(self._kept_up("menu", menus.run) for menus in menu_of(self._adapter)),
                 *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
@@ -225,6 +229,10 @@ class Line:
         self._intake.close()
         streams = () if self._streams is None else (self._streams.drain(grace_s=grace_s),)
         await asyncio.gather(self._delivery.drain(grace_s=grace_s), *streams)
+
+    def _answering(self, reply: Reply) -> None:
+        self._indicators.answering(reply)
+        self._promises.answering(reply)
 
     def _follow(self, activity: Activity) -> None:
         if self._streams is not None:

@@ -110,8 +110,8 @@ class Incoming:
     version of the message. `album_id` joins the parts of an album; `may_continue` says that the sender's
     client may have split one text in two here. `language` is what the platform says of the author (an IETF tag), empty
     where it says nothing. `realm` is what the place belongs to, a server of Discord or a workspace of Slack: its id,
-    empty where there is none. `quotes` is what came along as context. `is_bot`: another
-    bot wrote it, one that the operator named.
+    empty where there is none; `roles` are the ids of those that the author has there. `quotes` is what came along as
+    context. `is_bot`: another bot wrote it, one that the operator named. `is_aside` is that of `InboundMessage`.
     """
 
     id: str
@@ -132,8 +132,10 @@ class Incoming:
     may_continue: bool = False
     language: str = ""
     realm: str = ""
+    roles: tuple[str, ...] = ()
     quotes: tuple[RawQuote, ...] = ()
     is_bot: bool = False
+    is_aside: bool = False
 
     @property
     def is_addressed(self) -> bool:

@@ -86,6 +86,8 @@ class Webhooks:
                 return await hook.called(Call(headers, body))
         except web.HTTPRequestEntityTooLarge:
             return CallAnswer(413)
+        except web.RequestPayloadError:  # packed in a way that it is not, or cut off
+            return CallAnswer(400)
         except BusUnavailable as error:
             log.warning("%s: what came stays with its platform: %s", request.path, error)
         except TimeoutError:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, LiteralString, Protocol
 
 from gateway.contracts.access import AccessPolicy, Pairing, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import TrivetError
+from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.links import blocking_all
+from gateway.contracts.limit_rules import Limited, LimitRule
+from gateway.contracts.links import blocking_all, limiting_all
 from gateway.contracts.messages import CleanText, Reply, clipped
 from gateway.contracts.ports import AccessBook, AccessBus, Clock
 from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
@@ -23,23 +24,15 @@ from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
 _MINUTE_S: Final = 60
 
 
-class Refused(TrivetError):
-    """What was asked for is not done. The message is a sentence for the one who asked."""
-
-
-class NoSuchCode(Refused):
+class NoSuchCode(Declined):
     """The pairing code was never given out, is too old, or was used."""
 
 
-class LockedOut(Refused):
+class LockedOut(Declined):
     """Too many wrong codes came from there; the next one is looked at in `wait_s`."""
 
-    def __init__(self, wait_s: float) -> None:
-        minutes = max(1, math.ceil(wait_s / _MINUTE_S))
-        super().__init__(
-            f"too many wrong codes were entered: the next one is looked at in {minutes} minutes; who a person is by "
-            "his key can be let in without a code"
-        )
+    def __init__(self, own: LiteralString, /, *, wait_s: float) -> None:
+        super().__init__(own, minutes=max(1, math.ceil(wait_s / _MINUTE_S)))
         self.wait_s = wait_s
 
 
@@ -50,7 +43,7 @@ class Notices(Protocol):
 
 
 class Doorkeeper:
-    """Decides for one who may: who is an admin is for the callers to check. Raises `Refused`, `StoreUnavailable` and
+    """Decides for one who may: who is an admin is for the callers to check. Raises `Declined`, `StoreUnavailable` and
     `BusUnavailable`; after the last, what was decided is in SQL and shown within seconds."""
 
     def __init__(
@@ -81,12 +74,18 @@ class Doorkeeper:
         code = _code(code)
         taken = await self._bus.take_pairing(code, by=by, taker=taker)
         if taken.is_locked:
-            raise LockedOut(taken.wait_s)
+            raise LockedOut(
+                "too many wrong codes were entered: the next one is looked at in {minutes} minutes; who a person is by "
+                "his key can be let in without a code",
+                wait_s=taken.wait_s,
+            )
         if taken.pairing is None:
-            left = f"{taken.tries_left} more" if taken.tries_left else "no more"
             raise NoSuchCode(
-                f"no person waits with the code {code[:16]}: codes hold for {PAIRING_TTL_S // 3600} hour and are used "
-                f"up once; {left} wrong ones are looked at within the hour"
+                "no person waits with the code {code}: codes hold for {hours} hour and are used up once; tries left "
+                "within the hour: {left}",
+                code=code[:16],
+                hours=PAIRING_TTL_S // 3600,
+                left=taken.tries_left,
             )
         await self.grant(taken.pairing.owner, role, actor=actor)
         await self._notices.publish_notice(replace(taken.pairing.welcome, created_at_ms=self._clock.now_ms()))
@@ -96,7 +95,7 @@ class Doorkeeper:
         """Turn down whoever was given `code`: he gets no other for an hour."""
         owner = await self._bus.deny_pairing(_code(code))
         if owner is None:
-            raise NoSuchCode(f"no person waits with the code {_code(code)[:16]}")
+            raise NoSuchCode("no person waits with the code {code}", code=_code(code)[:16])
         await self._book.note_denial(owner, actor=actor, now_ms=self._clock.now_ms())
         return owner
 
@@ -110,7 +109,10 @@ class Doorkeeper:
         """Give a person a role, or block him. False: it was decided so before."""
         owner = person.owner
         if role is GrantRole.BLOCKED and owner in self._policy.admins:
-            raise Refused(f"{owner} is an admin by configuration and cannot be blocked: take him out of access.admins")
+            raise Declined(
+                "{person} is an admin by configuration and cannot be blocked: take him out of access.admins",
+                person=str(owner),
+            )
         why = clipped(self._clean(reason.strip()), REASON_CHARS_MAX)
         has_changed = await self._book.put_grant(Grant(owner, role, actor, self._clock.now_ms(), why))
         await self.project()
@@ -135,6 +137,25 @@ class Doorkeeper:
         await self.project()
         return has_changed
 
+    # --- limits
+
+    async def limits(self) -> Mapping[Limited, LimitRule]:
+        """What is different from the configuration, by whom it is for."""
+        return await self._book.limit_rules()
+
+    async def set_limits(self, whom: Limited, rule: LimitRule, *, actor: str) -> bool:
+        """Replace what was decided about the limits of a person or of a role; an empty rule takes it back. False:
+        nothing has changed."""
+        if whom in self._policy.admins and rule.per_minute is not None:
+            raise Declined(
+                "{person} is an admin by configuration: how fast he may write stands in "
+                "limits.admin.messages_per_minute",
+                person=str(whom),
+            )
+        has_changed = await self._book.put_limit_rule(whom, rule, actor=actor, now_ms=self._clock.now_ms())
+        await self.project()
+        return has_changed
+
     # --- the projection
 
     async def project(self) -> None:
@@ -151,7 +172,11 @@ class Doorkeeper:
 
     async def _projection(self) -> Projection:
         held = await self._book.projection()
-        return replace(held, grants=blocking_all(held.grants, held.persons, self._policy))
+        return replace(
+            held,
+            grants=blocking_all(held.grants, held.persons, self._policy),
+            limits=limiting_all(held.limits, held.persons),
+        )
 
 
 def _code(text: str) -> str:

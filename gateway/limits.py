@@ -116,6 +116,7 @@ SCRUBBED_FILE_BYTES_MAX: Final = 3_000_000  # of a text file: the scrubber has t
 
 # --- files that people send
 ATTACHMENT_BYTES_MAX: Final = 20 * 1024 * 1024  # Telegram hands bots no larger ones; models and readers take less
+ATTACHMENT_BYTES_CEILING: Final = 100 * 1024 * 1024  # for operators whose platforms hand out more; three are in memory
 ATTACHMENTS_MAX: Final = 10  # with one message: what an album has, and what Discord and Slack take in one
 ATTACHMENT_PIECE_BYTES: Final = 512 * 1024  # on the bus at a time, which others use meanwhile
 ATTACHMENT_PIECES_AHEAD: Final = 4  # 2 MB of one file lie on the bus, however slow its reader

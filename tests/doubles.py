@@ -6,13 +6,14 @@ Whatever touches Redis or a platform is tested on the real thing; these only mak
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from channels.adapter import AnyChunk, Budget, Door, OutgoingFile
 from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Rate, Taken
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.limit_rules import Limited, LimitRule
 from gateway.contracts.messages import (
     Activity,
     Choice,
@@ -82,6 +83,7 @@ class MemoryBus:
     positions: dict[str, str] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     rules: dict[SessionKey, PlaceRule] = field(default_factory=dict)
+    limits: dict[Limited, LimitRule] = field(default_factory=dict)
     rates: list[Rate] = field(default_factory=list)
     codes: dict[str, str] = field(default_factory=dict)
     pending_max_reached: bool = False
@@ -168,12 +170,15 @@ class MemoryBus:
     async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
         self._check()
         return AccessView(
-            self.roles.get(str(owner)), {place: self.rules[place] for place in places if place in self.rules}
+            self.roles.get(str(owner)),
+            {place: self.rules[place] for place in places if place in self.rules},
+            self.limits,
         )
 
     async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
         self.roles = {str(grant.key): grant.role for grant in projection.grants}
         self.rules = dict(projection.places)
+        self.limits = dict(projection.limits)
         return True
 
     async def projected(self) -> int | None:
@@ -313,6 +318,9 @@ class MemoryBus:
     async def newest_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         self._check()
         return [self.moves.get(chat, chat) for chat in chats]
+
+    async def moved(self, channel: str) -> Mapping[str, str]:
+        return {}
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         self._check()

@@ -7,20 +7,21 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
+from agent.questions import plain_name
 from agent.running.insisting import insist
 from gateway.contracts.access import Audience, BadRule, PlaceRule, levels_of, place_named
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
-from gateway.doorkeeper import Doorkeeper, Refused
-from gateway.words import sentence
+from gateway.doorkeeper import Doorkeeper
+from gateway.words import Words, sentence
 
 _PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
 _ROLES: Final = (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 _PLACE_FORMS: Final = sentence(
     "Write `/place`, then what shall be different here: `everybody`, `members`, `admins` or `nobody`; `guests on` or "
-    "`guests off`; `tools a,b` or `tools none`; `profile NAME`; or `reset`. In front may stand another place, such "
-    "as `telegram:-100456`, or `server`."
+    "`guests off`; `tools a,b` or `tools none`; `profile NAME`; `roles ID,ID`, of which strangers need one, or `roles "
+    "any`; or `reset`. In front may stand another place, such as `telegram:-100456`, or `server`."
 )
 ROLE_NAMES: Final = {
     GrantRole.GUEST: sentence("guest"),
@@ -99,10 +100,10 @@ def access_commands(keeper: Doorkeeper) -> tuple[CommandRow, ...]:
             return Done(asked.words.say(_PLACE_FORMS))
         before = (await insist(keeper.places)).get(where, PlaceRule())
         if not words:
-            return Done(f"{where}: {before}.\n\n{asked.words.say(_PLACE_FORMS)}")
+            return Done(f"{_rule_text(where, before, asked.words)}\n\n{asked.words.say(_PLACE_FORMS)}")
         after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
         await insist(lambda: keeper.set_place(where, after, actor=_actor(asked)))
-        return Done(f"{where}: {after}.")
+        return Done(_rule_text(where, after, asked.words))
 
     return (
         CommandRow("pair", _refusing(pair)),
@@ -125,11 +126,16 @@ def _refusing(run: _Run) -> _Run:
                     "I need a person by his key, such as `telegram:123456789`, or a place such as `telegram:-100456`."
                 )
             )
-        except (Refused, BadRule) as error:
-            said = str(error)
-            return Done(f"{said[:1].upper()}{said[1:]}.")
+        except Declined as error:
+            return Done(declined_text(error, asked.words))
 
     return refusing
+
+
+def declined_text(error: Declined, words: Words) -> str:
+    """Why something is not done, as a whole sentence."""
+    why = words.say(error.own, **error.values)
+    return words.say("{reason}.", reason=f"{why[:1].upper()}{why[1:]}")
 
 
 async def _taken_back(asked: Asked, keeper: Doorkeeper, person: str) -> Done:
@@ -144,7 +150,9 @@ async def _waiting(asked: Asked, keeper: Doorkeeper) -> str:
     if not asked.message.is_private:
         return asked.words.say(_PRIVATELY)
     words = asked.words
-    lines = [f"- **{each.code}**: {each.name} ({each.owner})" for each in await insist(keeper.pairings)]
+    lines = [
+        f"- **{each.code}**: {plain_name(each.name, words)} ({each.owner})" for each in await insist(keeper.pairings)
+    ]
     if not lines:
         return words.say("Nobody waits to be let in.")
     hint = words.say("Write `/pair CODE` or `/pair deny CODE`.")
@@ -185,16 +193,23 @@ def _place(asked: Asked) -> tuple[SessionKey | None, list[str]]:
     return (levels[-1] if levels else None), words[1:] if words[:1] == ["here"] else words
 
 
+def _rule_text(place: SessionKey, rule: PlaceRule, words: Words) -> str:
+    """What holds there, in the words that one writes."""
+    return words.say(
+        "{place}: {rule}.", place=str(place), rule=words.say("as configured") if rule.is_empty else str(rule)
+    )
+
+
 def _rule(words: Iterable[str]) -> PlaceRule:
     """What these words say, one after the other. Raises `BadRule`."""
     rule, left = PlaceRule(), iter(words)
     for word in left:
         if word in set(Audience):
             said = PlaceRule(audience=Audience(word))
-        elif word in ("guests", "tools", "profile"):
+        elif word in ("guests", "tools", "profile", "roles"):
             said = _said(word, next(left, ""))
         else:
-            raise BadRule(f"I do not know {word[:40]!r}: /place says what may stand there")
+            raise BadRule("I do not know {word}: /place says what may stand there", word=repr(word[:40]))
         rule = said.over(rule)
     return rule.checked()
 
@@ -209,4 +224,8 @@ def _said(name: str, word: str) -> PlaceRule:
             return PlaceRule(tools=tuple(filter(None, word.split(","))))
         case "profile", str() if word:
             return PlaceRule(profile=word)
-    raise BadRule(f"I do not know what {name} {word[:40]!r} means: /place says what may stand there")
+        case "roles", "any":
+            return PlaceRule(roles=())
+        case "roles", str() if word:
+            return PlaceRule(roles=tuple(filter(None, word.split(","))))
+    raise BadRule("I do not know {word}: /place says what may stand there", word=repr(f"{name} {word}"[:40]))

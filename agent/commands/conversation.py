@@ -115,4 +115,5 @@ def _name(session: Session) -> str:
 def _session_line(session: Session, words: Words) -> str:
     count = words.count("{count} message", "{count} messages", session.message_count)
     mark = " " + words.say("(current)") if session.is_current else ""
-    return f"{_name(session)}, {count}{mark}"
+    # Not "2. …" and "1. …" as a list of Markdown: that counts upwards from its first number.
+    return f"- **{session.number}.** {session.title}, {count}{mark}"

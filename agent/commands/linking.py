@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
+from agent.questions import plain_name
 from agent.running.insisting import insist
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.links import LinkOffer, LinkVerdict, Redeemed
@@ -123,8 +124,9 @@ def _ends_text(owner: SessionKey, ends: Sequence[SessionKey], words: Words) -> s
 
 def _notice(asked: Asked, offer: LinkOffer, scrubber: Scrubber, *, now_ms: int) -> Reply:
     """What the account that asked for the code is told, in its language."""
-    who = f"{asked.message.author_name} ({asked.session.key.owner})"
-    said = words_for(offer.language).say(
+    words = words_for(offer.language)
+    who = f"{plain_name(asked.message.author_name, words)} ({asked.session.key.owner})"
+    said = words.say(
         "{person} used your code: that account and this one are one person to me now. If that was not you, write "
         "`/unlink all` here, at once.",
         person=who,

@@ -56,6 +56,7 @@ def _context(asked: Asked) -> ToolContext:
         asked_by=message.author,
         address=message.address,
         fence=asked.fence,
+        ceiling=asked.ceiling,
         permit=asked.permit,
         lineage=Lineage(asked.session.id),
         language=asked.session.language,

@@ -78,6 +78,7 @@ def customer_of(asked: Asked) -> Customer:
         is_private=message.is_private,
         role=asked.role,
         cause=message.id,
+        place=message.place,
     )
 
 

@@ -11,6 +11,7 @@ from agent.commands.parsing import parse_command
 from agent.model.client import Permit
 from agent.offering import Offer
 from agent.tools.enclosures import Enclosed
+from agent.tools.permissions import Permissions
 from gateway.contracts.commands import COMMANDS, is_offered
 from gateway.contracts.entries import Effect, GrantRole, Session
 from gateway.contracts.messages import CleanText, InboundMessage
@@ -19,7 +20,8 @@ from gateway.words import Words, words_for
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One command as its row gets it: what stands behind its name, where, by whom, in which turn, under which fence."""
+    """One command as its row gets it: what stands behind its name, where, by whom, in which turn, under which fence.
+    `ceiling` is what may be used at most for whatever comes of it."""
 
     argument: str
     message: InboundMessage
@@ -27,6 +29,7 @@ class Asked:
     role: GrantRole
     fence: int
     permit: Permit
+    ceiling: Permissions
     turn_id: str = ""
 
     @property
@@ -91,11 +94,12 @@ class CommandTable:
         *,
         fence: int,
         permit: Permit,
+        ceiling: Permissions,
         turn_id: str = "",
     ) -> Outcome:
         """Do the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
         command = parse_command(message.text)
-        asked = Asked(command.argument if command else "", message, session, role, fence, permit, turn_id)
+        asked = Asked(command.argument if command else "", message, session, role, fence, permit, ceiling, turn_id)
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]
             return Done(asked.words.say("I do not know /{name}. /help lists what I understand.", name=name))

@@ -23,8 +23,9 @@ from gateway.contracts.schedules import Schedule, ScheduleKind
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """Who orders, and where: the firing comes back there, as his or her message. `cause` is the turn or the message
-    that the order belongs to; the same order of the same cause is one schedule."""
+    """Who orders, and where: the firing comes back there, as his or her message, and is judged by the rules of that
+    place (`place` as in a message). `cause` is the turn or the message that the order belongs to; the same order of the
+    same cause is one schedule."""
 
     key: SessionKey
     address: ReplyAddress
@@ -33,6 +34,7 @@ class Customer:
     is_private: bool
     role: GrantRole
     cause: str
+    place: tuple[str, ...] = ()
 
 
 class Desk:
@@ -109,6 +111,7 @@ class Desk:
             zone=zone.key,
             next_due_ms=int(when.due.timestamp() * 1000),
             created_at_ms=self._clock.now_ms(),
+            place=customer.place,
         )
         added = await self._book.add(schedule, active_max=SCHEDULES_MAX)
         if added is None:

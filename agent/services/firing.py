@@ -117,6 +117,7 @@ class Firing:
             is_private=schedule.is_private,
             sent_at_ms=schedule.next_due_ms,
             received_at_ms=self._clock.now_ms(),
+            place=schedule.place,
         )
 
     def _text(self, schedule: Schedule) -> CleanText:

@@ -106,7 +106,7 @@ class Waking:
         if current is None or current.id != wake.session_id:
             _log.info("session.not_woken", wake=wake.id, reason="left")
             return False
-        if await self._people.is_admitted(_author(wake), wake.address.key.place):
+        if await self._people.is_admitted(_author(wake), wake.address.spoken_in):
             return True
         _log.info("session.not_woken", wake=wake.id, reason="not admitted")
         return False
@@ -125,6 +125,7 @@ class Waking:
             is_private=address.is_private,
             sent_at_ms=now_ms,
             received_at_ms=now_ms,
+            place=address.place,
         )
 
 

@@ -73,6 +73,7 @@ async def _create(desk: Desk, context: ToolContext, arguments: Mapping[str, Any]
         is_private=context.place is Place.DM,
         role=context.role,
         cause=context.turn_id,
+        place=context.place_ids,
     )
     kind = ScheduleKind(arguments.get("kind", ScheduleKind.REMINDER.value))
     try:

@@ -22,7 +22,8 @@ from gateway.contracts.subagents import WakeAddress
 class ToolContext:
     """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call.
 
-    `role` and `place` choose the permissions, and the defaults are those with the fewest; `asked_by` is the
+    `role` and `place` choose the permissions, and the defaults are those with the fewest; `place_ids` is the place of
+    the message that began the turn (`InboundMessage.place`), for what outlives it; `asked_by` is the
     person who asked, where that is not the owner (a shared place), `address` where a question to that person goes
     (None: nobody can be asked), `fence` the fencing token of the run. `ceiling` narrows what the policy grants: a
     sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with the
@@ -47,6 +48,7 @@ class ToolContext:
     suspension: Suspension | None = field(default=None, compare=False, repr=False)
     wake: WakeAddress | None = None
     language: str = ""
+    place_ids: tuple[str, ...] = ()
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:

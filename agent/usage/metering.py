@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 import structlog
 
@@ -12,8 +13,6 @@ from agent.limits import WARNED_PERCENT
 from agent.model.metered import Planned
 from agent.running.background import Background
 from agent.usage.sentences import little_left_note
-from gateway.config.limits import Limits
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import BudgetSpent, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, SpendingLedger
@@ -24,29 +23,35 @@ _log = structlog.get_logger(__name__)
 _LAST_SETTLEMENTS_S = 2.0  # what a process that ends gives them; the rest expires
 
 
+class Terms(Protocol):
+    """What people may take on one day."""
+
+    @property
+    def pot(self) -> Caps:
+        """All together."""
+        ...
+
+    async def caps_of(self, owner: SessionKey) -> Caps:
+        """One of them."""
+        ...
+
+
 class Meter:
-    """`agent.model.metered.Gate`: each owner has the allowance of his role, all share the pot.
+    """`agent.model.metered.Gate`: each owner has an allowance of his own, all share the pot.
 
     Where nothing is limited, nothing is asked of the database.
     """
 
-    def __init__(
-        self,
-        ledger: SpendingLedger,
-        limits: Limits,
-        role_of: Callable[[SessionKey], Awaitable[GrantRole]],
-        clock: Clock,
-    ) -> None:
+    def __init__(self, ledger: SpendingLedger, terms: Terms, clock: Clock) -> None:
         self._ledger = ledger
-        self._limits = limits
-        self._role_of = role_of
+        self._terms = terms
         self._clock = clock
         self._background = Background()
         self._unpriced: set[str] = set()
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> PaidCall | None:
         """A reservation for one call. Raises `BudgetSpent`."""
-        own, pot = await self.caps_of(owner), self._limits.pot.caps
+        own, pot = await self.caps_of(owner), self._terms.pot
         if own.are_open and pot.are_open:
             return None
         planned = plan()
@@ -61,13 +66,13 @@ class Meter:
         return call
 
     async def caps_of(self, owner: SessionKey) -> Caps:
-        """What his role may take on one day."""
-        return Caps() if self._limits.are_open else self._limits.caps_of(await self._role_of(owner))
+        """What he may take on one day."""
+        return await self._terms.caps_of(owner)
 
     @property
     def pot(self) -> Caps:
         """What all together may take on one day."""
-        return self._limits.pot.caps
+        return self._terms.pot
 
     async def spent(self, owner: SessionKey | None) -> Amounts | None:
         """What counts against today's caps, of one owner or (None) of the pot; None where nothing was counted."""

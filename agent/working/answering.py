@@ -5,7 +5,7 @@
 A crash between any two arrows repeats a step and never a reply: what is consumed is known by id, the
 outbox row has an id of its own, and the bus publishes an id once. A run that is still alive never leaves
 its lane half done either: while bus or store are away it insists for a while, and whatever else goes wrong,
-it gives the lane back.
+it gives the lane back. Who was blocked meanwhile is not answered any more.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import structlog
 from agent.afterwards.finished import AfterTurn, Finished
 from agent.engine import StepsTaken
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
+from agent.people import People
 from agent.running.background import Background
 from agent.running.insisting import insist
 from agent.subagents.staleness import stale_among
@@ -48,6 +49,7 @@ class Answering:
         lanes: LaneDepth,
         store: Store,
         turns: TurnTaker,
+        people: People,
         titler: Titler,
         scrubber: Scrubber,
         clock: Clock,
@@ -58,6 +60,7 @@ class Answering:
         self._lanes = lanes
         self._store = store
         self._turns = turns
+        self._people = people
         self._titler = titler
         self._scrubber = scrubber
         self._clock = clock
@@ -99,7 +102,9 @@ class Answering:
         lane = mended(claim.messages)
         taken = first_batch(lane)
         stale = await insist(lambda: stale_among(self._store.tasks, taken))
-        messages = tuple(message for message in taken if message.id not in stale)
+        wanted = [message for message in taken if message.id not in stale]
+        unheard = await self._people.unheard_among(wanted)
+        messages = tuple(message for message in wanted if message.id not in unheard) or tuple(wanted)
         if not messages:
             await self._pass_over(run, taken)
             return
@@ -113,7 +118,7 @@ class Answering:
                 return
             self._forget_halves(batch.key, messages)
             run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh), lane[len(taken) :])
-            await self._take(run, start)
+            await self._take(run, start, is_heard=messages[0].id not in unheard)
 
     async def _begin(self, batch: Batch) -> TurnStart:
         return await self._store.begin_turn(
@@ -137,16 +142,22 @@ class Answering:
         run.settle()
         await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=start.unsent))
 
-    async def _take(self, run: Run, start: TurnStart) -> None:
+    async def _take(self, run: Run, start: TurnStart, *, is_heard: bool) -> None:
         batch, session, taken = run.batch, start.session, StepsTaken()
         assert batch is not None
         commit: TurnCommit | None = None
         if batch.messages[0].only_mends:
             run.settle()
             commit = self._turns.silent(batch, session)
+        elif run.cancelled is None and not is_heard:
+            run.settle()
+            _log.info("turn.unheard")
+            commit = self._turns.stopped(batch, session, taken)
         elif run.cancelled is None:
             self._title(run, batch, session)
             commit = await run.decide(self._turns.take_turn(batch, session, taken, run))
+            if commit is not None and len(await self._people.unheard_among(batch.messages)) == len(batch.messages):
+                commit = self._turns.stopped(batch, session, taken)
         if run.is_lost:
             _log.info("turn.given_up")
         elif run.cancelled is CancelKind.RESTART:

@@ -5,7 +5,8 @@
 
 Whether a run may go on is asked before each call of a model or a tool. The answer comes from three places:
 what the worker was told (a stop, a restart), its own knowledge of the lease, and the bus. A process that
-was paused has the first two in its memory from before; only the bus knows what happened meanwhile.
+was paused has the first two in its memory from before; only the bus knows what happened meanwhile, also that
+who asked is blocked by now.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import structlog
 
 from agent.engine import Joined
 from agent.limits import CUT_GRACE_S
+from agent.people import People
 from agent.running.insisting import insist
 from agent.subagents.staleness import stale_among
 from agent.turn import Batch, reply_id_of
@@ -47,7 +49,16 @@ class Run:
     """One claim being answered. `agent.engine.Hold` for the turn it takes."""
 
     def __init__(
-        self, claim: Claim, beat: Beat, bus: LaneBus, lanes: LaneDepth, store: Store, clock: Clock, *, is_steered: bool
+        self,
+        claim: Claim,
+        beat: Beat,
+        bus: LaneBus,
+        lanes: LaneDepth,
+        store: Store,
+        people: People,
+        clock: Clock,
+        *,
+        is_steered: bool,
     ) -> None:
         self.claim = claim
         self.batch: Batch | None = None
@@ -60,6 +71,7 @@ class Run:
         self._store = store
         self._clock = clock
         self._is_steered = is_steered
+        self._people = people
         self._is_decided = False
         self._has_ended = asyncio.Event()
         self._beside: asyncio.Task[None] | None = None
@@ -126,6 +138,8 @@ class Run:
         try:
             if not await self._lanes.is_in_work(self.claim.key, self.claim.lease.fence):
                 self.lose()
+            elif self.batch is not None and await self._people.unheard_among(self.batch.messages):
+                self.cancel(CancelKind.RESTART)  # without those whom nobody listens to any more
         except BusUnavailable:
             return False
         return True
@@ -133,7 +147,8 @@ class Run:
     # --- what may join it
 
     async def join(self) -> Sequence[Joined]:
-        """In steer mode: what arrived behind the turn, up to a command or another place. Raises `Fenced`."""
+        """In steer mode: what arrived behind the turn, up to a command, another place or another person: the turn may
+        do what those may who began it. Raises `Fenced`."""
         room = TURN_MESSAGES_MAX - self.taken
         if self.batch is None or not self._is_steered or self._behind or room <= 0:
             return ()
@@ -141,7 +156,8 @@ class Run:
         self._covered += len(more)
         joining = those_that_join(self.batch.messages[0], more)
         stale = await insist(lambda: stale_among(self._store.tasks, joining))
-        newcomers = joining[: leading(joining, lambda message: message.id not in stale)]
+        authors = {message.author for message in self.batch.messages}
+        newcomers = joining[: leading(joining, lambda said: said.id not in stale and said.author in authors)]
         self._behind = list(more[len(newcomers) :])
         return await self._stored(self.batch, newcomers) if newcomers else ()
 

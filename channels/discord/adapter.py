@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import cast
 
 import discord
-from discord.ui import View
 
 from channels.adapter import AdapterParts, Budget, Cadence, Door, Nameable, OutgoingFile
 from channels.calls import Call, CallAnswer
@@ -27,6 +24,7 @@ from channels.discord.lookup import find_message, nonce_of
 from channels.discord.menus import commands, say_the_same
 from channels.discord.naming import lacks_name, rename
 from channels.discord.openings import Openings, in_place
+from channels.discord.posting import is_silent, post
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings, table_of
 from gateway.contracts.errors import AddressDead, ConfigError, SendFailed, Untraceable
@@ -38,7 +36,7 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
     `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
-    `SupportsNames`, `SupportsStreaming`, `SupportsTyping`."""
+    `SupportsNames`, `SupportsPromises`, `SupportsStreaming`, `SupportsTyping`."""
 
     typing_period_s = limits.TYPING_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
@@ -123,21 +121,11 @@ class DiscordAdapter:
     async def send(self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
         async with self._calling():
             target = await self._openings.where(self._client(), parse_target(address.target), send_id=send_id)
-            place = self._place(target)
-            if not _is_silent(chunk):
+            if not is_silent(chunk):
                 shown = await self._asides.send(self._client(), target, chunk, send_id=send_id, plain=plain)
                 if shown is not None:
                     return shown
-            sent = await place.send(
-                chunk.plain if plain else chunk.content,
-                nonce=nonce_of(send_id),
-                allowed_mentions=discord.AllowedMentions.none(),
-                reference=_quoted(target, chunk),
-                view=cast(View, view_of(chunk.choices)),
-                file=_attachment(chunk),
-                silent=_is_silent(chunk),
-            )
-            return (str(sent.id),)
+            return await post(self._client(), target, chunk, send_id=send_id, plain=plain)
 
     async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
         async with self._calling():
@@ -174,6 +162,10 @@ class DiscordAdapter:
     async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
         async with self._calling():
             await rename(self._client(), parse_target(address.target).channel_id, title)
+
+    async def release(self, address: ReplyAddress) -> None:
+        async with self._calling():
+            await self._asides.release(self._client(), parse_target(address.target))
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """In a guild that takes the permission "Manage Messages"; in a direct chat nobody has it."""
@@ -294,27 +286,6 @@ class DiscordAdapter:
         """A call over a client that is being closed hears no answer any more: its outcome is unknown now."""
         for limit in self._in_flight:
             limit.reschedule(asyncio.get_running_loop().time())
-
-
-def _quoted(target: DiscordTarget, chunk: DiscordPart) -> discord.MessageReference:
-    """The message that is answered. That it may be gone by now is no reason to fail; None, too, is a reference
-    to the SDK, though its overloads do not say so."""
-    if target.reply_to_message_id is None or _is_silent(chunk):
-        return cast(discord.MessageReference, None)
-    return discord.MessageReference(
-        message_id=int(target.reply_to_message_id), channel_id=int(target.channel_id), fail_if_not_exists=False
-    )
-
-
-def _is_silent(chunk: DiscordPart) -> bool:
-    return isinstance(chunk, DiscordChunk) and chunk.is_silent
-
-
-def _attachment(chunk: DiscordPart) -> discord.File:
-    """None, too, means no file to the SDK, though its overloads do not say so."""
-    if not isinstance(chunk, DiscordFile):
-        return cast(discord.File, None)
-    return discord.File(io.BytesIO(chunk.data), filename=chunk.name)
 
 
 def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordAdapter:

@@ -15,13 +15,15 @@ from discord.ui import View
 
 from channels.discord import limits
 from channels.discord.address import DiscordTarget
-from channels.discord.buttons import aside_view_of, view_of
+from channels.discord.buttons import view_of
 from channels.discord.links import Links
 from channels.discord.render import DiscordFile, DiscordPart
 from channels.outbound.page import AGAIN
 
 ORIGINAL: Final = "@original"
 """Takes the place of the id of the first message, wherever the API asks for one."""
+
+_NO_REPLY: Final = "stopped"  # has the link in the place of a reply
 
 
 class Asides:
@@ -42,7 +44,7 @@ class Asides:
             return None
         hook = _hook(client, token)
         text = chunk.plain if plain else chunk.content
-        view = aside_view_of(chunk.choices) if target.is_aside else view_of(chunk.choices)
+        view = view_of(chunk.choices)
         try:
             if is_first and (shown := await _filled(hook, text, view, chunk)) is not None:
                 return (str(shown.id),)
@@ -53,6 +55,16 @@ class Asides:
             if _is_dead(error):
                 return None
             raise
+
+    async def release(self, client: discord.Client, target: DiscordTarget) -> None:
+        """Take away what says that an answer comes, unless one has come. From now on the link is nobody's."""
+        token = await self._links.token_for(_NO_REPLY, target.link) if target.link is not None else ""
+        if token:
+            try:
+                await _hook(client, token).delete_message(cast(int, ORIGINAL))
+            except discord.HTTPException as error:
+                if not _is_dead(error) and error.code != limits.UNKNOWN_MESSAGE:
+                    raise
 
     async def may_repeat(self, target: DiscordTarget, *, send_id: str) -> bool:
         """Whether sending once more shows nothing twice, whatever became of it, because it is an edit."""

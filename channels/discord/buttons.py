@@ -16,13 +16,14 @@ from discord.ui import Button, View
 from channels import notices
 from channels.adapter import Door
 from channels.discord import limits
+from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
 from channels.discord.presses import DiscordPress, normalize_press
 from channels.discord.render import render
 from channels.errands import Errands
-from channels.normalized import Ignored
+from channels.normalized import Ignored, Incoming
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.messages import Choice, CleanText, ControlKind
+from gateway.contracts.messages import Choice, CleanText
 from gateway.words import words_for
 
 
@@ -37,18 +38,13 @@ def view_of(choices: Sequence[Choice]) -> View | None:
     return view
 
 
-def aside_view_of(choices: Sequence[Choice]) -> View | None:
-    """The same below what only one person sees. What a command leads to is a message of its own, which everybody there
-    would read: whoever wants that chooses it from the menu again."""
-    return view_of([choice for choice in choices if not choice.command.startswith(f"/{ControlKind.PRESS} ")])
-
-
 class Presses:
     """The presses that one session hears of."""
 
-    def __init__(self, me: DiscordIdentity, door: Door, errands: Errands) -> None:
+    def __init__(self, me: DiscordIdentity, door: Door, links: Links, errands: Errands) -> None:
         self._me = me
         self._door = door
+        self._links = links
         self._errands = errands
 
     def heard(self, interaction: discord.Interaction) -> None:
@@ -63,12 +59,27 @@ class Presses:
             return
         try:
             async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
+                if press.is_aside:
+                    await self._links.keep(str(interaction.id), interaction.token, is_open=False)
                 word = await self._door.press(press)
         except (BusUnavailable, TimeoutError):
             await interaction.response.send_message(words_for(press.language).say(notices.NOT_NOW), ephemeral=True)
             return
+        if press.is_aside and word is None:
+            await self._await_answer(interaction, press)
+            return
         await interaction.response.defer()
         await _whisper(interaction, await self._door.told(press) if word is None else word)
+
+    async def _await_answer(self, interaction: discord.Interaction, press: Incoming) -> None:
+        """What comes of it fills a message that only he sees: the answer, by the link, or why there will be none."""
+        await interaction.response.defer(ephemeral=True, thinking=True)
+        await self._links.keep(str(interaction.id), interaction.token, is_open=True)
+        if word := await self._door.told(press):
+            first, *_ = render(word)
+            await interaction.edit_original_response(
+                content=first.content, allowed_mentions=discord.AllowedMentions.none()
+            )
 
 
 async def _whisper(interaction: discord.Interaction, word: CleanText) -> None:
@@ -86,4 +97,5 @@ def _lifted(interaction: discord.Interaction) -> DiscordPress:
         custom_id=str(told.get("custom_id", "")),
         is_bot=interaction.user.bot,
         locale=interaction.locale.value,
+        is_aside=interaction.message is not None and interaction.message.flags.ephemeral,
     )

@@ -7,7 +7,8 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, cast
 
 import aiohttp
 import discord
@@ -16,9 +17,20 @@ from discord.gateway import DiscordWebSocket
 from channels.discord import limits
 from channels.discord.hearing import DiscordEvent, heard_deletion, heard_edit_of, heard_of
 from channels.discord.left_session import LeftSession
+from channels.discord.payloads import whole, whole_message
 from channels.inbound.listening import Heard
 
 log = logging.getLogger(__name__)
+
+_READY: Final = "READY"  # without it there is no session: whatever is wrong with it, another client is built
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a history, newest first, without what the SDK cannot read."""
+
+    messages: Sequence[discord.Message]
+    is_last: bool
 
 
 class GatewayClient(discord.Client):
@@ -51,6 +63,8 @@ class GatewayClient(discord.Client):
             proxy=proxy or None,
             **sharding,
         )
+        parsers = self._connection.parsers
+        parsers.update({event: _heedful(event, parse) for event, parse in parsers.items() if event != _READY})
         self._heard = heard
         self._interacted = interacted
         self._began = began
@@ -109,6 +123,22 @@ class GatewayClient(discord.Client):
         now_s = asyncio.get_running_loop().time()
         return max((now_s - at_s for at_s in self._lost_at_s.values()), default=0.0)
 
+    async def read_back(
+        self, channel: discord.abc.Messageable, *, after: int | None = None, before: int | None = None, limit: int
+    ) -> Page:
+        """What was said in a place. Raises what the SDK raises."""
+        place = await channel._get_channel()
+        told = await self.http.logs_from(place.id, limit, after=after, before=before)
+        messages = [message for each in told if (message := self._understood(place, each)) is not None]
+        return Page(messages, is_last=len(told) < limit)
+
+    def _understood(self, place: Any, told: Any) -> discord.Message | None:
+        try:
+            return self._connection.create_message(channel=place, data=cast(Any, whole_message(told)))
+        except Exception:  # named boundary, adapter callback: one that nobody can read does not hide the others
+            log.exception("discord: a message of the history cannot be understood")
+            return None
+
     async def on_message(self, message: discord.Message) -> None:
         """Nothing is awaited here: the SDK makes a task of each event, and their order is the order of messages."""
         self._heard(heard_of(message))
@@ -155,3 +185,17 @@ class GatewayClient(discord.Client):
 
     async def on_error(self, event_method: str, /, *args: Any, **kwargs: Any) -> None:
         log.exception("discord: %s failed", event_method)
+
+
+def _heedful(event: str, parse: Callable[[Any], object]) -> Callable[[Any], None]:
+    """The SDK's way to read an event. One that it cannot read we do not hear; that is not the end of the session."""
+
+    def understand(told: object) -> None:
+        try:
+            complete = whole(event, told)
+            if complete is not None:
+                parse(complete)
+        except Exception:  # named boundary, adapter callback: Discord may say tomorrow what nobody knows today
+            log.exception("discord: an event %s cannot be understood", event)
+
+    return understand

@@ -23,7 +23,7 @@ from channels.discord import limits
 from channels.discord.buttons import Presses
 from channels.discord.client import GatewayClient
 from channels.discord.context import ThreadContext
-from channels.discord.errors import INTENT_MISSING, REJECTED
+from channels.discord.errors import CLOSED_FOR_GOOD, INTENT_MISSING, REJECTED, SHARDS_WRONG
 from channels.discord.gateway import Endpoint, NoSessionLeft, Start, point_rest_at, prepare
 from channels.discord.hearing import DiscordEvent, direct_place
 from channels.discord.history import History
@@ -49,8 +49,6 @@ from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
-
-_CLOSE_WRONG_TOKEN = 4004
 
 
 class GatewayLost(Exception):
@@ -177,13 +175,19 @@ class Connection:
             except discord.PrivilegedIntentsRequired as error:
                 raise CredentialsRejected(INTENT_MISSING) from error
             except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
-                if isinstance(error, discord.ConnectionClosed) and error.code == _CLOSE_WRONG_TOKEN:
-                    raise CredentialsRejected(REJECTED) from error
+                if reason := self._reason_to_give_up(error):
+                    raise CredentialsRejected(reason) from error
                 self.state = f"not connected ({type(error).__name__})"
                 log.warning("%s: %s", self._name, self.state, exc_info=log.isEnabledFor(logging.DEBUG))
             if loop.time() - began_s > limits.HEALTHY_AFTER_S:
                 backoff.reset()
             await asyncio.sleep(backoff.next_s())
+
+    def _reason_to_give_up(self, error: Exception) -> str:
+        """Empty for what another try may mend. How many connections there are to be Discord is asked each time, unless
+        the operator said it."""
+        reason = CLOSED_FOR_GOOD.get(error.code, "") if isinstance(error, discord.ConnectionClosed) else ""
+        return "" if reason == SHARDS_WRONG and not self._endpoint.shards else reason
 
     async def _one_session(self, door: Door, start: Start) -> None:
         """One client, from its login to its end."""
@@ -231,7 +235,7 @@ class Connection:
 
     def _interacted(self, me: DiscordIdentity, door: Door, errands: Errands) -> Callable[[discord.Interaction], None]:
         """Those who hear of interactions, however they come; each takes what is his."""
-        presses, invocations = Presses(me, door, errands), Invocations(me, door, self._links, errands)
+        presses, invocations = Presses(me, door, self._links, errands), Invocations(me, door, self._links, errands)
 
         def heard(interaction: discord.Interaction) -> None:
             presses.heard(interaction)

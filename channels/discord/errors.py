@@ -6,6 +6,7 @@ makes sending it again harmless for a few minutes, and the history tells after t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import aiohttp
@@ -30,6 +31,7 @@ _GONE_CODES: Final = frozenset({
     50083,  # the thread is archived
     160005,  # the thread is locked
 })  # fmt: skip
+_TURNED_OFF: Final = 40333  # Discord's own network turned the request away
 RETRY_AFTER_DEFAULT_S: Final = 5.0
 
 REJECTED: Final = (
@@ -39,6 +41,18 @@ INTENT_MISSING: Final = (
     "Discord refuses the MESSAGE CONTENT intent; switch it on in the developer portal under Bot, "
     "Privileged Gateway Intents"
 )
+SHARDS_WRONG: Final = "Discord does not take so few connections from this bot; set channels.discord.shards to 0"
+OUTDATED: Final = "Discord does not let this version of Trivet in; look for a newer one"
+
+CLOSED_FOR_GOOD: Final[Mapping[int, str]] = {
+    4004: REJECTED,  # authentication failed
+    4010: SHARDS_WRONG,  # invalid shard
+    4011: SHARDS_WRONG,  # sharding required
+    4012: OUTDATED,  # invalid API version
+    4013: OUTDATED,  # invalid intents
+    4014: INTENT_MISSING,  # disallowed intents
+}
+"""The codes with which the gateway closes for whoever does the same again, and what the operator can do."""
 
 
 def delivery_error(error: Exception) -> DeliveryError:
@@ -65,11 +79,18 @@ def _http_error(error: discord.HTTPException) -> DeliveryError:
         return RateLimited(_retry_after_s(error), is_global=scope == "global")
     if error.status == 401:
         return CredentialsRejected(REJECTED)
+    if error.code == _TURNED_OFF or (error.status in (403, 404) and not _is_discords(error)):
+        return SendFailed(f"{said}: not by Discord itself")
     if error.status in (403, 404) or error.code in _GONE_CODES:
         return AddressDead(said)
     if error.status >= 500:
         return OutcomeUnknown(said)
     return FormatRefused(said)
+
+
+def _is_discords(error: discord.HTTPException) -> bool:
+    """Whoever stands in front of the API refuses with a page, and says nothing of the place that was written to."""
+    return error.code != 0 or error.response.headers.get("Content-Type", "").startswith("application/json")
 
 
 def _retry_after_s(error: discord.HTTPException) -> float:

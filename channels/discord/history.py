@@ -8,7 +8,7 @@ they are direct chats, because a channel id alone does not.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import aiohttp
 import discord
@@ -67,11 +67,22 @@ class History:
     async def _since(self, channel: discord.abc.Messageable | None, mark: int, room: str) -> Sequence[discord.Message]:
         if channel is None:
             return ()
-        after = discord.Object(mark)
-        page = [message async for message in channel.history(after=after, oldest_first=True, limit=limits.HISTORY_PAGE)]
-        if len(page) < limits.HISTORY_PAGE:
-            return page
-        return await _newest(channel.history(limit=limits.HISTORY_MESSAGES_MAX), mark, room)
+        page = await self._client.read_back(channel, after=mark, limit=limits.HISTORY_PAGE)
+        if page.is_last:
+            return page.messages[::-1]
+        return await self._newest(channel, mark, room)
+
+    async def _newest(self, channel: discord.abc.Messageable, mark: int, room: str) -> Sequence[discord.Message]:
+        found: list[discord.Message] = []
+        while len(found) < limits.HISTORY_MESSAGES_MAX:
+            before = found[-1].id if found else None
+            page = await self._client.read_back(channel, before=before, limit=limits.HISTORY_PAGE)
+            newer = [message for message in page.messages if message.id > mark]
+            found.extend(newer)
+            if page.is_last or len(newer) < len(page.messages) or not newer:
+                return found[::-1]
+        log.warning("discord: of what was missed in place %s only the newest %d are read", room, len(found))
+        return found[::-1]
 
     def _moved(self) -> list[str]:
         """Guild channels and threads whose last message is newer than their mark."""
@@ -91,14 +102,3 @@ class History:
     def _mark(self, place: str) -> int:
         oldest = snowflake_at(self._clock.now_ms() - limits.HISTORY_AGE_MAX_S * 1000)
         return max(int(self._marks.of(place) or 0), oldest)
-
-
-async def _newest(newest_first: AsyncIterator[discord.Message], mark: int, room: str) -> Sequence[discord.Message]:
-    found: list[discord.Message] = []
-    async for message in newest_first:
-        if message.id <= mark:
-            break
-        found.append(message)
-    if len(found) >= limits.HISTORY_MESSAGES_MAX:
-        log.warning("discord: of what was missed in place %s only the newest %d are read", room, len(found))
-    return found[::-1]

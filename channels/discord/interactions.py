@@ -19,6 +19,7 @@ from discord.webhook.async_ import AsyncWebhookAdapter, async_context
 
 from channels.calls import Call, CallAnswer, come_again
 from channels.discord import limits
+from channels.discord.payloads import whole
 from channels.discord.signature import is_genuine
 from channels.raw import Raw, mapping
 from gateway.contracts.ports import Clock
@@ -94,7 +95,8 @@ class Interactions:
     ) -> CallAnswer:
         """What a hearer answers to it. Raises `TimeoutError` when nobody does."""
         try:
-            interaction = discord.Interaction(data=cast(Any, payload), state=client._connection)
+            told = whole("INTERACTION_CREATE", payload)
+            interaction = discord.Interaction(data=cast(Any, told), state=client._connection)
         except Exception:  # named boundary, adapter callback: a payload of a shape that the SDK does not know
             log.exception("discord: an interaction cannot be understood")
             return CallAnswer(400)

@@ -17,6 +17,7 @@ from channels import notices
 from channels.adapter import Door
 from channels.discord import limits
 from channels.discord.address import parse_target
+from channels.discord.lifting import roles_of
 from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
 from channels.discord.render import render
@@ -108,4 +109,5 @@ def _lifted(interaction: discord.Interaction) -> DiscordInvocation:
         is_direct=interaction.guild_id is None and not interaction.context.private_channel,
         is_bot=interaction.user.bot,
         locale=interaction.locale.value,
+        roles=roles_of(interaction.user),
     )

@@ -21,6 +21,7 @@ _MEDIA_TYPES: Final = {
 class Filed(Protocol):
     """What has files: a message, and the snapshot of one that is passed on."""
 
+    flags: discord.MessageFlags
     attachments: list[discord.Attachment]
     stickers: list[discord.StickerItem]
 
@@ -48,11 +49,20 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
         files=tuple(_files(message)),
         forwarded=tuple(_passed_on(message)),
         guild_locale=message.guild.preferred_locale.value if message.guild else "",
+        is_place_known=not isinstance(message.channel, discord.PartialMessageable),
+        author_roles=roles_of(message.author),
         takes_threads=isinstance(message.channel, discord.TextChannel),
         user_names={str(user.id): user.display_name for user in message.mentions},
         role_names={str(role.id): role.name for role in message.role_mentions},
         channel_names={str(channel.id): str(channel) for channel in message.channel_mentions},
     )
+
+
+def roles_of(author: discord.abc.User) -> tuple[str, ...]:
+    """Those of a member of a server, but for the one that everybody has."""
+    if not isinstance(author, discord.Member):
+        return ()
+    return tuple(str(role.id) for role in author.roles if not role.is_default())
 
 
 def _guild_id(message: discord.Message) -> str | None:
@@ -93,17 +103,17 @@ def _sticker_names(holder: Filed) -> str:
 
 def _files(holder: Filed) -> Iterator[DiscordFile]:
     for attachment in holder.attachments:
-        yield _file(attachment)
+        yield _file(attachment, is_voice=holder.flags.voice)
     for sticker in holder.stickers:
         if sticker.format in _MEDIA_TYPES:
             yield DiscordFile(str(sticker.id), sticker.name, _MEDIA_TYPES[sticker.format])
 
 
-def _file(attachment: discord.Attachment) -> DiscordFile:
+def _file(attachment: discord.Attachment, *, is_voice: bool) -> DiscordFile:
     return DiscordFile(
         id=str(attachment.id),
         filename=attachment.filename,
         content_type=attachment.content_type or "",
         size_bytes=attachment.size,
-        is_voice=attachment.is_voice_message(),
+        is_voice=is_voice or attachment.is_voice_message(),
     )

@@ -20,6 +20,8 @@ LINK_TTL_S: Final = 14.5 * 60  # the token of an interaction is good for fifteen
 LINK_OPENS_WITHIN_S: Final = 3.0  # or never: until then Discord waits to be told that an answer comes
 DEAD_LINK_CODES: Final = frozenset({10015, 10062, 50027})  # unknown webhook, unknown interaction, invalid token
 UNKNOWN_MESSAGE: Final = 10008  # the error code for a message that was deleted
+INVALID_FORM: Final = 50035  # the error code for a request with a field that is not as it should be
+REPLY_NEEDS_HISTORY: Final = 160002  # the error code for a reply where we may not read what was said
 PRESS_TAKEN_WITHIN_S: Final = 2.0  # an interaction is to be acknowledged within three seconds
 
 CALL_ANSWERED_WITHIN_S: Final = 2.7  # of ours to an interaction that came by HTTP; Discord waits for 3
@@ -52,6 +54,7 @@ THREAD_EXISTS: Final = 160004  # the error code for a message that has a thread
 THREAD_NAME_UNITS_MAX: Final = 100  # characters, as JavaScript counts them
 THREAD_NAMES_MAX: Final = 2  # of one thread within THREAD_NAMES_WITHIN_S; not announced, and 429 for minutes beyond it
 THREAD_NAMES_WITHIN_S: Final = 600.0
+ORIGINS_MAX: Final = 1_000  # threads that nobody told us of, remembered: two ids each
 READ_AGAIN_AFTER_S: Final = 60.0  # a message whose files are fetched one after the other: addresses live for a day
 READ_LATELY_MAX: Final = 16  # such messages at a time
 HISTORY_PAGE: Final = 100  # the most that one request gives

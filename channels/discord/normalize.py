@@ -78,7 +78,8 @@ class DiscordMessage:
     """What MESSAGE_CREATE says, as far as we read it.
 
     `guild_id` is None in a direct message. In a thread, `channel_id` is the thread's, `parent_id` its
-    parent's and `thread_owner_id` its creator's. `answered` is the message replied to, unless it is gone.
+    parent's and `thread_owner_id` its creator's; where nobody told of the channel yet, `is_place_known` is false.
+    `answered` is the message replied to, unless it is gone.
     `own_role_id` is the role that Discord manages for us in this guild (`guild.self_role`).
     The names are those of the users, roles and channels that `content` mentions, by id; `mentions` are the
     users the message pings. `forwarded` holds what the message passes on, which has no words of its own then.
@@ -106,8 +107,10 @@ class DiscordMessage:
     files: tuple[DiscordFile, ...] = ()
     forwarded: tuple[DiscordQuoted, ...] = ()
     guild_locale: str = ""
+    author_roles: tuple[str, ...] = ()
     takes_threads: bool = False
     begins_thread: bool = False
+    is_place_known: bool = True
     user_names: Mapping[str, str] = field(default_factory=dict)
     role_names: Mapping[str, str] = field(default_factory=dict)
     channel_names: Mapping[str, str] = field(default_factory=dict)
@@ -155,6 +158,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         attachments=attachments,
         command=find_command(words),
         realm=message.guild_id or "",
+        roles=message.author_roles,
         quotes=quotes,
         is_bot=_is_bot(message),
         language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,

@@ -1,7 +1,8 @@
 """The press of a button becomes an `Incoming`, or the reason why it does not.
 
 Who pressed is in the interaction, which Discord fills in; `custom_id` is only what the button says. A press belongs
-to the person, not to the channel: its place is empty.
+to the person, not to the channel: its place is empty. What a command leads to that was pressed where only he reads
+comes to him alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from channels.discord.address import DiscordTarget, make_target
 from channels.discord.normalize import DiscordIdentity
 from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
 from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import ControlKind
 
 _SNOWFLAKE: Final = re.compile(r"\d{1,20}")
 
@@ -29,6 +31,8 @@ class DiscordPress:
     custom_id: str
     is_bot: bool = False
     locale: str = ""
+    is_aside: bool = False
+    """It stands under a message that nobody else sees."""
 
 
 def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Ignored:
@@ -37,7 +41,9 @@ def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Igno
         return Ignored(IgnoreReason.MALFORMED)
     if press.is_bot:
         return Ignored(IgnoreReason.BOT)
-    target = DiscordTarget(press.channel_id)
+    command = find_command(press.custom_id)
+    is_aside = press.is_aside and command is not None and command.name == ControlKind.PRESS
+    target = DiscordTarget(press.channel_id, link=press.id if is_aside else None, is_aside=is_aside)
     return Incoming(
         id=f"{me.channel}:{me.user_id}:press:{press.id}",
         channel=me.channel,
@@ -50,6 +56,7 @@ def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Igno
         text=press.custom_id,
         address=ReplyAddress(me.channel, target.lane, make_target(target)),
         sent_at_ms=0,
-        command=find_command(press.custom_id),
+        command=command,
         language=press.locale,
+        is_aside=is_aside,
     )

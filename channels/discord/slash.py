@@ -34,6 +34,7 @@ class DiscordInvocation:
     is_direct: bool = False
     is_bot: bool = False
     locale: str = ""
+    roles: tuple[str, ...] = ()
 
 
 def normalize_invocation(invocation: DiscordInvocation, me: DiscordIdentity) -> Incoming | Ignored:
@@ -64,6 +65,7 @@ def normalize_invocation(invocation: DiscordInvocation, me: DiscordIdentity) -> 
         command=command,
         language=invocation.locale,
         realm=invocation.guild_id,
+        roles=invocation.roles,
     )
 
 

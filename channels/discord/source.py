@@ -83,6 +83,9 @@ class DiscordSource:
 
     async def _with_ownership(self, message: DiscordMessage) -> DiscordMessage:
         """A thread that we were called into is as good as one that we opened."""
+        if message.guild_id and not message.is_place_known:
+            parent_id, owner_id = await self._context.origin_of(message.channel_id)
+            message = replace(message, parent_id=parent_id, thread_owner_id=owner_id)
         parent_id = message.parent_id or self._openings.parent_of(message.channel_id)
         message = replace(message, parent_id=parent_id)
         if message.parent_id and await self._threads.has_joined(message.parent_id, message.channel_id):

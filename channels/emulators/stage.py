@@ -161,6 +161,10 @@ class Stage(Protocol):
         with the words, in as many messages as the vendor's client makes of them; the first is returned."""
         ...
 
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+        """Pass a message on into another place, with or without words of one's own."""
+        ...
+
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
         """The author changes a message."""
         ...
@@ -233,13 +237,4 @@ class ThreadStage(Protocol):
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
         """The thread below a message, begun where there is none. Where threads have names, it is called `title`."""
-        ...
-
-
-@runtime_checkable
-class SharingStage(Protocol):
-    """A platform on which a person passes a message on."""
-
-    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
-        """Into another place, with or without words of their own."""
         ...

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from channels.normalized import Incoming
@@ -33,7 +34,7 @@ class Reception:
         self._access = access
         self._policy = policy
         self._rate_of = rate_of
-        self._roles: OrderedDict[SessionKey, GrantRole] = OrderedDict()
+        self._rates: OrderedDict[SessionKey, Rate] = OrderedDict()
         self._albums: OrderedDict[str, None] = OrderedDict()
 
     async def admit(self, incoming: Incoming) -> Admittance:
@@ -43,16 +44,22 @@ class Reception:
         levels = levels_of(incoming.channel, incoming.realm, incoming.place)
         is_admin = owner in self._policy.admins
         view = AccessView() if is_admin else await self._access.view(owner, levels)
-        admittance = admit(owner, view.granted, self._policy, self._policy.place(levels, view.places))
+        admittance = admit(owner, view.granted, self._policy, self._policy.place(levels, view.places), incoming.roles)
         if admittance is Admittance.ADMITTED:
-            _remember(self._roles, owner, self._policy.role_of(owner, view.granted) or GrantRole.GUEST)
+            _remember(self._rates, owner, self._rate(owner, view))
         return admittance
 
     def rate_of(self, incoming: Incoming) -> Rate:
         """How fast the author of an admitted message may write. An album is one message, however many parts it has."""
         if incoming.album_id and _album(incoming) in self._albums:
             return Rate()
-        return self._rate_of(self._roles.get(SessionKey(incoming.channel, incoming.user_id), GrantRole.GUEST))
+        owner = SessionKey(incoming.channel, incoming.user_id)
+        return self._rates.get(owner) or self._rate_of(GrantRole.GUEST)
+
+    def _rate(self, owner: SessionKey, view: AccessView) -> Rate:
+        role = self._policy.role_of(owner, view.granted) or GrantRole.GUEST
+        configured, decided = self._rate_of(role), view.limits_of(owner, role).per_minute
+        return configured if decided is None else replace(configured, per_minute=decided)
 
     def taken(self, incoming: Incoming) -> None:
         """The message is on the bus."""

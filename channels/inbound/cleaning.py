@@ -13,11 +13,12 @@ from typing import Final
 
 from channels.inbound.bounding import fit, fitting
 from channels.inbound.halves import PARTS_MAX, Part, linked, part_of, torn
-from channels.normalized import FileReference, Incoming, RawQuote
+from channels.inbound.names import clean_name
+from channels.inbound.quoting import quoted
+from channels.normalized import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, Finding, InboundMessage, Quote, RemovedSecrets, clipped, own_words
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.limits import AUTHOR_NAME_CHARS_MAX
 from gateway.scrub import removed_secrets
 from gateway.scrub.continued import continued, revealed
 
@@ -25,9 +26,6 @@ FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
 FILES_MAX: Final = 12  # of one message: more than are ever fetched, so that its author is told of the others
 REFERENCE_CHARS_MAX: Final = 512  # Telegram's have about a hundred
 MEDIA_TYPE_CHARS_MAX: Final = 127  # two names of 63 at most (RFC 6838)
-
-QUOTES_MAX: Final = 40  # what was said in a thread before we were called: enough to know what it is about
-QUOTE_CHARS_MAX: Final = 4_000  # of each: context must not crowd out what is said
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}")
 
 
@@ -57,6 +55,9 @@ class Cleaner:
         scrubber = self._scrubber.for_chat(str(key))
         read = continued(scrubber, [part.raw for part in near], incoming.text)
         parts, mends = torn(near, read.reach, read.placeholder)
+        quoting = quoted(incoming, scrubber)
+        if quoting.ending is not None and not read.is_joined:
+            read = quoting.ending
         bounded = fit(read.text)
         message = InboundMessage(
             id=incoming.id,
@@ -64,7 +65,7 @@ class Cleaner:
             address=incoming.address,
             text=read.text if bounded == read.text else scrubber.scrub(bounded),
             author_id=incoming.user_id,
-            author_name=clipped(scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX),
+            author_name=clean_name(incoming.author_name, scrubber),
             is_private=incoming.is_private,
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one
@@ -72,9 +73,10 @@ class Cleaner:
             removed=_removed(read.found, incoming.attachments, scrubber, is_joined=read.is_joined),
             mends=mends,
             language=self._language or _language(incoming.language),
-            quotes=fitting([_quote(found, scrubber) for found in incoming.quotes[-QUOTES_MAX:]]),
+            quotes=fitting(_with_files(quoting.quotes, incoming, scrubber)),
             place=() if key.place else incoming.place,
             realm=incoming.realm,
+            is_aside=incoming.is_aside,
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)
@@ -130,13 +132,13 @@ def _attachment(found: FileReference, scrubber: Scrubber) -> Attachment:
     )
 
 
-def _quote(found: RawQuote, scrubber: Scrubber) -> Quote:
-    return Quote(
-        kind=found.kind,
-        author_name=clipped(scrubber.scrub(found.author_name), AUTHOR_NAME_CHARS_MAX),
-        text=clipped(scrubber.scrub(found.text), QUOTE_CHARS_MAX),
-        attachments=_attachments(found.attachments, scrubber),
-    )
+def _with_files(quotes: Sequence[Quote], incoming: Incoming, scrubber: Scrubber) -> list[Quote]:
+    """The newest of its quotes with the files that stand in them."""
+    raw = incoming.quotes[len(incoming.quotes) - len(quotes) :]
+    return [
+        replace(quote, attachments=_attachments(found.attachments, scrubber))
+        for quote, found in zip(quotes, raw, strict=True)
+    ]
 
 
 def _language(tag: str) -> str:

@@ -66,12 +66,15 @@ async def download(
 
 
 def belongs_to(url: str, api_base: str) -> bool:
-    """Whether an address is on the machine of the API that we were told to use; all names of this one are the same."""
+    """Whether an address is on the machine of the API that we were told to use, by the same scheme; all names of this
+    one are the same."""
     try:
-        host, own = urlsplit(url).hostname or "", urlsplit(api_base).hostname or ""
+        there, here = urlsplit(url), urlsplit(api_base)
+        host, own = there.hostname or "", here.hostname or ""
     except ValueError:
         return False
-    return bool(host) and (host == own or (is_loopback(host) and is_loopback(own)))
+    is_there = host == own or (is_loopback(host) and is_loopback(own))
+    return bool(host) and there.scheme == here.scheme and is_there
 
 
 def is_on(url: str, *domains: str) -> bool:

@@ -58,7 +58,7 @@ def part_of(message: InboundMessage, said: str, *, goes_on: bool = False) -> Par
     block = said.rfind(_BLOCK_BEGINS)
     is_open = block >= 0 and said.find(_BLOCK_ENDS, block) < 0
     raw = said[block:][-BLOCK_CHARS_MAX:] if is_open else said[-HALF_CHARS_MAX:]
-    return Part(message, raw, _bare(message.text, raw), goes_on)
+    return Part(message, raw, bare_end(message.text, raw), goes_on)
 
 
 def linked(parts: Sequence[Part]) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
@@ -83,8 +83,8 @@ def torn(parts: Sequence[Part], reach: int, placeholder: CleanText) -> tuple[tup
     return tuple(reversed(after)), tuple(reversed(mends))
 
 
-def _bare(text: CleanText, raw: str) -> int:
-    """How much of the end of `text` is as in `raw`, and no placeholder."""
+def bare_end(text: CleanText, raw: str) -> int:
+    """How many characters at the end of `text` are as in `raw`, and no placeholder."""
     last = max((found.end() for found in PLACEHOLDER.finditer(text)), default=0)
     most = min(len(text) - last, len(raw))
     same = 0

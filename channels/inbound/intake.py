@@ -20,6 +20,7 @@ from channels.inbound.albums import Albums
 from channels.inbound.cleaning import Cleaner
 from channels.inbound.halves import Halves, Part, author_of
 from channels.inbound.keeping import Keeping
+from channels.inbound.promises import Promises
 from channels.inbound.recollection import Recollection
 from channels.inbound.telling import Telling
 from channels.inbound.threshold import Threshold
@@ -89,6 +90,7 @@ class Intake:
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
         rate_of: RateOf = unlimited,
         delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
+        promises: Promises | None = None,
     ) -> None:
         """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
         running turn of its lane. With a `language` everybody is spoken to in that one. People write no faster than
@@ -98,6 +100,7 @@ class Intake:
         self._clock = clock
         self._reception = Reception(access, policy, rate_of)
         self._presses = presses
+        self._promises = promises
         self._suggestions = suggestions
         self._scope = scope
         self._cleaner = Cleaner(scrubber, clock, scope, language=language)
@@ -178,6 +181,8 @@ class Intake:
         with self._telling.at_once(chosen) as said:
             while True:
                 outcome = await self.accept(chosen)
+                if outcome is Outcome.QUEUED and self._promises is not None:
+                    self._promises.made(chosen.key(self._scope), chosen.address)
                 if outcome is not Outcome.HELD:
                     return said() if outcome in _NOT_TAKEN else None
                 await asyncio.sleep(HELD_POLL_S)
@@ -321,6 +326,8 @@ class Intake:
 
     async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
         is_new = await self._bus.request_control(ControlRequest(kind, message))
+        if kind is ControlKind.STOP and self._promises is not None:
+            self._promises.stopped(message)
         await self._delete_those((message,) if message.removed else ())
         return Outcome.CONTROL if is_new else Outcome.DUPLICATE
 

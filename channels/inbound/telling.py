@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from channels import notices
+from channels.inbound.names import clean_name
 from channels.normalized import Addressing, Incoming
 from gateway.contracts.access import Admittance, Pairing
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, Reply, ReplyKind, clipped, own_words
+from gateway.contracts.messages import CleanText, Reply, ReplyKind, own_words
 from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, Scrubber
-from gateway.limits import AUTHOR_NAME_CHARS_MAX, PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S
+from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S
 from gateway.words import Words, words_for
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class Telling:
     async def _offer_code(self, incoming: Incoming, owner: SessionKey) -> None:
         """Tell a stranger his code, behind which lies what he is told here when he is let in."""
         words, code = self.words(incoming), self._clock.code(PAIRING_CODE_CHARS)
-        name = clipped(self._scrubber.scrub(incoming.author_name), AUTHOR_NAME_CHARS_MAX)
+        name = clean_name(incoming.author_name, self._scrubber)
         welcome = self._notice(incoming, owner, f"welcome:{code}", words.say(notices.WELCOME))
         asked = await self._access.ask_pairing(
             Pairing(code, owner, name, welcome, self._clock.now_ms()),

@@ -13,7 +13,7 @@ from channels.adapter import AdapterParts, Budget, Cadence, Door, Nameable, Outg
 from channels.calls import Call, CallAnswer
 from channels.raw import Raw
 from channels.slack import limits
-from channels.slack.address import SlackTarget, parse_target
+from channels.slack.address import SlackTarget, parse_target, relocated
 from channels.slack.connection import Connection, Endpoint
 from channels.slack.downloads import fetch
 from channels.slack.errors import delivery_error, fetch_error, file_error, lookup_error
@@ -34,8 +34,8 @@ from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, 
 
 class SlackAdapter:
     """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsStreaming`, `SupportsWithdrawal`,
-    `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`,
-    `SupportsNames`, `SupportsTyping`."""
+    `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsNames`,
+    `SupportsTyping`, `SupportsMoves`."""
 
     typing_period_s = limits.STATUS_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
@@ -203,6 +203,14 @@ class SlackAdapter:
             return is_sent
         is_streamed = began(chunk, me)
         return lambda message: is_sent(message) or is_streamed(message)
+
+    def chat_of(self, address: ReplyAddress) -> str:
+        """Empty for direct messages, which never move."""
+        target = parse_target(address.target)
+        return "" if target.is_direct else target.channel
+
+    def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
+        return relocated(address, chat)
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
         client = self._connected()

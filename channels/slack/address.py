@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from channels.raw import canonical, target_fields, text
 from gateway.contracts.errors import BadEnvelope
+from gateway.contracts.ids import ReplyAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +61,9 @@ def parse_target(target: str) -> SlackTarget:
         is_aside=fields.get("is_aside") is True,
         picks=text(fields.get("picks")) or None,
     )
+
+
+def relocated(address: ReplyAddress, channel: str) -> ReplyAddress:
+    """The same place under the other id of its channel. Raises `BadEnvelope`."""
+    target = replace(parse_target(address.target), channel=channel)
+    return ReplyAddress(address.channel, target.lane, make_target(target))

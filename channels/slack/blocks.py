@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import count
+import re
+from collections.abc import Iterator
+from itertools import chain, count
 from typing import Any, Final
 
 from channels.slack import limits
@@ -10,16 +12,19 @@ from channels.slack.render import SlackChunk
 
 Block = dict[str, Any]
 
+_FENCE: Final = "```"
+_FENCE_LINE: Final = len(_FENCE) + 1
+_ATOM: Final = re.compile(r"<[^<>]*>|&[a-z]+;|[^<&\s]{1,200}|[<&\s]")
+
 PICK: Final = "pick-"
 """In front of the command that a list is for."""
 
 
 def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
-    """The chunk's text with a row of buttons and lists below it; nothing for a chunk without any."""
-    if not chunk.choices and not chunk.picks:
+    """The chunk's text with a row of buttons and lists below it; nothing for a chunk without any, and nothing that
+    could be refused once more for one that goes out `plain`: what the buttons say may be typed."""
+    if plain or not (chunk.choices or chunk.picks):
         return []
-    words, kind = (chunk.plain, "plain_text") if plain else (chunk.text, "mrkdwn")
-    parts = [words[at : at + limits.SECTION_CHARS_MAX] for at in range(0, len(words), limits.SECTION_CHARS_MAX)]
     buttons = [
         {
             "type": "button",
@@ -31,8 +36,34 @@ def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
     ]
     lists = [_list(chunk.picks)] if chunk.picks else []
     elements = [*buttons[: limits.ACTIONS_MAX - len(lists)], *lists]
-    sections: list[Block] = [{"type": "section", "text": {"type": kind, "text": part}} for part in parts]
+    sections: list[Block] = [
+        {"type": "section", "text": {"type": "mrkdwn", "text": part}} for part in _parts(chunk.text)
+    ]
     return [*sections, {"type": "actions", "elements": elements}]
+
+
+def _parts(words: str) -> Iterator[str]:
+    """As many as sections take, cut between lines where that is possible; a fence is closed and opened anew."""
+    part, is_fenced = "", False
+    for line in chain.from_iterable(map(_pieces, words.split("\n"))):
+        is_end = is_fenced and line == _FENCE
+        if part and not is_end and len(part) + 1 + len(line) + _FENCE_LINE > limits.SECTION_CHARS_MAX:
+            yield f"{part}\n{_FENCE}" if is_fenced else part
+            part = _FENCE if is_fenced else ""
+        part = f"{part}\n{line}" if part else line
+        is_fenced ^= line == _FENCE
+    yield part
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """A line that is too long in several, none of which ends within a word, a link or an entity."""
+    piece = ""
+    for atom in _ATOM.findall(line):
+        if piece and len(piece) + len(atom) + 2 * _FENCE_LINE > limits.SECTION_CHARS_MAX:
+            yield piece
+            piece = ""
+        piece += atom
+    yield piece
 
 
 def _list(command: str) -> Block:

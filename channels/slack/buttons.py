@@ -65,7 +65,7 @@ class Presses:
 
     async def _known(self, press: Incoming) -> Incoming:
         """With the language of the one who pressed."""
-        person = (await self._people.known((press.user_id,))).get(press.user_id)
+        person = await self._people.one(press.user_id)
         return replace(press, language=person.language) if person else press
 
 

@@ -32,11 +32,12 @@ from channels.slack import limits
 from channels.slack.bolt import bolt_app
 from channels.slack.buttons import Presses
 from channels.slack.context import ThreadContext
-from channels.slack.errors import or_rejected
+from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.events import Events
 from channels.slack.history import ORDER, History
 from channels.slack.links import Links
 from channels.slack.logs import sdk_log
+from channels.slack.moves import Moves
 from channels.slack.normalize import SlackIdentity
 from channels.slack.people import People
 from channels.slack.socket import Patience, Sockets
@@ -142,6 +143,7 @@ class Connection:
             client = self.client = self._web_client(session)
             try:
                 while True:
+                    wait_s = 0.0
                     try:
                         await self._listen(client, door, backoff)
                         self.state = "not connected"
@@ -150,7 +152,8 @@ class Connection:
                     except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
                         self.state = f"not connected ({type(error).__name__})"
                         log.warning("%s: %s", self._name, self.state, exc_info=log.isEnabledFor(logging.DEBUG))
-                    await asyncio.sleep(backoff.next_s())
+                        wait_s = asked_to_wait_s(error)
+                    await asyncio.sleep(max(wait_s, backoff.next_s()))
             finally:
                 self._ready.clear()
                 self.client = None
@@ -167,8 +170,10 @@ class Connection:
         context = ThreadContext(client, people)
         read = Threads(self._positions, f"{self._name}:{me.account}:read")
         briefing = Briefing(read, wait_s=limits.THREAD_WAIT_S)
-        history = History(client, marks, self._clock)
-        source = SlackSource(me, history, threads, self._links, people, context, briefing)
+        moves = Moves(self._places, self._name)
+        await moves.load()
+        history = History(client, marks, self._clock, moves)
+        source = SlackSource(me, history, threads, self._links, people, context, briefing, moves)
         listener: Listener[Raw] = Listener(self._name, door, marks, source)
         hear = Presses(me, door, people, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
         app = bolt_app(client, me, hear)

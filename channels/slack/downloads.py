@@ -1,7 +1,7 @@
 """Files that people sent on Slack: `files.info` says where one is, and the bot token opens it.
 
-A token without the scope `files:read` gets a page to log in at, with status 200: so what came is compared with
-what was promised. The token goes to Slack's own hosts and to nobody else.
+A token that may not read a file is sent to a page to log in at, or gets that page with status 200: so what came is
+compared with what was promised. The token goes to Slack's own hosts and to nobody else.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ async def fetch(
     if not (is_on(url, *_HOSTS) or belongs_to(url, api_base)):
         raise FileRefused(ELSEWHERE)
     token = {"Authorization": f"Bearer {client.token}"}
-    found = await download(url, bytes_max=bytes_max, headers=token, proxy=proxy)
+    try:
+        found = await download(url, bytes_max=bytes_max, headers=token, proxy=proxy)
+    except FileRefused as refused:
+        raise (FileRefused(NO_SCOPE) if str(refused) == ELSEWHERE else refused) from None
     _check(file, found)
     return FetchedFile(text(file.get("name")) or text(file.get("title")), _media_type(file, found), found.content)
 
@@ -77,15 +80,13 @@ async def _told(client: AsyncWebClient, file_id: str) -> Raw:
 
 def _check(file: Raw, found: Downloaded) -> None:
     """A page in the place of anything else is the one to log in at; so is one in the place of a page of another
-    size."""
-    if found.media_type != _PAGE:
+    size, or of something of which nothing is known."""
+    said, size = text(file.get("mimetype")), integer(file.get("size"))
+    if found.media_type != _PAGE or said.startswith("application/vnd.slack"):
         return
-    said = text(file.get("mimetype"))
-    size = integer(file.get("size"))
-    if said and said != _PAGE and not said.startswith("application/vnd.slack"):
-        raise FileRefused(NO_SCOPE)
-    if said == _PAGE and size and size != len(found.content):
-        raise FileRefused(SOMETHING_ELSE)
+    is_promised = size == len(found.content) if size else said == _PAGE
+    if said not in ("", _PAGE) or not is_promised:
+        raise FileRefused(SOMETHING_ELSE if said == _PAGE else NO_SCOPE)
 
 
 def _media_type(file: Raw, found: Downloaded) -> str:

@@ -27,14 +27,22 @@ _GONE: Final = frozenset({
     "channel_not_found", "not_in_channel", "is_archived", "user_disabled", "user_not_found", "cannot_dm_bot",
     "restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel",
     "restricted_action_non_threadable_channel", "restricted_action_thread_locked", "messages_tab_disabled",
-    "thread_not_found", "message_not_found", "team_access_not_granted", "ekm_access_denied",
+    "thread_not_found", "message_not_found", "team_access_not_granted", "ekm_access_denied", "cannot_reply_to_message",
+    "no_permission", "access_denied",
 })  # fmt: skip
+"""What is said of one place. The last two also come where the app is not let into a conversation."""
 _CREDENTIALS: Final = frozenset({
     "invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive", "missing_scope",
-    "no_permission", "org_login_required", "not_allowed_token_type", "access_denied",
+    "not_allowed_token_type", "two_factor_setup_required", "enterprise_is_restricted",
 })  # fmt: skip
-_SCOPE: Final = frozenset({"missing_scope", "no_permission", "not_allowed_token_type", "access_denied"})
-_SAFE: Final = frozenset({"service_unavailable", "request_timeout", "accesslimited", "team_added_to_org"})
+_SHUT_OUT: Final = _CREDENTIALS | {"no_permission", "access_denied"}
+"""Where we ask who we are, and no place is meant."""
+_NO_SCOPE: Final = frozenset({"missing_scope", "not_allowed_token_type"})
+_NOT_FOR_US: Final = _NO_SCOPE | {"no_permission", "access_denied"}
+_SAFE: Final = frozenset({
+    "service_unavailable", "request_timeout", "accesslimited", "team_added_to_org", "org_login_required",
+})  # fmt: skip
+"""The last two while a workspace moves into an organisation."""
 _UNSURE: Final = frozenset({
     "fatal_error", "internal_error", "duplicate_message_not_found", "duplicate_channel_not_found",
 })  # fmt: skip
@@ -47,13 +55,14 @@ CANNOT_BE_DELETED: Final = frozenset({"cant_delete_message", "compliance_exports
 """Words of chat.delete."""
 STILL_STREAMING: Final = frozenset({"streaming_state_conflict"})
 """chat.update, for a message that still grows."""
-NEVER_STREAMS: Final = _SCOPE | {"unknown_method", "not_allowed", "feature_not_enabled", "method_deprecated"}
+NEVER_STREAMS: Final = _NO_SCOPE | {"unknown_method", "not_allowed", "feature_not_enabled", "method_deprecated"}
 """chat.startStream, in a workspace that has no streams for us."""
 
 _TOO_MANY: Final = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 _NEVER_LEFT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-RETRY_AFTER_DEFAULT_S: Final = 30.0
+RETRY_AFTER_DEFAULT_S: Final = 5.0  # the header always comes, unless something in between ate it
+RETRY_AFTER_MAX_S: Final = 3600.0  # whatever a proxy says
 
 
 def delivery_error(error: Exception) -> DeliveryError:
@@ -68,9 +77,17 @@ def delivery_error(error: Exception) -> DeliveryError:
 def file_error(error: Exception) -> DeliveryError:
     """The same for a file: an app that may not write files (installed before it asked for `files:write`) still
     writes words."""
-    if api_word(error) in _SCOPE:
+    if api_word(error) in _NOT_FOR_US:
         return FormatRefused(f"Slack answers {api_word(error)!r}; give the app the scope files:write and reinstall it")
     return error if isinstance(error, DeliveryError) else delivery_error(error)
+
+
+def opening_error(error: Exception) -> DeliveryError:
+    """The same for the opening of direct messages: an app that may not (it asked for no `im:write`) has no way to the
+    one who asked, and goes on everywhere else."""
+    if api_word(error) in _NO_SCOPE:
+        return AddressDead(f"Slack answers {api_word(error)!r}; give the app the scope im:write and reinstall it")
+    return delivery_error(error)
 
 
 def fetch_error(error: Exception) -> DeliveryError:
@@ -91,7 +108,7 @@ def lookup_error(error: Exception) -> DeliveryError:
 def is_about_streams(error: Exception) -> bool:
     """Slack refuses the stream (it ran out, somebody stopped it, it was none, nobody is named for whom it is) and not
     the words: a post may do."""
-    if api_word(error) in NEVER_STREAMS | CANNOT_BE_CHANGED:
+    if api_word(error) in NEVER_STREAMS | CANNOT_BE_CHANGED | _NOT_FOR_US:
         return True
     return isinstance(error, SlackApiError) and isinstance(_api_error(error), FormatRefused)
 
@@ -115,9 +132,15 @@ def or_rejected(error: SlackApiError) -> Exception:
     return rejected(word) if is_rejection(word) else error
 
 
+def asked_to_wait_s(error: Exception) -> float:
+    """How long Slack wants to be left alone; 0 where it said nothing of the kind."""
+    found = _api_error(error) if isinstance(error, SlackApiError) else None
+    return found.retry_after_s if isinstance(found, RateLimited) else 0.0
+
+
 def is_rejection(word: str) -> bool:
     """True when only the operator can help."""
-    return word in _CREDENTIALS
+    return word in _SHUT_OUT
 
 
 def _api_error(error: SlackApiError) -> DeliveryError:
@@ -141,6 +164,6 @@ def _api_error(error: SlackApiError) -> DeliveryError:
 def _retry_after_s(error: SlackApiError) -> float:
     headers = getattr(error.response, "headers", None) or {}
     try:
-        return max(0.0, float(headers.get("Retry-After", RETRY_AFTER_DEFAULT_S)))
+        return min(max(0.0, float(headers.get("Retry-After", RETRY_AFTER_DEFAULT_S))), RETRY_AFTER_MAX_S)
     except ValueError:
         return RETRY_AFTER_DEFAULT_S

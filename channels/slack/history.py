@@ -17,16 +17,17 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from channels.inbound.listening import Heard, HistoryUnavailable
 from channels.inbound.marks import Marks, Order
-from channels.raw import Raw
+from channels.raw import Raw, mapping, mappings, text
 from channels.slack import limits
 from channels.slack.errors import delivery_error
+from channels.slack.moves import Moves
 from gateway.contracts.errors import OutcomeUnknown, RateLimited, SendFailed
 from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
 
 _TS: Final = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
-_TYPES: Final = "im,mpim,public_channel,private_channel"
+_TYPES: Final = ("im", "mpim", "public_channel", "private_channel")
 Json = dict[str, Any]
 
 
@@ -58,45 +59,57 @@ def place_of(channel_id: str, event: Raw) -> str:
 class History:
     """Reads back one workspace."""
 
-    def __init__(self, client: AsyncWebClient, marks: Marks, clock: Clock) -> None:
+    def __init__(self, client: AsyncWebClient, marks: Marks, clock: Clock, moves: Moves) -> None:
         self._client = client
         self._marks = marks
+        self._moves = moves
         self._clock = clock
-        self._types: dict[str, str] = {}
+        self._rooms: dict[str, Raw] = {}
 
     async def rooms(self) -> Sequence[str]:
-        """The conversations that we are a member of. Raises `HistoryUnavailable`."""
-        self._types = dict(await self._channels())
-        return tuple(self._types)
+        """The conversations that we are a member of, by their first ids. Raises `HistoryUnavailable` and
+        `BusUnavailable`."""
+        await self._moves.load()
+        self._rooms = dict(await self._channels())
+        return tuple(self._rooms)
 
     async def missed(self, room: str) -> Sequence[Heard[Raw]]:
         """Messages of a channel and its threads after the marks, oldest first. Raises `HistoryUnavailable`."""
         events = sorted(await self._since(room), key=lambda event: ts_order(event["ts"]))
         named: Json = {"type": "message", "channel": room}
-        if room in self._types:
-            named["channel_type"] = self._types[room]
-        return [Heard(place_of(room, event), event["ts"], {"event": {**event, **named}}) for event in events]
+        channel = self._rooms.get(room)
+        if channel is not None:
+            named["channel_type"] = _type_of(channel)
+        around = {"is_ext_shared_channel": channel is not None and channel.get("is_ext_shared") is True}
+        return [Heard(place_of(room, each), each["ts"], {**around, "event": {**each, **named}}) for each in events]
 
-    async def _channels(self) -> list[tuple[str, str]]:
+    async def _channels(self) -> list[tuple[str, Raw]]:
         """Where we are a member, those with the most recent marks first."""
         recent = [place.partition("/")[0] for place in reversed(self._marks.places)]
         rank = {channel_id: place for place, channel_id in reversed(list(enumerate(recent)))}
-        found: dict[str, str] = {}
-        cursor = ""
-        for _ in range(limits.HISTORY_PAGES_MAX):
-            page = await self._call(
-                self._client.users_conversations, types=_TYPES, exclude_archived=True, limit=200, cursor=cursor or None
-            )
-            found |= {channel["id"]: _type_of(channel) for channel in page.get("channels", ())}
-            cursor = _next_cursor(page)
-            if not cursor:
-                break
+        found = await self._listed(",".join(_TYPES))
+        if not found:  # one scope that is missing refuses all
+            for kind in _TYPES:
+                found |= await self._listed(kind)
         ranked = sorted(found.items(), key=lambda item: rank.get(item[0], len(rank)))
         if len(ranked) > limits.HISTORY_PLACES_MAX:
             log.warning(
                 "slack: of %d channels the %d most recent are read back", len(ranked), limits.HISTORY_PLACES_MAX
             )
         return ranked[: limits.HISTORY_PLACES_MAX]
+
+    async def _listed(self, kinds: str) -> dict[str, Raw]:
+        found: dict[str, Raw] = {}
+        cursor = ""
+        for _ in range(limits.HISTORY_PAGES_MAX):
+            page = await self._call(
+                self._client.users_conversations, types=kinds, exclude_archived=True, limit=200, cursor=cursor or None
+            )
+            found |= {self._moves.first(text(each.get("id"))): each for each in mappings(page.get("channels"))}
+            cursor = _next_cursor(page)
+            if not cursor:
+                break
+        return found
 
     async def _since(self, channel_id: str) -> list[Json]:
         mark = self._mark(channel_id)
@@ -106,11 +119,11 @@ class History:
         for _ in range(limits.HISTORY_PAGES_MAX):
             page = await self._call(
                 self._client.conversations_history,
-                channel=channel_id,
+                channel=self._moves.newest(channel_id),
                 limit=limits.HISTORY_PAGE,
                 latest=latest or None,
             )
-            messages = page.get("messages", ())
+            messages = _messages(page)
             news = [message for message in messages if ts_order(message["ts"]) > mark]
             fresh += news
             moved |= {message["ts"] for message in messages if self._has_moved(channel_id, message)}
@@ -130,13 +143,13 @@ class History:
         for _ in range(limits.HISTORY_PAGES_MAX):
             page = await self._call(
                 self._client.conversations_replies,
-                channel=channel_id,
+                channel=self._moves.newest(channel_id),
                 ts=thread_ts,
                 oldest=_text(mark),
                 limit=limits.HISTORY_PAGE,
                 cursor=cursor or None,
             )
-            messages: Iterable[Json] = page.get("messages", ())
+            messages = _messages(page)
             fresh += [each for each in messages if each["ts"] != thread_ts and ts_order(each["ts"]) > mark]
             cursor = _next_cursor(page)
             if not cursor:
@@ -150,9 +163,9 @@ class History:
             if slash and channel == channel_id and ts_order(self._marks.of(place)) >= self._oldest():
                 yield thread_ts
 
-    def _has_moved(self, channel_id: str, message: Json) -> bool:
-        latest_reply = message.get("latest_reply")
-        return bool(latest_reply) and ts_order(str(latest_reply)) > self._mark(f"{channel_id}/{message['ts']}")
+    def _has_moved(self, channel_id: str, message: Raw) -> bool:
+        latest_reply = text(message.get("latest_reply"))
+        return is_ts(latest_reply) and ts_order(latest_reply) > self._mark(f"{channel_id}/{message['ts']}")
 
     def _mark(self, place: str) -> tuple[int, int]:
         return max(ts_order(self._marks.of(place) or "0"), self._oldest())
@@ -177,7 +190,12 @@ class History:
         raise HistoryUnavailable("rate limited again and again")
 
 
-def _type_of(channel: Json) -> str:
+def _messages(page: Json) -> list[Json]:
+    """Those of a page that have a time."""
+    return [dict(each) for each in mappings(page.get("messages")) if is_ts(text(each.get("ts")))]
+
+
+def _type_of(channel: Raw) -> str:
     if channel.get("is_im"):
         return "im"
     if channel.get("is_mpim"):
@@ -186,7 +204,7 @@ def _type_of(channel: Json) -> str:
 
 
 def _next_cursor(page: Json) -> str:
-    return str((page.get("response_metadata") or {}).get("next_cursor") or "")
+    return text(mapping(page.get("response_metadata")).get("next_cursor"))
 
 
 def _unique(messages: list[Json]) -> list[Json]:

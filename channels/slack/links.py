@@ -21,7 +21,7 @@ from channels.proxies import goes_direct
 from channels.slack import limits
 from channels.slack.address import SlackTarget
 from channels.slack.blocks import blocks_of
-from channels.slack.errors import RETRY_AFTER_DEFAULT_S, delivery_error
+from channels.slack.errors import RETRY_AFTER_DEFAULT_S, delivery_error, opening_error
 from channels.slack.logs import sdk_log
 from channels.slack.posting import post
 from channels.slack.render import SlackChunk
@@ -69,7 +69,7 @@ async def direct_channel(client: AsyncWebClient, target: SlackTarget) -> str:
     try:
         opened = await client.conversations_open(users=target.user_id)
     except Exception as error:
-        raise delivery_error(error) from error
+        raise opening_error(error) from error
     return str(opened["channel"]["id"])
 
 

@@ -17,15 +17,17 @@ from channels.normalized import (
     Ignored,
     IgnoreReason,
     Incoming,
+    Migrated,
     Retraction,
     find_command,
     without,
 )
-from channels.raw import Raw, mapping, text
+from channels.raw import Raw, mapping, mappings, text
 from channels.slack.address import SlackTarget, make_target
 from channels.slack.commands import picks_below, spelled_out
 from channels.slack.quotes import forwarded
 from channels.slack.references import references
+from channels.slack.rich_text import said_in
 from channels.slack.wording import TOKEN, readable
 from gateway.contracts.ids import ReplyAddress
 
@@ -34,6 +36,8 @@ TakesPart: TypeAlias = Callable[[str, str], bool]
 
 USER_SUBTYPES: Final = frozenset({"", "file_share", "thread_broadcast", "me_message"})
 
+_SLACKBOT: Final = "USLACKBOT"
+"""Slack itself: it has neither a bot id nor a profile of one."""
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TS: Final = re.compile(r"(\d{1,12})\.(\d{1,6})")
 
@@ -68,11 +72,43 @@ def normalize(
     event = mapping(payload.get("event"))
     if event.get("type") not in ("message", "app_mention"):
         return Ignored(IgnoreReason.UNSUPPORTED)
+    if _is_for_another(payload, me):
+        return Ignored(IgnoreReason.OTHER_BOT)
+    message = mapping(event.get("message"))
     if event.get("subtype") == "message_deleted":
-        return _deletion(event, payload, me, takes_part)
+        return _deletion(text(event.get("deleted_ts")), event, payload, me, takes_part)
+    if event.get("subtype") == "message_changed" and message.get("subtype") == "tombstone":
+        return _deletion(text(message.get("ts")), event, payload, me, takes_part)
     if event.get("subtype") == "message_changed":
         return _edit(event, payload, me, takes_part, names or {})
-    return _message(event, payload, me, takes_part, names or {})
+    return _message(event, payload, me, takes_part, names or {}, edited_at_ms=_called_late(event))
+
+
+def moved(body: Raw) -> Migrated | None:
+    """Whether a channel has got another id."""
+    event = mapping(body.get("event"))
+    old, new = text(event.get("old_channel_id")), text(event.get("new_channel_id"))
+    is_one = event.get("type") == "channel_id_changed" and _ID.fullmatch(old) and _ID.fullmatch(new)
+    return Migrated(old, new) if is_one else None
+
+
+def _is_for_another(payload: Raw, me: SlackIdentity) -> bool:
+    """One app may be installed in several workspaces, whose events all come over each of its sockets. In a channel
+    that they share any of them may be named."""
+    installs = mappings(payload.get("authorizations"))
+    if not (me.team_id and installs) or payload.get("is_ext_shared_channel") is True:
+        return False
+    ours = {me.team_id, me.enterprise_id, me.user_id} - {""}
+    return not any(
+        ours & {text(each.get(name)) for name in ("team_id", "enterprise_id", "user_id")} for each in installs
+    )
+
+
+def _called_late(event: Raw) -> int | None:
+    """Whoever writes our name into a message that he wrote before mentions us with an edit."""
+    if event.get("type") != "app_mention":
+        return None
+    return _ms(text(mapping(event.get("edited")).get("ts")))
 
 
 def _edit(
@@ -83,21 +119,21 @@ def _edit(
     message, previous = mapping(event.get("message")), mapping(event.get("previous_message"))
     edited_at_ms = _ms(text(mapping(message.get("edited")).get("ts")))
     by_author = text(mapping(message.get("edited")).get("user")) in ("", text(message.get("user")))
-    if edited_at_ms is None or not by_author or message.get("text") == previous.get("text"):
+    if edited_at_ms is None or not by_author or said_in(message) == said_in(previous):
         return Ignored(IgnoreReason.NOT_AN_EDIT)
     inner = {**message, "channel": event.get("channel"), "channel_type": event.get("channel_type")}
     return _message(inner, payload, me, takes_part, names, edited_at_ms=edited_at_ms)
 
 
-def _deletion(event: Raw, payload: Raw, me: SlackIdentity, takes_part: TakesPart) -> Retraction | Ignored:
-    """`deleted_ts` is the message; what it was stands in `previous_message`."""
+def _deletion(ts: str, event: Raw, payload: Raw, me: SlackIdentity, takes_part: TakesPart) -> Retraction | Ignored:
+    """The message `ts`. What it was stands in `previous_message`, unless Slack says nothing of it any more; a root
+    that has replies is not taken away but becomes a tombstone."""
     previous = mapping(event.get("previous_message"))
     reason = _reason_to_ignore(previous, me)
     if reason:
         return Ignored(reason)
-    channel, ts = text(event.get("channel")), text(event.get("deleted_ts"))
-    user = _speaker(previous)
-    if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or _ms(ts) is None:
+    channel, user = text(event.get("channel")), _speaker(previous)
+    if not _ID.fullmatch(channel) or (user and not _ID.fullmatch(user)) or _ms(ts) is None:
         return Ignored(IgnoreReason.MALFORMED)
     is_private = event.get("channel_type") == "im" or channel.startswith("D")
     begun = ts if me.begins_threads and takes_part(channel, ts) else None
@@ -105,7 +141,7 @@ def _deletion(event: Raw, payload: Raw, me: SlackIdentity, takes_part: TakesPart
         id=f"{me.channel}:{me.account}:{channel}:{ts}",
         channel=me.channel,
         place=_place(channel, _thread(previous) or begun, is_private=is_private),
-        user_id=_person(previous, payload, me),
+        user_id=_person(previous, payload, me) if user else "",
     )
 
 
@@ -125,7 +161,7 @@ def _message(
     user, sent_at_ms = _speaker(event), _ms(ts)
     if not (_ID.fullmatch(channel) and _ID.fullmatch(user)) or sent_at_ms is None:
         return Ignored(IgnoreReason.MALFORMED)
-    content = text(event.get("text"))
+    content = said_in(event)
     attachments = tuple(references(event))
     mentions = tuple(_own_mentions(content, me))
     quotes = tuple(forwarded(event, names))
@@ -174,7 +210,8 @@ def _reason_to_ignore(event: Raw, me: SlackIdentity) -> IgnoreReason | None:
 
 
 def _is_bot(event: Raw) -> bool:
-    return bool(event.get("bot_id") or event.get("bot_profile") or event.get("subtype") == "bot_message")
+    is_marked = bool(event.get("bot_id") or event.get("bot_profile") or event.get("subtype") == "bot_message")
+    return is_marked or event.get("user") == _SLACKBOT
 
 
 def _speaker(event: Raw) -> str:
@@ -207,6 +244,14 @@ def _person(event: Raw, payload: Raw, me: SlackIdentity) -> str:
     team = text(event.get("user_team")) or text(event.get("source_team"))
     is_foreign = payload.get("is_ext_shared_channel") is True and team not in ("", me.team_id, me.enterprise_id)
     return f"{team}.{user}" if is_foreign and _ID.fullmatch(team) else user
+
+
+def presser(user: Raw, me: SlackIdentity) -> str:
+    """The same for somebody who pressed a button or picked a line. What he is a member of is said, and not whether the
+    channel is shared; of a whole organisation all people have ids of their own."""
+    user_id, team = text(user.get("id")), text(user.get("team_id"))
+    is_foreign = not me.enterprise_id and team not in ("", me.team_id) and _ID.fullmatch(team)
+    return f"{team}.{user_id}" if is_foreign else user_id
 
 
 def _team(event: Raw, me: SlackIdentity) -> str:

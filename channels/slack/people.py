@@ -61,6 +61,11 @@ class People:
         found = {user_id: self._known[user_id][0] for user_id in wanted if user_id in self._known}
         return {user_id: person for user_id, person in found.items() if person.name}
 
+    async def one(self, person: str) -> Person | None:
+        """Somebody as he stands in a session key: in front of the id may be a foreign workspace."""
+        user_id = person.rpartition(".")[2]
+        return (await self.known((user_id,))).get(user_id)
+
     async def close(self) -> None:
         """Ask nobody any more."""
         asking = tuple(self._asking.values())

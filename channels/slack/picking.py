@@ -13,7 +13,7 @@ from channels.raw import Raw, mapping, mappings, text
 from channels.slack.address import SlackTarget, make_target
 from channels.slack.blocks import PICK
 from channels.slack.commands import SUGGESTED
-from channels.slack.normalize import SlackIdentity, realm_of
+from channels.slack.normalize import SlackIdentity, presser, realm_of
 from gateway.contracts.ids import ReplyAddress
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -74,7 +74,7 @@ def _chosen(
         id=f"{me.channel}:{me.account}:pick:{channel}.{message_ts}.{user_id}.{at}",
         channel=me.channel,
         account=me.account,
-        user_id=user_id,
+        user_id=presser(user, me),
         author_name=text(user.get("name")) or text(user.get("username")) or user_id,
         place=place,
         is_private=is_direct,

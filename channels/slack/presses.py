@@ -12,7 +12,7 @@ from typing import Final
 from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
 from channels.raw import Raw, mapping, mappings, text
 from channels.slack.address import SlackTarget, make_target
-from channels.slack.normalize import SlackIdentity
+from channels.slack.normalize import SlackIdentity, presser
 from gateway.contracts.ids import ReplyAddress
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -40,7 +40,7 @@ def normalize_press(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
         id=f"{me.channel}:{me.account}:press:{channel}.{message_ts}.{user_id}.{action_ts}",
         channel=me.channel,
         account=me.account,
-        user_id=user_id,
+        user_id=presser(person, me),
         author_name=text(person.get("name")) or text(person.get("username")) or user_id,
         place=(),
         is_private=True,

@@ -8,6 +8,7 @@ from typing import Final
 from channels.normalized import RawQuote
 from channels.raw import Raw, mapping, mappings, text
 from channels.slack.references import references
+from channels.slack.rich_text import said_in
 from channels.slack.wording import mentioned, readable
 from gateway.contracts.messages import QuoteKind
 
@@ -33,7 +34,7 @@ def said_before(thread: Iterable[Raw], ts: str, names: Mapping[str, str], *, quo
 
 def people_in(event: Raw) -> Iterator[str]:
     """The ids of those who wrote a message, are named in it, or are passed on."""
-    yield from filter(None, (text(event.get("user")), *mentioned(text(event.get("text")))))
+    yield from filter(None, (text(event.get("user")), *mentioned(said_in(event))))
     for shared in mappings(event.get("attachments")):
         yield from filter(None, (text(shared.get("author_id")),))
 
@@ -47,7 +48,7 @@ def _is_message(shared: Raw) -> bool:
 def _spoken(message: Raw, names: Mapping[str, str]) -> Iterator[RawQuote]:
     if text(message.get("subtype")) not in _SPOKEN or message.get("hidden") is True:
         return
-    words, files = readable(text(message.get("text")), names), tuple(references(message))
+    words, files = readable(said_in(message), names), tuple(references(message))
     if not words.strip():
         words = "\n".join(readable(text(part.get("fallback")), names) for part in mappings(message.get("attachments")))
     if words.strip() or files:

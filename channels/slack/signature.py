@@ -17,4 +17,4 @@ def is_genuine(secret: str, *, timestamp: str, signature: str, body: bytes, now_
         return False
     said = b"v0:" + timestamp.encode() + b":" + body
     expected = "v0=" + hmac.new(secret.encode(), said, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(expected.encode(), signature.encode())
+    return hmac.compare_digest(expected.encode(), signature.encode(errors="replace"))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
@@ -21,7 +20,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from channels.adapter import CONNECTED
 from channels.backoff import Backoff
 from channels.slack import limits
-from channels.slack.errors import or_rejected
+from channels.slack.bolt import Handler
+from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.logs import sdk_log
 from channels.together import first_to_end
 from gateway.contracts.errors import CredentialsRejected
@@ -107,6 +107,7 @@ class Sockets:
             await self._first_is_up.wait()
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
         while True:
+            wait_s = 0.0
             try:
                 await self._connect(link, backoff)
             except CredentialsRejected:
@@ -114,7 +115,8 @@ class Sockets:
             except Exception as error:  # named boundary, supervisor child: connect again, whatever it was
                 self._down(link, f"not connected ({type(error).__name__})")
                 log.warning("slack: a connection ended", exc_info=log.isEnabledFor(logging.DEBUG))
-            await asyncio.sleep(backoff.next_s())
+                wait_s = asked_to_wait_s(error)
+            await asyncio.sleep(max(wait_s, backoff.next_s()))
 
     async def _connect(self, link: _Link, backoff: Backoff) -> None:
         """One handler with its sockets. Raises `SocketLost` at its end."""
@@ -130,7 +132,7 @@ class Sockets:
         finally:
             await handler.close_async()  # type: ignore[no-untyped-call]
 
-    async def _watch(self, handler: AsyncSocketModeHandler, link: _Link) -> None:
+    async def _watch(self, handler: Handler, link: _Link) -> None:
         """Raise `SocketLost` when there is no socket that answers pings and has greeted us for too long."""
         loop = asyncio.get_running_loop()
         alive_at_s = loop.time()
@@ -163,9 +165,9 @@ class Sockets:
             raise or_rejected(error) from error
         return str(answer["url"])
 
-    def _handler(self, url: str) -> AsyncSocketModeHandler:
+    def _handler(self, url: str) -> Handler:
         """It will connect to `url` (good for one connection). Must be made inside the running loop."""
-        handler = AsyncSocketModeHandler(
+        handler = Handler(
             self._app,
             self._app_token,
             logger=sdk_log,

@@ -13,15 +13,17 @@ from channels.inbound.listening import Heard, Listener
 from channels.inbound.threads import Threads
 from channels.normalized import Ignored, Incoming, RawQuote, Retraction
 from channels.raw import Raw, mapping, text
-from channels.slack.address import parse_target
+from channels.slack.address import parse_target, relocated
 from channels.slack.bolt import Hear
 from channels.slack.context import ThreadContext
 from channels.slack.history import History, is_ts, place_of
 from channels.slack.links import Links
-from channels.slack.normalize import SlackIdentity, normalize
+from channels.slack.moves import Moves
+from channels.slack.normalize import SlackIdentity, moved, normalize
 from channels.slack.people import People
 from channels.slack.picking import is_pick, normalize_pick
 from channels.slack.quotes import people_in
+from channels.slack.rich_text import said_in
 from channels.slack.slash import is_slash, normalize_slash, response_url_of
 from channels.slack.wording import mentioned
 
@@ -43,6 +45,7 @@ class SlackSource:
         people: People,
         context: ThreadContext,
         briefing: Briefing,
+        moves: Moves,
     ) -> None:
         self._me = me
         self._history = history
@@ -51,12 +54,17 @@ class SlackSource:
         self._people = people
         self._context = context
         self._briefing = briefing
+        self._moves = moves
 
     def hearing(self, listener: Listener[Raw]) -> Hear:
         """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
 
         async def hear(body: Mapping[str, Any]) -> None:
-            heard = _heard(body)
+            move = moved(body)
+            if move is not None:
+                await self._moves.note(move)
+                return
+            heard = _heard(self._moves.as_known(body))
             if heard is not None:
                 self._people.ask(self._concerned(body))
                 await listener.hear(heard)
@@ -67,7 +75,7 @@ class SlackSource:
         """Those whose names will be wanted: found out while what was said before is taken."""
         message = spoken(mapping(body.get("event")))
         is_direct = text(mapping(body.get("event")).get("channel")).startswith("D")
-        if is_direct or message.get("thread_ts") or self._me.user_id in mentioned(text(message.get("text"))):
+        if is_direct or message.get("thread_ts") or self._me.user_id in mentioned(said_in(message)):
             yield from self._others_in(message)
 
     def _others_in(self, message: Raw) -> Iterator[str]:
@@ -90,9 +98,8 @@ class SlackSource:
     async def taken(self, incoming: Incoming) -> None:
         """From here on the thread in which we answer is one we take part in."""
         await self._briefing.taken(incoming)
-        target = parse_target(incoming.address.target)
-        if target.thread_ts and not incoming.is_private:
-            await self._threads.join(target.channel, target.thread_ts)
+        if len(incoming.place) == 2 and not incoming.is_private:
+            await self._threads.join(*incoming.place)
 
     async def _given(self, payload: Raw) -> Incoming | Ignored:
         """A command that was given otherwise than by a message. Its link is on the bus before it is."""
@@ -101,19 +108,23 @@ class SlackSource:
             return understood
         name = parse_target(understood.address.target).link or ""
         await self._links.keep(name, response_url_of(payload))
-        author = (await self._people.known((understood.user_id,))).get(understood.user_id)
+        author = await self._people.one(understood.user_id)
         return replace(understood, author_name=author.name, language=author.language) if author else understood
 
     async def _spoken(self, payload: Raw) -> Incoming | Retraction | Ignored:
-        """A message with the names of people and with what was said before, if it is for us."""
+        """A message with the names of people and with what was said before, if it is for us. Its answer goes where the
+        channel is now."""
         event = mapping(payload.get("event"))
         message = spoken(event)
-        is_change = event.get("subtype") in _CHANGES
+        is_change = text(event.get("subtype")) in _CHANGES
         thread_ts = text(message.get("thread_ts")) or (text(message.get("ts")) if is_change else "")
         takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
 
         def read(names: Mapping[str, str]) -> Incoming | Retraction | Ignored:
-            return normalize(payload, self._me, takes_part=lambda channel, thread: takes_part, names=names)
+            said = normalize(payload, self._me, takes_part=lambda channel, thread: takes_part, names=names)
+            if not isinstance(said, Incoming):
+                return said
+            return replace(said, address=relocated(said.address, self._moves.newest(text(event.get("channel")))))
 
         understood = read({})
         if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
@@ -141,9 +152,9 @@ def _heard(body: Mapping[str, Any]) -> Heard[Raw] | None:
         return Heard(channel_id, "", body)
     event = mapping(body.get("event"))
     ts, channel_id = text(event.get("ts")), text(event.get("channel"))
-    if event.get("type") not in _MESSAGES or not is_ts(ts) or not channel_id:
+    if text(event.get("type")) not in _MESSAGES or not is_ts(ts) or not channel_id:
         return None
-    if event.get("subtype") in _CHANGES:  # they have a time of their own and stand in no history
+    if text(event.get("subtype")) in _CHANGES:  # they have a time of their own and stand in no history
         return Heard(place_of(channel_id, spoken(event)), "", body)
     return Heard(place_of(channel_id, event), ts, body)
 

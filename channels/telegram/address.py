@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
-from channels.raw import canonical, integer, target_fields, text
+from channels.raw import canonical, integer, target_fields
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import ReplyAddress
 
@@ -18,7 +18,6 @@ class TelegramTarget:
     chat_id: int
     message_thread_id: int | None = None
     direct_messages_topic_id: int | None = None
-    business_connection_id: str | None = None
     reply_to_message_id: int | None = None
     answered_message_id: int | None = None
     is_unnamed: bool = False
@@ -45,7 +44,6 @@ def parse_target(target: str) -> TelegramTarget:
         chat_id=chat_id,
         message_thread_id=integer(fields.get("message_thread_id")),
         direct_messages_topic_id=integer(fields.get("direct_messages_topic_id")),
-        business_connection_id=text(fields.get("business_connection_id")) or None,
         reply_to_message_id=integer(fields.get("reply_to_message_id")),
         answered_message_id=integer(fields.get("answered_message_id")),
         is_unnamed=fields.get("is_unnamed") is True,

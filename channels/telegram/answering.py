@@ -6,14 +6,17 @@ pressed, and to nobody else. A query that is too old to be answered harms nobody
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from telegram import Bot
+from telegram.error import RetryAfter
 
 from channels.adapter import Door
 from channels.errands import Errands
 from channels.normalized import Ignored, Incoming
 from channels.telegram import limits
+from channels.telegram.errors import seconds
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.presses import normalize_press, query_id_of
 from channels.telegram.render import render
@@ -42,4 +45,10 @@ class Presses:
 
     async def _answer(self, query_id: str, word: CleanText) -> None:
         shown = " ".join(chunk.text for chunk in render(word))[: limits.TOAST_CHARS_MAX]
-        await self._bot.answer_callback_query(query_id, shown or None)
+        try:
+            await self._bot.answer_callback_query(query_id, shown or None)
+        except RetryAfter as error:
+            if (wait_s := seconds(error.retry_after)) > limits.TOAST_LATE_S:
+                raise
+            await asyncio.sleep(wait_s)
+            await self._bot.answer_callback_query(query_id, shown or None)

@@ -22,6 +22,9 @@ from gateway.contracts.errors import SendFailed
 
 log = logging.getLogger(__name__)
 
+_WITH_A_STOP_BUTTON: Final = {"can_stop": True}
+"""Since Bot API 10.3; the press is read in `presses`. Older servers pass over it."""
+
 _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "too long", "empty")
 """What a refusal says that concerns one chat or one text, and not drafts."""
 
@@ -36,7 +39,7 @@ class TelegramDrafts:
 
     def are_for(self, target: TelegramTarget) -> bool:
         """Whether what grows in this chat is a draft: private chats of the bot's own have them."""
-        return target.chat_id > 0 and not target.business_connection_id and not self._are_absent
+        return target.chat_id > 0 and not self._are_absent
 
     async def show(self, target: TelegramTarget, chunk: TelegramChunk, *, send_id: str) -> None:
         """Show the draft, or let it grow. Raises the SDK's errors, `SendFailed` where there are no drafts."""
@@ -48,6 +51,7 @@ class TelegramDrafts:
                 message_thread_id=target.message_thread_id,
                 entities=entities_of(chunk),
                 read_timeout=limits.CALL_TIMEOUT_S,
+                api_kwargs=_WITH_A_STOP_BUTTON,
             )
         except (InvalidToken, BadRequest) as error:  # a 404 is an invalid token to the SDK; polling knows better
             is_refused = not self._are_known and not any(sign in error.message.lower() for sign in _OF_THIS_ONE)

@@ -40,8 +40,13 @@ _GONE: Final = (
     "peer_id_invalid",
     "group chat was deactivated",
     "user is deactivated",
+    "user_deactivated",
     "bot was kicked",
     "bot was blocked",
+    "user_is_blocked",
+    "banned_in_channel",
+    "channel_private",
+    "chat_admin_required",
     "not enough rights",
     "have no rights",
     "need administrator rights",
@@ -50,6 +55,7 @@ _GONE: Final = (
     "chat_send_plain_forbidden",
     "topic_closed",
     "topic_deleted",
+    "topic_id_invalid",
     "message thread not found",
 )
 """Descriptions of a 400 that say "not here, not any more"."""

@@ -16,6 +16,7 @@ from telegram.error import BadRequest, Forbidden
 
 from channels.inbound.downloading import ELSEWHERE, GONE, NOT_FOR_US, download, too_large
 from channels.telegram import limits
+from channels.telegram.client import Endpoint
 from gateway.contracts.errors import FileRefused, SendFailed
 from gateway.contracts.ports import FetchedFile
 
@@ -24,15 +25,14 @@ _NOT_YET: Final = "temporarily unavailable"
 
 
 class TelegramFiles:
-    """The files of one bot. `folder` is where a server of our own, running with `--local`, keeps them; a path outside
-    of it is not read."""
+    """The files of one bot. Of those that a server of our own, running with `--local`, keeps beside us, none outside of
+    the endpoint's folder is read."""
 
-    def __init__(self, bot: Bot, *, files_base: str, folder: Path | None = None, proxy: str = "") -> None:
-        """`files_base` is what addresses of files begin with, the token included."""
+    def __init__(self, bot: Bot, endpoint: Endpoint) -> None:
         self._bot = bot
-        self._files_base = files_base
-        self._folder = folder
-        self._proxy = proxy
+        self._files_base = endpoint.files_base
+        self._folder = endpoint.local_files
+        self._proxy = endpoint.proxy
 
     async def fetch(self, file_id: str, *, bytes_max: int) -> FetchedFile:
         """Raises `FileRefused`, `SendFailed`, and the SDK's `TelegramError`."""

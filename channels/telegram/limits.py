@@ -31,6 +31,7 @@ POLL_READ_MARGIN_S: Final = 10.0
 POLL_BATCH_MAX: Final = 100
 POLL_RETRY_FIRST_S: Final = 0.5
 POLL_RETRY_CAP_S: Final = 30.0
+EMPTY_POLL_PAUSE_S: Final = 0.25  # after a poll that was answered with nothing before it had waited
 CONFLICT_FIRST_S: Final = 5.0  # two pollers end each other's requests: quarrelling fast helps nobody
 CONFLICT_CAP_S: Final = 60.0
 
@@ -50,8 +51,19 @@ CONNECTIONS_MAX: Final = 64
 LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
 
 TOAST_CHARS_MAX: Final = 200  # of the answer to a callback query
+TOAST_LATE_S: Final = 15.0  # after which a query counts as too old, or its author has looked away
 
-ALLOWED_UPDATES: Final = ("message", "edited_message", "callback_query")
+NEW_UPDATES: Final = ("stopped_message_generation",)
+"""Kinds that came with Bot API 10.3: an older server drops them from the list."""
+
+ALLOWED_UPDATES: Final = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "callback_query",
+    *NEW_UPDATES,
+)
 """Always sent: the server remembers the list of whoever asked last."""
 
 ROW_BUTTONS_MAX: Final = 2  # buttons side by side; on a phone a third leaves none of them room for a word

@@ -27,8 +27,8 @@ GENERAL_TOPIC: Final = 1  # has an id that sendMessage refuses: it is the chat i
 # Accounts that stand in for a chat: linked channel, anonymous admin, "send as channel" (Bot API).
 STAND_INS: Final = frozenset({777000, 1087968824, 136817688})
 
-_MESSAGE_KINDS: Final = ("message", "channel_post", "business_message")
-_EDIT_KINDS: Final = ("edited_message", "edited_channel_post", "edited_business_message")
+_MESSAGE_KINDS: Final = ("message", "channel_post")
+_EDIT_KINDS: Final = ("edited_message", "edited_channel_post")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
     if isinstance(author, Ignored):
         return author
     is_private = chat.get("type") == "private"
-    if message.get("business_connection_id") and author.id != chat_id:
-        return Ignored(IgnoreReason.OWN)  # the owner of the business account writes to the customer
+    if is_edit and integer(mapping(message.get("location")).get("live_period")):
+        return Ignored(IgnoreReason.NOT_AN_EDIT)  # somebody who shares where he is has moved
     content, files = words(message), tuple(attachments(message))
     if not content.strip() and not files:
         return Ignored(IgnoreReason.UNSUPPORTED)
@@ -94,12 +94,12 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
     edited_s = integer(message.get("edit_date")) if is_edit else None
     sent_s = integer(message.get("date")) or 0
     return Incoming(
-        id=f"{me.channel}:{me.bot_id}:{_chat_name(target)}:{message_id}",
+        id=f"{me.channel}:{me.bot_id}:{chat_id}:{message_id}",
         channel=me.channel,
         account=str(me.bot_id),
         user_id=str(author.id),
         author_name=author.name,
-        place=_place(target, is_private=is_private),
+        place=place_of(target, is_private=is_private),
         is_private=is_private,
         addressing=Addressing.PRIVATE if is_private else _addressing(message, entities, me),
         text=said,
@@ -205,7 +205,6 @@ def _target(message: Raw, me: TelegramIdentity, chat_id: int, message_id: int, *
         chat_id=chat_id,
         message_thread_id=None if thread_id == GENERAL_TOPIC else thread_id,
         direct_messages_topic_id=integer(mapping(message.get("direct_messages_topic")).get("topic_id")),
-        business_connection_id=_word(message.get("business_connection_id")),
         reply_to_message_id=None if is_private else message_id,
         answered_message_id=message_id,
         is_unnamed=thread_id not in (None, GENERAL_TOPIC) and _is_unnamed(message, me, is_private=is_private),
@@ -222,20 +221,9 @@ def _is_unnamed(message: Raw, me: TelegramIdentity, *, is_private: bool) -> bool
     return bool(created) and integer(mapping(creation.get("from")).get("id")) == me.bot_id
 
 
-def _word(value: object) -> str | None:
-    """An id that may stand in a session key."""
-    name = text(value)
-    return name if 0 < len(name) <= 64 and name.replace("-", "").replace("_", "").isalnum() else None
-
-
-def _chat_name(target: TelegramTarget) -> str:
-    """Message ids count anew in each chat, and a business chat is not the chat with the bot."""
-    connection = target.business_connection_id
-    return f"{target.chat_id}.{connection}" if connection else str(target.chat_id)
-
-
-def _place(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
+def place_of(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
+    """What a session key says of it."""
     topic = target.message_thread_id or target.direct_messages_topic_id
-    parts = (target.business_connection_id, None if topic is None else str(topic))
-    inner = tuple(filter(None, parts))
-    return () if is_private and not inner else (str(target.chat_id), *inner)
+    if topic is not None:
+        return str(target.chat_id), str(topic)
+    return () if is_private else (str(target.chat_id),)

@@ -66,6 +66,7 @@ class Poller:
         """
         if self._offset is None:
             self._offset = Offset.parse(await self._positions.position(self._position))
+        asked, asked_s = self._offset.update_id, _now_s()
         updates = await self._get_updates(self._offset.valid_at(self._clock.now_ms()), wait_s)
         refusals = _Refusals()
         held = await self._take([update for update in updates if id_of(update) not in self._taken], door, refusals)
@@ -79,7 +80,14 @@ class Poller:
             raise refusals.first
         if held:
             await asyncio.sleep(HELD_POLL_S)
+        elif self._offset.update_id == asked:
+            await self._rest(asked_s, wait_s)
         return len(updates)
+
+    async def _rest(self, asked_s: float, wait_s: int) -> None:
+        """A server that brings nothing new and does not wait for it either must not be asked without a break."""
+        if _now_s() - asked_s < min(wait_s, limits.EMPTY_POLL_PAUSE_S):
+            await asyncio.sleep(limits.EMPTY_POLL_PAUSE_S)
 
     async def _take(self, updates: Sequence[Any], door: Door, refusals: _Refusals) -> Sequence[Any]:
         """Hand these in, in order. Those that are held; Telegram brings them again, with all that was said since,
@@ -129,6 +137,10 @@ class Poller:
         except QueueFull as error:
             refusals.add(incoming, id_of(update), error)
             return None
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class _Refusals:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from channels.normalized import OWN_QUOTE_CHARS_MAX, RawQuote
 from channels.raw import Raw, integer, mapping, text
 from channels.telegram.attached import attachments
+from channels.telegram.wordless import spoken
 from gateway.contracts.messages import QuoteKind
 
 
@@ -23,7 +24,8 @@ def quotes(message: Raw, *, own_id: int) -> Iterator[RawQuote]:
         yield from _quote(QuoteKind.REPLY, sender_name(answered), said, answered)
     if external:
         kind = QuoteKind.EXCERPT if marked else QuoteKind.REPLY
-        yield from _quote(kind, origin_name(mapping(external.get("origin"))), marked, external)
+        said = marked or spoken(external)
+        yield from _quote(kind, origin_name(mapping(external.get("origin"))), said, external)
     elif marked and marked != words(answered):
         yield RawQuote(QuoteKind.EXCERPT, sender_name(answered), marked)
 
@@ -37,9 +39,9 @@ def forwarded(message: Raw, *, author_id: int) -> RawQuote | None:
 
 
 def words(message: Raw) -> str:
-    """Text or caption; a sticker says its emoji."""
+    """Text or caption; a sticker says its emoji, and what has no words is told in some of ours."""
     said = text(message.get("text")) or text(message.get("caption"))
-    return said or text(mapping(message.get("sticker")).get("emoji"))
+    return said or text(mapping(message.get("sticker")).get("emoji")) or spoken(message)
 
 
 def user_name(user: Raw) -> str:

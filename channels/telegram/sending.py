@@ -8,7 +8,7 @@ we answered can be found out without changing anything, see `find_lost`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from itertools import count, islice
 from typing import Final
 
@@ -18,11 +18,13 @@ from telegram import (
     InlineKeyboardMarkup,
     InputMediaDocument,
     LinkPreviewOptions,
+    Message,
     MessageEntity,
     ReplyParameters,
 )
-from telegram.error import BadRequest, InvalidToken, TelegramError
+from telegram.error import BadRequest, EndPointNotFound, InvalidToken, TelegramError
 
+from channels.raw import mapping
 from channels.telegram import limits
 from channels.telegram.address import TelegramTarget
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
@@ -34,6 +36,8 @@ _NOT_MODIFIED: Final = "message is not modified"
 _NOT_OURS: Final = ("message to edit not found", "message can't be edited")
 _ALREADY_DELETED: Final = "message to delete not found"
 _MAY_NOT_DELETE: Final = ("message can't be deleted", "not enough rights", "message_delete_forbidden")
+_SINGLE_PLACES: Final = ("group", "supergroup", "channel")
+_NOTHING_TO_ANSWER: Final = ("replied not found", "reply message not found", "reply_message_id_invalid")
 _GONE: Final = (*_NOT_OURS, "message_id_invalid")
 
 
@@ -45,20 +49,21 @@ class TelegramSender:
 
     async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
         """A new message; its id."""
-        sent = await self._bot.send_message(
-            target.chat_id,
-            chunk.plain if plain else chunk.text,
-            entities=None if plain else entities_of(chunk),
-            message_thread_id=target.message_thread_id,
-            direct_messages_topic_id=target.direct_messages_topic_id,
-            business_connection_id=target.business_connection_id,
-            reply_parameters=None if chunk.is_silent else _quoting(target),
-            reply_markup=keyboard(chunk),
-            disable_notification=chunk.is_silent or None,
-            link_preview_options=_NO_PREVIEW,
-            read_timeout=limits.SEND_READ_TIMEOUT_S,
+        return await _answering(
+            None if chunk.is_silent else target.reply_to_message_id,
+            lambda reply: self._bot.send_message(
+                target.chat_id,
+                chunk.plain if plain else chunk.text,
+                entities=None if plain else entities_of(chunk),
+                message_thread_id=target.message_thread_id,
+                direct_messages_topic_id=target.direct_messages_topic_id,
+                reply_parameters=reply,
+                reply_markup=keyboard(chunk),
+                disable_notification=chunk.is_silent or None,
+                link_preview_options=_NO_PREVIEW,
+                read_timeout=limits.SEND_READ_TIMEOUT_S,
+            ),
         )
-        return str(sent.message_id)
 
     async def delete(self, target: TelegramTarget, *, message_id: str) -> bool:
         """Whether a message of somebody else is gone. A bot may delete what is younger than 48 hours: in a private
@@ -75,20 +80,21 @@ class TelegramSender:
 
     async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
         """A new message with a document; its id."""
-        sent = await self._bot.send_document(
-            target.chat_id,
-            file.content,
-            filename=file.name,
-            caption=file.caption or None,
-            disable_content_type_detection=True,
-            message_thread_id=target.message_thread_id,
-            direct_messages_topic_id=target.direct_messages_topic_id,
-            business_connection_id=target.business_connection_id,
-            reply_parameters=_quoting(target),
-            read_timeout=limits.SEND_READ_TIMEOUT_S,
-            write_timeout=limits.UPLOAD_TIMEOUT_S,
+        return await _answering(
+            target.reply_to_message_id,
+            lambda reply: self._bot.send_document(
+                target.chat_id,
+                file.content,
+                filename=file.name,
+                caption=file.caption or None,
+                disable_content_type_detection=True,
+                message_thread_id=target.message_thread_id,
+                direct_messages_topic_id=target.direct_messages_topic_id,
+                reply_parameters=reply,
+                read_timeout=limits.SEND_READ_TIMEOUT_S,
+                write_timeout=limits.UPLOAD_TIMEOUT_S,
+            ),
         )
-        return str(sent.message_id)
 
     async def put_placeholder(self, target: TelegramTarget) -> str:
         """A message that says nothing yet; its id."""
@@ -102,7 +108,6 @@ class TelegramSender:
                 target.chat_id,
                 int(message_id),
                 entities=None if plain else entities_of(chunk),
-                business_connection_id=target.business_connection_id,
                 reply_markup=keyboard(chunk),
                 link_preview_options=_NO_PREVIEW,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
@@ -122,7 +127,6 @@ class TelegramSender:
                 shown,
                 target.chat_id,
                 int(message_id),
-                business_connection_id=target.business_connection_id,
                 read_timeout=limits.SEND_READ_TIMEOUT_S,
                 write_timeout=limits.UPLOAD_TIMEOUT_S,
             )
@@ -167,7 +171,7 @@ class TelegramSender:
         return message_id
 
     async def _can_search(self, target: TelegramTarget) -> bool:
-        return not target.business_connection_id and not await self._has_topics(target)
+        return not await self._has_topics(target)
 
     async def _is_ours(self, chat_id: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> bool | None:
         """True: there is a message of ours with this id. False: there is none. None: who knows."""
@@ -189,8 +193,10 @@ class TelegramSender:
         try:
             if target.chat_id > 0:
                 return bool(getattr(await self._bot.get_me(), "has_topics_enabled", False))
-            return bool((await self._bot.get_chat(target.chat_id)).is_forum)
-        except (BadRequest, InvalidToken):
+            # Raw: the SDK's own call fails on a server that does not tell all that the newest one does.
+            chat = await self._bot.do_api_request("getChat", api_kwargs={"chat_id": target.chat_id})
+            return mapping(chat).get("type") not in _SINGLE_PLACES or mapping(chat).get("is_forum") is True
+        except (BadRequest, InvalidToken, EndPointNotFound):
             return True
 
     async def show_typing(self, target: TelegramTarget) -> None:
@@ -199,7 +205,6 @@ class TelegramSender:
             target.chat_id,
             "typing",
             message_thread_id=target.message_thread_id,
-            business_connection_id=target.business_connection_id,
         )
 
 
@@ -236,7 +241,16 @@ def keyboard(chunk: TelegramPart) -> InlineKeyboardMarkup | None:
     return InlineKeyboardMarkup([buttons] if is_short else [[button] for button in buttons])
 
 
-def _quoting(target: TelegramTarget) -> ReplyParameters | None:
-    if target.reply_to_message_id is None:
-        return None
-    return ReplyParameters(target.reply_to_message_id, allow_sending_without_reply=True)
+async def _answering(message_id: int | None, send: Callable[[ReplyParameters | None], Awaitable[Message]]) -> str:
+    """Send as the answer to a message; where that is refused, because it is gone, as no answer to any."""
+    if message_id is not None:
+        try:
+            return _id_of(await send(ReplyParameters(message_id, allow_sending_without_reply=True)))
+        except BadRequest as error:
+            if not any(sign in error.message.lower() for sign in _NOTHING_TO_ANSWER):
+                raise
+    return _id_of(await send(None))
+
+
+def _id_of(sent: Message) -> str:
+    return str(sent.message_id)

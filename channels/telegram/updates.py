@@ -12,7 +12,7 @@ from channels.adapter import Door
 from channels.normalized import Ignored, Incoming, Migrated
 from channels.telegram.answering import Presses
 from channels.telegram.normalize import TelegramIdentity, normalize
-from channels.telegram.presses import query_id_of
+from channels.telegram.presses import normalize_stop, query_id_of
 from gateway.contracts.ports import PlaceBus
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Updates:
             await self._presses.hand_in(update, door)
             return None
         try:
-            incoming = normalize(update, self._me)
+            incoming = normalize_stop(update, self._me) or normalize(update, self._me)
         except Exception:  # named boundary, adapter callback: one poisonous update must not hold up the others
             self.poisoned += 1
             log.exception("%s: update %s is skipped: it cannot be understood", self._me.channel, id_of(update))

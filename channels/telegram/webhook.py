@@ -25,6 +25,7 @@ from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
 from channels.normalized import Incoming
 from channels.telegram import limits
+from channels.telegram.client import Endpoint
 from channels.telegram.errors import wait_s
 from channels.telegram.updates import Updates
 from gateway.contracts.errors import BusUnavailable
@@ -43,14 +44,14 @@ def secret_of(token: str) -> str:
 
 
 class Webhook:
-    """The webhook of one bot, at `url`."""
+    """The webhook of one bot."""
 
-    def __init__(self, bot: Bot, token: str, url: str, positions: IntakeBus, position: str, clock: Clock) -> None:
+    def __init__(self, bot: Bot, endpoint: Endpoint, positions: IntakeBus, clock: Clock) -> None:
         self._bot = bot
-        self._url = url
-        self._secret = secret_of(token)
+        self._url = endpoint.hook_url
+        self._secret = secret_of(endpoint.token)
         self._positions = positions
-        self._position = position
+        self._position = endpoint.account
         self._clock = clock
         self._inside: tuple[Updates, Door] | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -72,7 +73,8 @@ class Webhook:
 
     async def called(self, call: Call) -> CallAnswer:
         """As `SupportsCalls` has it."""
-        if not hmac.compare_digest(call.headers.get(SECRET_HEADER, "").encode(), self._secret.encode()):
+        given = call.headers.get(SECRET_HEADER, "").encode(errors="replace")
+        if not hmac.compare_digest(given, self._secret.encode()):
             self._doubted.set()
             return CallAnswer(403)
         if self._inside is None:
@@ -152,7 +154,7 @@ class Webhook:
         """Its secret does not show; that it is another one shows when Telegram calls. A server that does not tell the
         kinds has either its usual ones or, once they were set, ours."""
         kinds = set(info.allowed_updates) or (set(limits.ALLOWED_UPDATES) if self._has_set else set())
-        return info.url == self._url and kinds == set(limits.ALLOWED_UPDATES)
+        return info.url == self._url and kinds | set(limits.NEW_UPDATES) == set(limits.ALLOWED_UPDATES)
 
     def _is_unreachable(self, info: WebhookInfo) -> bool:
         failed_at_ms = info.last_error_date.timestamp() * 1000 if info.last_error_date else 0

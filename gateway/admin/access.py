@@ -10,13 +10,13 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
-from gateway.config.access import PlaceProfile, PlaceTools
+from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
 from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
-from gateway.doorkeeper import Doorkeeper, LockedOut, NoSuchCode, Refused
+from gateway.doorkeeper import Doorkeeper, LockedOut, NoSuchCode
 from gateway.limits import PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
 
 _ADMIN: Final = "admin"
@@ -69,6 +69,7 @@ class PlaceView(BaseModel):
     guests: bool | None
     tools: list[str] | None
     profile: str | None
+    roles: list[str] | None
 
 
 class PlaceOrder(BaseModel):
@@ -80,6 +81,9 @@ class PlaceOrder(BaseModel):
     guests: bool | None = Field(default=None, description="Whether strangers may talk to it there, as guests.")
     tools: PlaceTools | None = Field(default=None, description="The tools that may be used there at most.")
     profile: PlaceProfile | None = Field(default=None, description="Who it is there, until somebody chooses.")
+    roles: PlaceRoles | None = Field(
+        default=None, description="Ids of roles of the server: strangers with one of these may talk to it, as guests."
+    )
 
 
 def access_routes(keeper: Doorkeeper, clock: Clock) -> APIRouter:
@@ -103,7 +107,7 @@ def _add_people(router: APIRouter, keeper: Doorkeeper) -> None:
         owner = _owner(key)
         try:
             await keeper.grant(owner, order.role, actor=_ADMIN, reason=order.reason)
-        except Refused as error:
+        except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return next(_grant_view(found) for found in await keeper.grants() if found.key == owner)
 
@@ -132,7 +136,7 @@ def _add_strangers(router: APIRouter, keeper: Doorkeeper, clock: Clock) -> None:
         except LockedOut as error:
             wait = {"Retry-After": str(min(PAIRING_LOCKED_S, math.ceil(error.wait_s)))}
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, str(error), wait) from error
-        except Refused as error:
+        except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return _pairing_view(paired)
 
@@ -156,7 +160,7 @@ def _add_places(router: APIRouter, keeper: Doorkeeper) -> None:
         """Replace what was decided about a place: who may speak there counts for the next message, tools and profile
         for the next turn."""
         name = _place(place)
-        rule = PlaceRule(order.audience, order.guests, order.tools, order.profile)
+        rule = PlaceRule(order.audience, order.guests, order.tools, order.profile, order.roles)
         await keeper.set_place(name, rule, actor=_ADMIN)
         return _place_view(name, rule)
 
@@ -202,9 +206,13 @@ def _pairing_view(pairing: Pairing) -> PairingView:
 
 
 def _place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
-    tools = None if rule.tools is None else list(rule.tools)
     return PlaceView(
-        place=str(place), audience=rule.audience, guests=rule.lets_guests, tools=tools, profile=rule.profile
+        place=str(place),
+        audience=rule.audience,
+        guests=rule.lets_guests,
+        tools=None if rule.tools is None else list(rule.tools),
+        profile=rule.profile,
+        roles=None if rule.roles is None else list(rule.roles),
     )
 
 

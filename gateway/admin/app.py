@@ -20,6 +20,7 @@ from gateway.admin.auth import AdminToken
 from gateway.admin.board_feed import BoardFeed
 from gateway.admin.deliveries import deliveries
 from gateway.admin.families import families
+from gateway.admin.limits import limit_routes
 from gateway.admin.links import link_routes
 from gateway.admin.operator_channel import compact_order
 from gateway.admin.people import people
@@ -101,10 +102,11 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
     app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(
-        people(parts.store, parts.keeper, parts.vault, parts.scrubber, parts.workspaces),
+        people(parts.store, parts.keeper, parts.figures, parts.vault, parts.scrubber, parts.workspaces),
         dependencies=[Depends(admin.require)],
     )
     app.include_router(access_routes(parts.keeper, parts.clock), dependencies=[Depends(admin.require)])
+    app.include_router(limit_routes(parts.keeper), dependencies=[Depends(admin.require)])
     app.include_router(link_routes(parts.store.links, parts.keeper, parts.clock), dependencies=[Depends(admin.require)])
     app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
     app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])

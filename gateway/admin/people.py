@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import Response
@@ -14,12 +15,22 @@ from starlette import status
 from gateway.admin.views import Erased
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Scrubber, Store, VaultBus
+from gateway.contracts.ports import OperatorBus, Scrubber, Store, VaultBus
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.doorkeeper import Doorkeeper
 
+DEAD_LETTERS: Final = "dead_letters"
+"""What an erasure calls those that it dropped."""
 
-def people(store: Store, keeper: Doorkeeper, vault: VaultBus, scrubber: Scrubber, workspaces: Path | None) -> APIRouter:
+
+def people(
+    store: Store,
+    keeper: Doorkeeper,
+    figures: OperatorBus,
+    vault: VaultBus,
+    scrubber: Scrubber,
+    workspaces: Path | None,
+) -> APIRouter:
     """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
     router = APIRouter(prefix="/api/users", tags=["users"])
 
@@ -31,18 +42,20 @@ def people(store: Store, keeper: Doorkeeper, vault: VaultBus, scrubber: Scrubber
 
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
-        """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets and
-        the files of his conversations on this machine included. What is under way at this moment (a queued message, a
-        running turn) may still write; erase again when it has ended."""
+        """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets,
+        his dead letters and the files of his conversations on this machine included. What is under way at this moment
+        (a queued message, a running turn) may still write; erase again when it has ended."""
         owner = _owner(key)
         ends = await store.links.ends_of(owner)
         for end in ends:
             await vault.drop_all(end)
+        letters = sum([await figures.forget(end) for end in ends])
         keys = {*ends, *await store.people.keys(owner)}
         files = await asyncio.to_thread(_erase_files, workspaces, keys) if workspaces is not None else 0
         erased = await store.people.erase(owner)
         await keeper.project()
-        return Erased(key=str(owner), rows={**erased, **({WORKSPACES: files} if files else {})})
+        elsewhere = {WORKSPACES: files, DEAD_LETTERS: letters}
+        return Erased(key=str(owner), rows={**erased, **{name: count for name, count in elsewhere.items() if count}})
 
     return router
 

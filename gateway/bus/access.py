@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from secrets import token_hex
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from gateway.bus.scripts import script
 from gateway.contracts.access import AccessView, Asked, Audience, Pairing, PlaceRule, Projection, Taken
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import LIMITED_ROLES, Limited, LimitRule
 from gateway.limits import PROJECTION_STAGED_S
 
 _CHUNK: Final = 1000  # fields per command of a projection
@@ -35,27 +37,34 @@ class Access:
         keys = self._keys
         found = await self._line.run(
             script("view_access"),
-            (keys.access, keys.grants, keys.place_rules),
-            (str(owner), *map(str, places)),
+            (keys.access, keys.grants, keys.place_rules, keys.limit_rules),
+            (str(owner), *LIMITED_ROLES, *map(str, places)),
         )
         if found is None:
             raise BusUnavailable("the bus does not know who is let in: an agent process tells it within seconds")
-        role, *rules = found
-        pairs = zip(places, rules, strict=True)
-        return AccessView(role.decode() or None, {place: _rule(text) for place, text in pairs if text})
+        limited: tuple[Limited, ...] = (owner, *LIMITED_ROLES)
+        role, limits, rules = found[0], found[1 : 1 + len(limited)], found[1 + len(limited) :]
+        return AccessView(
+            role.decode() or None,
+            {place: _rule(text) for place, text in zip(places, rules, strict=True) if text},
+            {whom: _limits(text) for whom, text in zip(limited, limits, strict=True) if text},
+        )
 
     async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
         """Replace the whole projection: it is staged under names of its own, then renamed."""
         keys, mark = self._keys, token_hex(8)
-        staged = (keys.staged_grants(mark), keys.staged_places(mark))
+        staged = (keys.staged_grants(mark), keys.staged_places(mark), keys.staged_limits(mark))
         grants = {str(grant.key): grant.role.value for grant in projection.grants}
         places = {str(place): _text(rule) for place, rule in projection.places.items()}
-        commands = [*_filling(staged[0], grants), *_filling(staged[1], places)]
+        limits = {str(whom): _limits_text(rule) for whom, rule in projection.limits.items()}
+        commands = [
+            words for key, texts in zip(staged, (grants, places, limits), strict=True) for words in _filling(key, texts)
+        ]
         if commands:
             await self._pool.transaction(commands)
         answer = await self._line.run(
             script("swap_access"),
-            (keys.access, keys.grants, keys.place_rules, *staged),
+            (keys.access, keys.grants, keys.place_rules, keys.limit_rules, *staged),
             (projection.revision, int(is_forced)),
         )
         return bool(answer)
@@ -90,8 +99,17 @@ def _filling(key: str, texts: Mapping[str, str]) -> list[Command]:
 
 def _text(rule: PlaceRule) -> str:
     """As much of a rule as intake has to know."""
-    said = {"audience": rule.audience, "lets_guests": rule.lets_guests}
+    said = {"audience": rule.audience, "lets_guests": rule.lets_guests, "roles": rule.roles}
     return json.dumps({name: word for name, word in said.items() if word is not None}, separators=(",", ":"))
+
+
+def _limits_text(rule: LimitRule) -> str:
+    return json.dumps({name: number for name, number in asdict(rule).items() if number is not None})
+
+
+def _limits(text: bytes) -> LimitRule:
+    said: Mapping[str, int] = json.loads(text)
+    return LimitRule(**{each.name: said[each.name] for each in fields(LimitRule) if each.name in said})
 
 
 def _rule(text: bytes) -> PlaceRule:
@@ -99,4 +117,9 @@ def _rule(text: bytes) -> PlaceRule:
     said: Mapping[str, Any] = json.loads(text)
     audience = said.get("audience")
     known = Audience(audience) if audience in set(Audience) else Audience.NOBODY
-    return PlaceRule(None if audience is None else known, said.get("lets_guests"))
+    roles = said.get("roles")
+    return PlaceRule(
+        None if audience is None else known,
+        said.get("lets_guests"),
+        roles=None if roles is None else tuple(roles),
+    )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gateway.bus import ledger
+from gateway.bus.forgetting import rewrite_log
 from gateway.bus.keys import ShardKeys, lane_handle
 from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Line
@@ -14,8 +15,9 @@ from gateway.bus.scripts import script
 from gateway.contracts.envelope import decode_inbound, encode
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import DeliveryRecord
+from gateway.contracts.messages import DeliveryRecord, InboundMessage
 from gateway.contracts.ports import DeadLetter, QueueFigures
+from gateway.limits import DEAD_LETTERS_MAX
 
 _ENTRY_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
 
@@ -100,6 +102,14 @@ class Operator:
             return False
         return bool(await self._line.call("XDEL", self._keys.dead_letters, entry_id))
 
+    async def forget(self, owner: SessionKey) -> int:
+        """Drop the dead letters of an owner, then have the log forget what is here no more."""
+        letters = await self.dead_letters(DEAD_LETTERS_MAX)
+        own = [letter.entry_id for letter in letters if letter.message and owner in _owners(letter.message)]
+        dropped = await self._line.call_all([("XDEL", self._keys.dead_letters, entry_id) for entry_id in own])
+        await rewrite_log(self._line)
+        return sum(dropped)
+
     async def _dead_letter(self, entry_id: str) -> Sequence[Any]:
         """The row of one dead letter, none for an id that is unknown or malformed."""
         if not _ENTRY_ID.fullmatch(entry_id):
@@ -118,6 +128,11 @@ class Operator:
     async def ping(self) -> None:
         """Raises `BusUnavailable` unless Redis answers."""
         await self._line.call("PING")
+
+
+def _owners(message: InboundMessage) -> tuple[SessionKey, SessionKey]:
+    """Who wrote it, and whose the lane is."""
+    return message.author, message.key.owner
 
 
 def _dead_letter(entry_id: str, fields: Mapping[bytes, bytes]) -> DeadLetter:

@@ -230,6 +230,10 @@ class ShardKeys:
         return self._named("places")
 
     @property
+    def limit_rules(self) -> str:
+        return self._named("limits")
+
+    @property
     def access(self) -> str:
         return self._named("access")
 
@@ -238,6 +242,9 @@ class ShardKeys:
 
     def staged_places(self, mark: str) -> str:
         return self._named(f"staged:places:{mark}")
+
+    def staged_limits(self, mark: str) -> str:
+        return self._named(f"staged:limits:{mark}")
 
     def pairing_code(self, code: str) -> str:
         return self._named(f"pair:code:{code}")
@@ -346,8 +353,11 @@ DECLARED: Final = (
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
     KeyKind("places", "hash", _PERMANENT, "access", "place -> who may speak there, projected from SQL"),
+    KeyKind("limits", "hash", _PERMANENT, "access", "owner or role -> what limits him, projected from SQL"),
     KeyKind("access", "string", _PERMANENT, "access", "the revision of that projection; absent: nobody is let in"),
-    KeyKind("staged:(grants|places):.+", "hash", _EXPIRES, "access", "a projection under way, PROJECTION_STAGED_S"),
+    KeyKind(
+        "staged:(grants|places|limits):.+", "hash", _EXPIRES, "access", "a projection under way, PROJECTION_STAGED_S"
+    ),
     KeyKind("pair:code:.+", "hash", _EXPIRES, "access", "the stranger a code was given to, and who took it"),
     KeyKind("pair:of:.+", "string", _EXPIRES, "access", "the pending code of a stranger; empty: he was turned down"),
     KeyKind("pair:pending", "zset", _EXPIRES, "access", "strangers with a pending code, by its end"),

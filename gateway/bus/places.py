@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from gateway.bus.keys import ShardKeys
@@ -63,6 +63,11 @@ class Places:
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         """The id under which each of these chats was known at first: session keys keep it."""
         return await self._other_ids(self._keys.first_ids(channel), chats)
+
+    async def moved(self, channel: str) -> Mapping[str, str]:
+        """Every other id that a chat of this channel has had since its first, and that first one."""
+        found = await self._line.call("HGETALL", self._keys.first_ids(channel))
+        return {other.decode(): first.decode() for other, first in found.items()}
 
     async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
         """Keep an address that a platform gave us, for as long as it is good."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from gateway.bus.bell import Bell, Bells
 from gateway.bus.deliveries import heard_in
@@ -202,6 +202,9 @@ class SpreadPlaces:
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         return await self._of(channel).first_ids(channel, chats)
+
+    async def moved(self, channel: str) -> Mapping[str, str]:
+        return await self._of(channel).moved(channel)
 
     async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:
         await self._of(name).keep_link(name, url, ttl_s=ttl_s)

@@ -17,7 +17,7 @@ from gateway.contracts.ports import DeadLetter, QueueFigures
 
 
 class SpreadAccess:
-    """`gateway.contracts.ports.AccessBus`: a grant is in the shard of its owner, the rules of places are in
+    """`gateway.contracts.ports.AccessBus`: a grant is in the shard of its owner, rules are in
     every one, all pairing codes in the first."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
@@ -110,6 +110,10 @@ class SpreadOperator:
         except NotSigned:
             return False
         return await self._shards[number].operator.drop_dead(own_id)
+
+    async def forget(self, owner: SessionKey) -> int:
+        """Everywhere: what somebody said in a shared place is with the place."""
+        return sum(await asyncio.gather(*[shard.operator.forget(owner) for shard in self._shards]))
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         await self._rooms.named(channel).report_channel(channel, state, ttl_s=ttl_s)

@@ -17,11 +17,13 @@ from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import LimitRule, limited_named, rule_changed
 from gateway.doorkeeper import Doorkeeper
 from gateway.limits import PAIRING_TTL_S
 
 T = TypeVar("T")
 _ACTOR: Final = "cli"
+_NUMBER: Final = "a number, none for no limit, default for what the configuration says."
 _FORMS: Final = "write `trivet pair CODE`, `trivet pair list` or `trivet pair deny CODE`"
 
 app = typer.Typer(help="Who may talk to the agent, and where.", invoke_without_command=True)
@@ -106,13 +108,15 @@ def place(
     guests: Annotated[bool | None, typer.Option(help="Strangers may talk to it there, as guests.")] = None,
     tools: Annotated[str | None, typer.Option(help="Names with commas between; empty for none.")] = None,
     profile: Annotated[str | None, typer.Option(help="Who it is there, until somebody chooses.")] = None,
+    roles: Annotated[
+        str | None, typer.Option(help="Ids of a server's roles: strangers with one may talk to it; empty for any.")
+    ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Take back what was decided before.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """Show or change what is different in one place. What is not named stays as it is."""
     name = place_named(where)
-    named = None if tools is None else tuple(filter(None, map(str.strip, tools.split(","))))
-    rule = PlaceRule(audience, guests, named, profile).checked()
+    rule = PlaceRule(audience, guests, _listed(tools), profile, _listed(roles)).checked()
 
     async def change(keeper: Doorkeeper) -> PlaceRule:
         before = PlaceRule() if reset else (await keeper.places()).get(name, PlaceRule())
@@ -122,6 +126,41 @@ def place(
         return after
 
     say(f"{name}: {_run(config, change)}")
+
+
+def _listed(names: str | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(filter(None, map(str.strip, names.split(","))))
+
+
+@app.command("limits")
+def limits(
+    whom: Annotated[str, typer.Argument(metavar="[WHOM]", help="A person by his key, or guest, member, admin.")] = "",
+    tokens: Annotated[str | None, typer.Option(help=f"Of one UTC day: {_NUMBER}")] = None,
+    usd: Annotated[str | None, typer.Option(help=f"Dollars of one UTC day: {_NUMBER}")] = None,
+    turns: Annotated[str | None, typer.Option(help=f"Of one UTC day: {_NUMBER}")] = None,
+    rate: Annotated[str | None, typer.Option(help=f"Messages a minute: {_NUMBER}")] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Take back what was decided before.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show or change what limits a person or a role, beside what the configuration says. What is not named stays as it
+    is."""
+    said = {"tokens": tokens, "usd": usd, "turns": turns, "rate": rate}
+    words = [word for name, number in said.items() if number is not None for word in (name, number)]
+    if not whom:
+        if words or reset:
+            raise ConfigError("say whom it is for: a person by his key, or guest, member, admin")
+        _run(config, _list_limits)
+        return
+    limited = limited_named(whom)
+
+    async def change(keeper: Doorkeeper) -> LimitRule:
+        before = LimitRule() if reset else (await keeper.limits()).get(limited, LimitRule())
+        after = rule_changed(before, words)
+        if reset or words:
+            await keeper.set_limits(limited, after, actor=_ACTOR)
+        return after
+
+    say(f"{limited}: {_run(config, change)}")
 
 
 def _run(config: Path | None, act: Callable[[Doorkeeper], Awaitable[T]]) -> T:
@@ -135,13 +174,23 @@ def _run(config: Path | None, act: Callable[[Doorkeeper], Awaitable[T]]) -> T:
 
 
 async def _list(keeper: Doorkeeper) -> None:
-    grants, places = await keeper.grants(), await keeper.places()
+    grants, places, limited = await keeper.grants(), await keeper.places(), await keeper.limits()
     for decided in grants:
         say(_grant_line(decided))
     for name, rule in places.items():
         say(f"{name!s:<32}  {rule}")
-    if not grants and not places:
+    for whom, limit in limited.items():
+        say(f"{whom!s:<32}  {limit}")
+    if not grants and not places and not limited:
         say("Nothing was decided yet: what the configuration says holds.")
+
+
+async def _list_limits(keeper: Doorkeeper) -> None:
+    found = await keeper.limits()
+    for whom, limit in found.items():
+        say(f"{whom!s:<32}  {limit}")
+    if not found:
+        say("Nothing was decided about limits: what the configuration says holds.")
 
 
 async def _list_pairings(keeper: Doorkeeper) -> None:

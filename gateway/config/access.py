@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Pl
 
 from gateway.config.section import Section, expecting
 from gateway.contracts.access import (
+    PLACE_ROLES_MAX,
     PLACE_TOOLS_MAX,
     AccessPolicy,
     Audience,
@@ -23,6 +24,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.profiles import PROFILE_ROWS
 
 _TOOLS: Final = f"a list of at most {PLACE_TOOLS_MAX} names of tools; an empty one allows none"
+_ROLES: Final = f"a list of at most {PLACE_ROLES_MAX} ids of roles"
 _PROFILE: Final = f"one of {', '.join(PROFILE_ROWS)}"
 _IDS: Final = "a list of ids as the platform writes them"
 
@@ -59,6 +61,10 @@ def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
     return _checked(PlaceRule(tools=tools)).tools or ()
 
 
+def _checked_roles(roles: tuple[str, ...]) -> tuple[str, ...]:
+    return _checked(PlaceRule(roles=roles)).roles or ()
+
+
 def _checked_profile(name: str) -> str:
     _checked(PlaceRule(profile=name))
     return name
@@ -69,6 +75,7 @@ Key = Annotated[
 ]
 PlaceName = Annotated[str, AfterValidator(_checked_place)]
 PlaceTools = Annotated[tuple[str, ...], AfterValidator(_checked_tools)]
+PlaceRoles = Annotated[tuple[Annotated[str, BeforeValidator(_in_text)], ...], AfterValidator(_checked_roles)]
 PlaceProfile = Annotated[str, AfterValidator(_checked_profile)]
 Ids = tuple[Annotated[str, BeforeValidator(_in_text)], ...]
 
@@ -126,11 +133,17 @@ class PlaceSetting(Section):
         description="Who the agent is there, until somebody chooses with /agent. Empty: as around it.",
         json_schema_extra=expecting(_PROFILE),
     )
+    roles: PlaceRoles | None = Field(
+        default=None,
+        description="Ids of roles of a Discord server: strangers who have one of these may talk to it there, as guests "
+        "with the limits of guests, and no other strangers. Empty: as around it, else roles do not matter.",
+        json_schema_extra=expecting(_ROLES),
+    )
 
     @property
     def rule(self) -> PlaceRule:
         """The same for whoever decides."""
-        return PlaceRule(self.audience, self.guests, self.tools, self.profile)
+        return PlaceRule(self.audience, self.guests, self.tools, self.profile, self.roles)
 
 
 class Access(Section):
@@ -159,7 +172,7 @@ class Access(Section):
         default={},
         description='What is different in single places: tables such as [access.places."telegram:-100456"], '
         '[access.places."discord:<server or channel>"] or [access.places."slack:C024BE91L"] with audience, guests, '
-        "tools and profile. A thread has what its channel has. What admins change while it runs wins over them.",
+        "tools, profile and roles. A thread has what its channel has. What admins change while it runs wins over them.",
         json_schema_extra=expecting('tables named by places, such as "telegram:-100456"'),
     )
 

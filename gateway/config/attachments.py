@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import Field
 
 from gateway.config.section import Section
-from gateway.limits import ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX
+from gateway.limits import ATTACHMENT_BYTES_CEILING, ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX
 
 SHOWN_TOKENS_MAX: Final = 12_000  # some twenty pages; each is paid for again in every round
 SHOWN_TOKENS_LEAST: Final = 100
@@ -21,9 +21,9 @@ class Attachments(Section):
     file_bytes_max: int = Field(
         default=ATTACHMENT_BYTES_MAX,
         ge=1,
-        le=ATTACHMENT_BYTES_MAX,
+        le=ATTACHMENT_BYTES_CEILING,
         description="Of a document or a video that somebody sends; larger ones are not fetched, and their author is "
-        "told.",
+        "told. Telegram itself hands out 20 MB, a Bot API server of one's own, run with --local, any size.",
     )
     image_bytes_max: int = Field(
         default=ATTACHMENT_BYTES_MAX, ge=1, le=ATTACHMENT_BYTES_MAX, description="The same for an image."

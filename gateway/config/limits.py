@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
 from gateway.config.section import Section, expecting
 from gateway.contracts.access import Rate
 from gateway.contracts.entries import GrantRole
+from gateway.contracts.limit_rules import COUNT_MAX, PER_MINUTE_MAX, USD_MAX
 from gateway.contracts.spending import Caps, nano_of
 
-_USD_MAX: Final = 1_000_000.0  # its nanodollars, summed over all users, still fit into a database's integer
-_COUNT_MAX: Final = 10**15
-
-_PER_MINUTE_MAX: Final = 10_000  # as fast as no platform lets a person write
-
-_PerMinute = Annotated[int, Field(ge=0, le=_PER_MINUTE_MAX)]
-_Count = Annotated[int, Field(ge=0, le=_COUNT_MAX)]
-_Usd = Annotated[float, Field(ge=0, le=_USD_MAX, allow_inf_nan=False)]
+PerMinute = Annotated[int, Field(ge=0, le=PER_MINUTE_MAX)]
+Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
+Usd = Annotated[float, Field(ge=0, le=USD_MAX, allow_inf_nan=False)]
 
 
 class Allowance(Section):
     """What one UTC day may take. Zero: no limit."""
 
-    tokens: _Count = Field(
+    tokens: Count = Field(
         default=0,
         description="Tokens of models, in and out, per UTC day: of each user, or of all in the pot. 0: no limit.",
         json_schema_extra=expecting("a whole number, 0 or more"),
     )
-    usd: _Usd = Field(
+    usd: Usd = Field(
         default=0.0,
         description="US dollars for models per UTC day: of each user, or of all in the pot. 0: no limit.",
         json_schema_extra=expecting("a number of dollars, 0 or more"),
     )
-    turns: _Count = Field(
+    turns: Count = Field(
         default=0,
         description="Turns that ask a model per UTC day: of each user, or of all in the pot. 0: no limit.",
         json_schema_extra=expecting("a whole number, 0 or more"),
@@ -49,26 +45,26 @@ class Allowance(Section):
 class RoleAllowance(Section):
     """Where the users of one role differ from the others."""
 
-    tokens: _Count | None = Field(
+    tokens: Count | None = Field(
         default=None,
         description="Tokens per UTC day for each user of this role. 0: no limit. Empty: as limits.user.tokens.",
         json_schema_extra=expecting("empty or a whole number, 0 or more"),
     )
-    usd: _Usd | None = Field(
+    usd: Usd | None = Field(
         default=None,
         description="US dollars per UTC day for each user of this role. 0: no limit. Empty: as limits.user.usd.",
         json_schema_extra=expecting("empty or a number of dollars, 0 or more"),
     )
-    turns: _Count | None = Field(
+    turns: Count | None = Field(
         default=None,
         description="Turns per UTC day for each user of this role. 0: no limit. Empty: as limits.user.turns.",
         json_schema_extra=expecting("empty or a whole number, 0 or more"),
     )
-    messages_per_minute: _PerMinute | None = Field(
+    messages_per_minute: PerMinute | None = Field(
         default=None,
         description="Messages a minute from each user of this role. 0: no limit. Empty: as limits.messages_per_minute; "
         "of admins, no limit.",
-        json_schema_extra=expecting(f"empty or a whole number from 0 to {_PER_MINUTE_MAX}"),
+        json_schema_extra=expecting(f"empty or a whole number from 0 to {PER_MINUTE_MAX}"),
     )
 
     def over(self, general: Allowance) -> Allowance:
@@ -79,16 +75,16 @@ class RoleAllowance(Section):
 class Limits(Section):
     """What a day may cost, and how fast people may write. No day is limited unless it is said here."""
 
-    messages_per_minute: _PerMinute = Field(
+    messages_per_minute: PerMinute = Field(
         default=20,
         description="Messages a minute from each user, who is told when he may go on. Commands such as /stop, edits "
         "and redelivered messages do not count, an album counts once. Admins are not limited. 0: nobody is.",
-        json_schema_extra=expecting(f"a whole number from 0 to {_PER_MINUTE_MAX}"),
+        json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
     )
-    messages_burst: _PerMinute = Field(
+    messages_burst: PerMinute = Field(
         default=5,
         description="How many more than that may come at once after a quiet minute.",
-        json_schema_extra=expecting(f"a whole number from 0 to {_PER_MINUTE_MAX}"),
+        json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
     )
     user: Allowance = Allowance()
     guest: RoleAllowance = RoleAllowance()
@@ -106,8 +102,3 @@ class Limits(Section):
         general = 0 if role is GrantRole.ADMIN else self.messages_per_minute
         own = {GrantRole.MEMBER: self.member, GrantRole.ADMIN: self.admin}.get(role, self.guest).messages_per_minute
         return Rate(general if own is None else own, self.messages_burst)
-
-    @property
-    def are_open(self) -> bool:
-        """True when no day is limited."""
-        return self.pot.caps.are_open and all(self.caps_of(role).are_open for role in GrantRole)

@@ -9,19 +9,21 @@ counts wherever it is said, and the tools of a place are those that every word o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Final
 
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import BadSessionKey, TrivetError
+from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import Limited, LimitRule, said_of
 from gateway.contracts.messages import CleanText, Reply
 from gateway.contracts.profiles import PROFILE_ROWS
 
 PLACE_TOOLS_MAX: Final = 128  # what models take at all
-_TOOL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+PLACE_ROLES_MAX: Final = 64  # Discord allows 250 in a server; nobody lists that many
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 """From the least to the most."""
 
@@ -34,8 +36,8 @@ class StrangerRule(StrEnum):
     CLOSED = "closed"
 
 
-class BadRule(TrivetError):
-    """What an operator wants of a place cannot be. The message says what can."""
+class BadRule(Declined):
+    """What an operator wants of a place cannot be; he is told what can."""
 
 
 class Audience(StrEnum):
@@ -57,12 +59,14 @@ _LEAST: Final = {
 @dataclass(frozen=True, slots=True)
 class PlaceRule:
     """What an operator decided about one place; None where he said nothing. `lets_guests`: strangers may speak there,
-    as guests. `tools` are those that may be used there at most, `profile` who the agent is until somebody chooses."""
+    as guests. `tools` are those that may be used there at most, `profile` who the agent is until somebody chooses.
+    `roles`, where the platform has roles: strangers speak there, as guests, who have one of these, and no others."""
 
     audience: Audience | None = None
     lets_guests: bool | None = None
     tools: tuple[str, ...] | None = None
     profile: str | None = None
+    roles: tuple[str, ...] | None = None
 
     def over(self, other: PlaceRule) -> PlaceRule:
         """What is said here, else what `other` says."""
@@ -75,13 +79,16 @@ class PlaceRule:
         return self == PlaceRule()
 
     def checked(self) -> PlaceRule:
-        """The same, each tool once. Raises `BadRule` for what cannot be the name of a tool or of a profile."""
-        tools = None if self.tools is None else tuple(dict.fromkeys(self.tools))
-        if tools is not None and (len(tools) > PLACE_TOOLS_MAX or not all(map(_TOOL.fullmatch, tools))):
-            raise BadRule(f"tools must be at most {PLACE_TOOLS_MAX} names of tools")
+        """The same, each tool and role once. Raises `BadRule` for what cannot be the name of a tool or of a profile, or
+        the id of a role."""
+        tools, roles = _each_once(self.tools), _each_once(self.roles)
+        if not _are_names(tools or (), PLACE_TOOLS_MAX):
+            raise BadRule("tools must be at most {count} names of tools", count=PLACE_TOOLS_MAX)
+        if not _are_names(roles or (), PLACE_ROLES_MAX):
+            raise BadRule("roles must be at most {count} ids of roles", count=PLACE_ROLES_MAX)
         if self.profile is not None and self.profile not in PROFILE_ROWS:
-            raise BadRule(f"profile must be one of {', '.join(PROFILE_ROWS)}")
-        return replace(self, tools=tools)
+            raise BadRule("profile must be one of {names}", names=", ".join(PROFILE_ROWS))
+        return replace(self, tools=tools, roles=roles)
 
     def __str__(self) -> str:
         """As an operator reads it."""
@@ -90,8 +97,17 @@ class PlaceRule:
             "" if self.lets_guests is None else f"guests {'on' if self.lets_guests else 'off'}",
             "" if self.tools is None else f"tools {','.join(self.tools) or 'none'}",
             "" if self.profile is None else f"profile {self.profile}",
+            "" if self.roles is None else f"roles {','.join(self.roles) or 'any'}",
         )
         return ", ".join(filter(None, words)) or "as configured"
+
+
+def _each_once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(dict.fromkeys(names))
+
+
+def _are_names(names: tuple[str, ...], count_max: int) -> bool:
+    return len(names) <= count_max and all(map(_NAME.fullmatch, names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +119,15 @@ class PlacePolicy:
     lets_guests: bool = False
     ceilings: tuple[tuple[str, ...], ...] = ()
     profile: str = ""
+    roles: tuple[str, ...] = ()
+
+    def lets_in(self, rule: StrangerRule, roles: Collection[str] | None) -> bool:
+        """Whether a stranger with these roles may speak there; None: the door has looked at them."""
+        if self.audience is not Audience.EVERYBODY:
+            return rule is StrangerRule.OPEN and not self.roles
+        if self.roles:
+            return roles is None or not frozenset(self.roles).isdisjoint(roles)
+        return rule is StrangerRule.OPEN or self.lets_guests
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +184,7 @@ class AccessPolicy:
             lets_guests=bool(merged.lets_guests),
             ceilings=tuple(rule.tools for rule in rules if rule.tools is not None),
             profile=merged.profile or "",
+            roles=merged.roles or (),
         )
 
     def _is_listed(self, levels: Sequence[SessionKey]) -> bool:
@@ -187,8 +213,23 @@ class Admittance(StrEnum):
     """The place is for nobody: the bot says nothing there."""
 
 
-def admit(owner: SessionKey, granted: str | None, policy: AccessPolicy, place: PlacePolicy) -> Admittance:
-    """An admin by configuration can never be locked out; whatever denies wins over whatever allows."""
+_TURNED_AWAY: Final = {
+    StrangerRule.OPEN: Admittance.NOT_HERE,
+    StrangerRule.PAIRING: Admittance.MAY_PAIR,
+    StrangerRule.CLOSED: Admittance.CLOSED,
+}
+"""What a stranger meets who is not let in."""
+
+
+def admit(
+    owner: SessionKey,
+    granted: str | None,
+    policy: AccessPolicy,
+    place: PlacePolicy,
+    roles: Collection[str] | None = None,
+) -> Admittance:
+    """An admin by configuration can never be locked out; whatever denies wins over whatever allows. `roles` are the
+    author's on his platform, in this place; None where only the door could see them, which has let him in then."""
     if owner in policy.admins:
         return Admittance.ADMITTED
     role = policy.role_of(owner, granted)
@@ -198,10 +239,9 @@ def admit(owner: SessionKey, granted: str | None, policy: AccessPolicy, place: P
         return Admittance.SILENT_HERE
     if role is None:
         rule = policy.rule_for(owner)
-        if rule is StrangerRule.OPEN or (place.lets_guests and place.audience is Audience.EVERYBODY):
-            role = GrantRole.GUEST
-        else:
-            return Admittance.MAY_PAIR if rule is StrangerRule.PAIRING else Admittance.CLOSED
+        if not place.lets_in(rule, roles):
+            return _TURNED_AWAY[rule]
+        role = GrantRole.GUEST
     is_enough = RANKS.index(role) >= RANKS.index(_LEAST[place.audience])
     return Admittance.ADMITTED if is_enough else Admittance.NOT_HERE
 
@@ -227,21 +267,28 @@ def place_named(text: str) -> SessionKey:
 @dataclass(frozen=True, slots=True)
 class Projection:
     """What operators decided, as intake is shown it. A higher `revision` knows more. `persons` are the
-    users who are one person with several accounts: whoever shows the projection blocks all of one."""
+    users who are one person with several accounts: whoever shows the projection blocks all of one, and limits the day
+    of all."""
 
     revision: int = 0
     grants: Sequence[Grant] = ()
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
     persons: Sequence[frozenset[SessionKey]] = ()
+    limits: Mapping[Limited, LimitRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessView:
     """What the projection says of one person and some places, all of one moment. `granted` is the word of his grant,
-    None without one."""
+    None without one; `limits` those of the person and of every role."""
 
     granted: str | None = None
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
+    limits: Mapping[Limited, LimitRule] = field(default_factory=dict)
+
+    def limits_of(self, owner: SessionKey, role: GrantRole) -> LimitRule:
+        """What was decided about the limits of this person, who has this role."""
+        return said_of(owner, role, self.limits)
 
 
 @dataclass(frozen=True, slots=True)

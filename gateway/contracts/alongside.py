@@ -42,11 +42,22 @@ QUOTED_CHARS_MAX: Final = 12_000
 
 _NAMES: Final = "context|thread|quoted|image|file|voice"
 _OURS: Final = "now|tone|memory|interrupted|summary|progress|foreign|history|known|tool-failures|earlier-summary"
-_TAG: Final = re.compile(rf"<(?=\W{{0,8}}(?:{_NAMES})\b)", re.IGNORECASE)
-_ANY_TAG: Final = re.compile(rf"<(?=\W{{0,8}}(?:{_NAMES}|{_OURS}|conversation)\b)", re.IGNORECASE)
+_UNSEEN: Final = "[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]*"
+"""What may stand between two letters of a name without anybody seeing it."""
+
+
+def _tag(names: str) -> re.Pattern[str]:
+    """A bracket in front of one of these names, as they are or as they may look."""
+    spelled = "|".join(map(_UNSEEN.join, names.split("|")))
+    return re.compile(rf"[<\ufe64\uff1c](?=[^\w<\ufe64\uff1c]{{0,64}}+(?:{spelled})\b)", re.IGNORECASE)
+
+
+_TAG: Final = _tag(_NAMES)
+_ANY_TAG: Final = _tag(f"{_NAMES}|{_OURS}|conversation")
 _BRACKET: Final = own_words("&lt;")
 _UNFIT: Final = re.compile(r'[<>"\x00-\x1f\x7f-\x9f\u2028\u2029]+')
-_LINE_ENDS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_UNFIT_FOR_A_LINE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029:：]+")
+"""In the name of somebody who speaks: where it ends is said by a colon."""
 _SPACE: Final = own_words(" ")
 _LINE: Final = own_words("\n")
 _QUOTE: Final = own_words('"')
@@ -97,7 +108,7 @@ def told(message: InboundMessage, came: Came = NOTHING) -> CleanText:
     words = joined(*filter(None, (message.text, *(joined(_SPOKEN, said) for said in came.spoken))), by="\n\n")
     words = rewritten(words, _TAG, _BRACKET)
     if not (message.key.user or is_wake(message)):
-        words = joined(rewritten(message.author_shown, _LINE_ENDS, _SPACE), own_words(": "), words)
+        words = joined(rewritten(message.author_shown, _UNFIT_FOR_A_LINE, _SPACE), own_words(": "), words)
     elements = (*_quotes(message.quotes, came.quoted), *came.files)
     if not elements:
         return words

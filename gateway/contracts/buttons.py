@@ -19,7 +19,8 @@ _DIGEST_BYTES = 10
 @dataclass(frozen=True, slots=True)
 class Button:
     """Made with the reply it hangs under, in the same commit. A press by `meant_for` (an owner key) says `command` on
-    the lane of `key`, at `address`, until `expires_at_ms`. `place` and `realm` are those of an `InboundMessage`."""
+    the lane of `key`, at `address` (or aside, at that of the press), until `expires_at_ms`. `place` and `realm` are
+    those of an `InboundMessage`."""
 
     token: str
     group: str
@@ -41,7 +42,7 @@ class Button:
             press,
             id=f"{self.key.channel}:button:{digest}",
             key=self.key,
-            address=self.address,
+            address=press.address if press.is_aside else self.address,
             text=self.command,
             is_private=self.is_private,
             place=self.place,

@@ -82,7 +82,7 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
         "unblock", "listen to a person again", "person", role=GrantRole.ADMIN, only_private=True, needs_argument=True
     ),
     CommandSpec("place", "who may speak here, with which tools", "rules", role=GrantRole.ADMIN),
-    CommandSpec("limits", "how much a person may ask", "person", role=GrantRole.ADMIN, only_private=True),
+    CommandSpec("limits", "how much a person may ask", "person and limits", role=GrantRole.ADMIN, only_private=True),
     CommandSpec("queue", "how much there is to do", role=GrantRole.ADMIN),
     CommandSpec("start", "what I understand", is_in_menu=False),
 )

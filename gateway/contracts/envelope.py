@@ -186,6 +186,7 @@ def _said_of_some(message: InboundMessage) -> dict[str, Any]:
         | ({"quotes": [_quote(quote) for quote in message.quotes]} if message.quotes else {})
         | ({"place": list(message.place)} if message.place else {})
         | ({"realm": message.realm} if message.realm else {})
+        | ({"is_aside": True} if message.is_aside else {})
     )
 
 
@@ -259,6 +260,7 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
         quotes=tuple(map(_to_quote, fields.get("quotes", ()))),
         place=tuple(map(str, fields.get("place", ()))),
         realm=str(fields.get("realm", "")),
+        is_aside=bool(fields.get("is_aside", False)),
     )
 
 

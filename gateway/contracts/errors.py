@@ -2,6 +2,7 @@
 
     TrivetError
     ├── ConfigError                 the operator has to change something; message = one sentence with the remedy
+    ├── Declined                    what a person asked for is not done; he is told, in his language
     ├── BadSessionKey, BadEnvelope  malformed text at a door
     │   └── NewerEnvelope           of a later release: for those who can read it
     ├── BusError
@@ -35,7 +36,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, LiteralString
 
 if TYPE_CHECKING:
     from gateway.contracts.ids import ReplyAddress
@@ -50,6 +51,16 @@ class TrivetError(Exception):
 
 class ConfigError(TrivetError):
     """Wrong or missing configuration. The message is one sentence that names the remedy."""
+
+
+class Declined(TrivetError):
+    """What a person asked for is not done. `own` tells him why, in English, as half a sentence with named places for
+    `values`: whoever says it in a chat translates it."""
+
+    def __init__(self, own: LiteralString, /, **values: str | int) -> None:
+        super().__init__(own.format_map(values))
+        self.own: LiteralString = own
+        self.values = values
 
 
 class BadSessionKey(TrivetError):

@@ -12,13 +12,14 @@ A *person* is one or more owners (`SessionKey.owner`), each an *end*. What is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.limit_rules import Limited, LimitRule, strictest
 
 Ends = frozenset[SessionKey]
 """All ends of one person."""
@@ -65,6 +66,17 @@ def blocking_all(grants: Sequence[Grant], persons: Iterable[Ends], policy: Acces
             cause = decided.get(blocks[0]) or Grant(blocks[0], GrantRole.BLOCKED, "configuration", 0)
             decided[end] = replace(cause, key=end)
     return list(decided.values())
+
+
+def limiting_all(rules: Mapping[Limited, LimitRule], persons: Iterable[Ends]) -> Mapping[Limited, LimitRule]:
+    """What was decided, with what limits the day of one end written out for all ends of the same person: the least that
+    was said of any. How fast somebody may write stays an end's. Pure."""
+    shown = dict(rules)
+    for ends in persons:
+        day = strictest(rules[end] for end in ends if end in rules)
+        for end in ends if not day.is_empty else ():
+            shown[end] = day.over(rules.get(end, LimitRule()))
+    return shown
 
 
 def _is_blocked(end: SessionKey, decided: dict[SessionKey, Grant], policy: AccessPolicy) -> bool:

@@ -146,7 +146,8 @@ class InboundMessage:
     the same author whose ends belong to a secret that ends in this one. `language` is what the platform says of its
     author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along as context.
     `place` is where it was said, where the key does not hold that: the ids of the chat and of the thread in it; `realm`
-    is the server or workspace that the place belongs to, empty where there is none.
+    is the server or workspace that the place belongs to, empty where there is none. `is_aside`: a button was pressed
+    under a message that one person alone sees, and what comes of it is for him alone, at this address.
     """
 
     id: str
@@ -165,6 +166,7 @@ class InboundMessage:
     quotes: tuple[Quote, ...] = ()
     place: tuple[str, ...] = ()
     realm: str = ""
+    is_aside: bool = False
 
     @property
     def author(self) -> SessionKey:

@@ -34,7 +34,7 @@ class Schedule:
 
     `number` is what its owner calls it: counted from 1, never used twice (0 = not yet stored). `recurrence` is
     the text form of a rule in the wall-clock time of `zone`; empty: it happens once. `address` is where it was
-    asked for and `author_id` who asked, as the channel wrote them.
+    asked for and `author_id` who asked, as the channel wrote them; `place` is as in the message that asked for it.
     """
 
     id: str
@@ -51,6 +51,7 @@ class Schedule:
     created_at_ms: int
     number: int = 0
     state: ScheduleState = ScheduleState.ACTIVE
+    place: tuple[str, ...] = ()
 
     @property
     def owner(self) -> SessionKey:

@@ -99,13 +99,20 @@ class TaskEnding:
 
 @dataclass(frozen=True, slots=True)
 class WakeAddress:
-    """In whose name and to which place a session is woken: that of the message whose turn asked for it."""
+    """In whose name and to which place a session is woken: that of the message whose turn asked for it. `place` is as
+    in that message."""
 
     key: SessionKey
     address: ReplyAddress
     author_id: str
     author_name: CleanText
     is_private: bool
+    place: tuple[str, ...] = ()
+
+    @property
+    def spoken_in(self) -> tuple[str, ...]:
+        """The ids of the chat and of the thread in it, none in a direct message."""
+        return self.key.place or self.place
 
 
 class WaitMode(StrEnum):

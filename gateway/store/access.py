@@ -12,19 +12,18 @@ from sqlalchemy import Connection, Executable, Row, bindparam, delete, select
 from gateway.contracts.access import Audience, PlaceRule, Projection
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import Limited, LimitRule
+from gateway.store import limits
 from gateway.store.access_tables import access_revision, place_realms, place_rules
+from gateway.store.auditing import USER, has_changed, write_down
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.ends import persons
 from gateway.store.engine import Database
 from gateway.store.rows import Values, from_grant, to_grant
-from gateway.store.subagent_tables import audit
 from gateway.store.tables import grants
 
-USER: Final = "user:"
-"""How the audit names a person; what follows is his key."""
 PLACE: Final = "place:"
 
-_ONE: Final = {"id": 1}
 _REVISION: Final = select(access_revision.c.revision)
 _GRANTS: Final = select(grants).order_by(grants.c.created_at_ms, grants.c.owner)
 _GRANT: Final = select(grants).where(grants.c.owner == bindparam("whose"))
@@ -33,14 +32,6 @@ _RULES: Final = select(place_rules).order_by(place_rules.c.place)
 _RULE: Final = select(place_rules).where(place_rules.c.place == bindparam("where_"))
 _DROP_RULE: Final = delete(place_rules).where(place_rules.c.place == bindparam("where_"))
 _REALM: Final = select(place_realms.c.realm).where(place_realms.c.place == bindparam("where_"))
-_WRITE_DOWN: Final = audit.insert()
-
-
-@per_dialect
-def _count(insert: InsertInto) -> Executable:
-    return insert(access_revision).on_conflict_do_update(
-        index_elements=[access_revision.c.id], set_={"revision": access_revision.c.revision + 1}
-    )
 
 
 @per_dialect
@@ -55,7 +46,7 @@ def _put_grant(insert: InsertInto) -> Executable:
 @per_dialect
 def _put_rule(insert: InsertInto) -> Executable:
     statement = insert(place_rules)
-    names = ("audience", "lets_guests", "tools", "profile")
+    names = ("audience", "lets_guests", "tools", "profile", "roles")
     return statement.on_conflict_do_update(
         index_elements=[place_rules.c.place], set_={name: statement.excluded[name] for name in names}
     )
@@ -67,11 +58,6 @@ def _put_realm(insert: InsertInto) -> Executable:
     return statement.on_conflict_do_update(
         index_elements=[place_realms.c.place], set_={"realm": statement.excluded.realm}
     )
-
-
-def has_changed(connection: Connection) -> None:
-    """Count a change. It also makes changes wait for each other, so that each begins with what the last one left."""
-    connection.execute(_count(connection), _ONE | {"revision": 1})
 
 
 class SqlAccess:
@@ -112,6 +98,14 @@ class SqlAccess:
         """Replace what was decided about a place; an empty rule takes it back."""
         return await self._database.write(partial(_rule, place=place, rule=rule, actor=actor, now_ms=now_ms))
 
+    async def limit_rules(self) -> Mapping[Limited, LimitRule]:
+        """By whom they are for."""
+        return await self._database.read(limits.rules)
+
+    async def put_limit_rule(self, whom: Limited, rule: LimitRule, *, actor: str, now_ms: int) -> bool:
+        """Replace what was decided about the limits of a person or a role; an empty rule takes it back."""
+        return await self._database.write(partial(limits.put_rule, whom=whom, rule=rule, actor=actor, now_ms=now_ms))
+
     async def note_realm(self, place: SessionKey, realm: str) -> None:
         """Remember to which server or workspace a chat belongs."""
         await self._database.write(partial(_note_realm, place=place, realm=realm), durable=False)
@@ -127,7 +121,9 @@ def _revision(connection: Connection) -> int:
 
 def _projection(connection: Connection) -> Projection:
     revision = _revision(connection)  # first: what follows is as new, or newer
-    return Projection(revision, _grants(connection), _place_rules(connection), tuple(persons(connection)))
+    return Projection(
+        revision, _grants(connection), _place_rules(connection), tuple(persons(connection)), limits.rules(connection)
+    )
 
 
 def _grants(connection: Connection) -> list[Grant]:
@@ -182,21 +178,6 @@ def _rule(connection: Connection, place: SessionKey, rule: PlaceRule, actor: str
     return True
 
 
-def write_down(
-    connection: Connection,
-    actor: str,
-    action: str,
-    subject: str,
-    before: Values | None,
-    after: Values | None,
-    now_ms: int,
-) -> None:
-    """Add a line to the audit."""
-    texts = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
-    line = {"at_ms": now_ms, "actor": actor, "action": action, "subject": subject, **texts}
-    connection.execute(_WRITE_DOWN, line)
-
-
 def _note_realm(connection: Connection, place: SessionKey, realm: str) -> None:
     connection.execute(_put_realm(connection), {"place": str(place), "realm": realm})
 
@@ -211,6 +192,7 @@ def _from_rule(rule: PlaceRule) -> Values:
         "lets_guests": rule.lets_guests,
         "tools": None if rule.tools is None else json.dumps(rule.tools),
         "profile": rule.profile,
+        "roles": None if rule.roles is None else json.dumps(rule.roles),
     }
 
 
@@ -220,6 +202,7 @@ def _to_rule(row: Row[Any]) -> PlaceRule:
         row.lets_guests,
         None if row.tools is None else tuple(json.loads(row.tools)),
         row.profile,
+        None if row.roles is None else tuple(json.loads(row.roles)),
     )
 
 

@@ -1,7 +1,8 @@
-"""The tables of access beside `grants`: what operators changed about places, and how often anything changed.
+"""The tables of access beside `grants`: what operators changed about places and limits, and how often anything changed.
 
 place_rules        a place, as changed          place_realms   the server or workspace of a chat
-access_revision    how often grants or place rules have changed
+limit_rules        whom a day is limited to what, and how fast he may write
+access_revision    how often anything of it, or of `grants`, has changed
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ place_rules: Final = Table(
     column("lets_guests", Boolean, doc="strangers may speak there", nullable=True),
     column("tools", Text, doc="JSON list of the tools that may be used there", nullable=True),
     column("profile", Text, doc="who the agent is there until somebody chooses", nullable=True),
+    column("roles", Text, doc="JSON list of the platform's roles, of which strangers there need one", nullable=True),
 )
 """What operators changed about places. The bus holds a projection of it."""
 
@@ -31,10 +33,23 @@ place_realms: Final = Table(
 )
 """For what is said there later by nobody: schedules, and sub-agents that report."""
 
+limit_rules: Final = Table(
+    "limit_rules",
+    metadata,
+    column("owner", Text, doc="the user, or the GrantRole of all whom it is for", primary_key=True),
+    column(
+        "tokens", BigInteger, doc="of one UTC day; 0: no limit; null: as configured, as with the others", nullable=True
+    ),
+    column("nano_usd", BigInteger, doc="of one UTC day", nullable=True),
+    column("turns", BigInteger, doc="of one UTC day", nullable=True),
+    column("per_minute", Integer, doc="messages", nullable=True),
+)
+"""What admins changed about limits. The bus holds a projection of it."""
+
 access_revision: Final = Table(
     "access_revision",
     metadata,
     column("id", Integer, doc="always 1", primary_key=True, autoincrement=False),
-    column("revision", BigInteger, doc="counts the changes of `grants` and `place_rules`"),
+    column("revision", BigInteger, doc="counts the changes of what the bus is shown"),
 )
 """One row: a projection with a lower number is out of date."""

@@ -15,13 +15,17 @@ from typing import Any, Final
 from sqlalchemy import (
     BindParameter,
     Column,
+    ColumnElement,
     Connection,
     LargeBinary,
     Select,
     Table,
+    Text,
+    and_,
     bindparam,
     delete,
     false,
+    func,
     literal,
     or_,
     select,
@@ -32,8 +36,8 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
-from gateway.store.access import USER, has_changed
 from gateway.store.access_tables import access_revision, place_realms, place_rules
+from gateway.store.auditing import USER, has_changed
 from gateway.store.board import changed
 from gateway.store.ends import ends_of
 from gateway.store.engine import Database
@@ -44,7 +48,7 @@ from gateway.store.tables import consumed, entries, grants, lanes, loans, metada
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
 
-_OWNER: Final[BindParameter[str]] = bindparam("whose")
+_OWNER: Final[BindParameter[str]] = bindparam("whose", type_=Text)
 _KEYS: Final = select(lanes.c.key).where(lanes.c.owner == _OWNER)
 _SESSIONS: Final = select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
 _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
@@ -63,6 +67,13 @@ _INTERNAL: Final = frozenset(
 """Columns that say nothing to their owner; bytes do not either."""
 
 
+def _in_a_lane_of(key: ColumnElement[str]) -> ColumnElement[bool]:
+    """Also of one that never had a turn: a command was answered there, or a stranger was. A shared place is a lane of
+    its own, and its threads are others."""
+    below = func.substr(key, 1, func.length(_OWNER) + 1) == _OWNER.concat("/")
+    return or_(key.in_(_KEYS), key == _OWNER, and_(_OWNER.not_like("%/%"), below))
+
+
 def whose(table: Table) -> Any:
     """The condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
     nobody can be found in."""
@@ -79,7 +90,7 @@ def whose(table: Table) -> Any:
     if "session_id" in columns:
         return columns["session_id"].in_(_SESSIONS)
     if "key" in columns:
-        return columns["key"].in_(_KEYS)
+        return _in_a_lane_of(columns["key"])
     raise LookupError(table.name)
 
 
@@ -139,7 +150,7 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
             connection.execute(statement, {"whose": end})
     if erased["sub_tasks"]:
         changed(connection)
-    if erased["grants"] or erased["links"]:
+    if erased["grants"] or erased["links"] or erased["limit_rules"]:
         has_changed(connection)
     if is_sqlite:
         for tidy in TIDY:

@@ -22,7 +22,7 @@ from gateway.contracts.ports import Clock
 from gateway.contracts.spending import day_of
 from gateway.limits import LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
 from gateway.store import ends, outbox
-from gateway.store.access import USER, has_changed, write_down
+from gateway.store.auditing import USER, has_changed, write_down
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.engine import Database
 from gateway.store.link_tables import link_codes, link_tries, links, purses

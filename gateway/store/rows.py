@@ -263,6 +263,7 @@ def from_schedule(schedule: Schedule, *, number: int) -> Values:
         "author_id": schedule.author_id,
         "author_name": schedule.author_name,
         "is_private": schedule.is_private,
+        "place": _json(schedule.place),
         "kind": schedule.kind.value,
         "text": schedule.text,
         "recurrence": schedule.recurrence,
@@ -293,4 +294,5 @@ def to_schedule(row: Row[Any]) -> Schedule:
         created_at_ms=row.created_at_ms,
         number=row.number,
         state=ScheduleState(row.state),
+        place=tuple(json.loads(row.place)),
     )

@@ -111,15 +111,17 @@ def from_child(task: SubTask) -> Values:
 
 def from_wake(wake: WakeAddress) -> str:
     """As the column `wake` has it."""
-    parts = [str(wake.key), address_to_text(wake.address), wake.author_id, wake.author_name, wake.is_private]
+    who = (wake.author_id, wake.author_name, wake.is_private)
+    parts = [str(wake.key), address_to_text(wake.address), *who, wake.place]
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 
 def to_wake(text: str) -> WakeAddress:
     """The inverse of `from_wake`."""
-    key, address, author_id, author_name, is_private = json.loads(text)
+    key, address, author_id, author_name, is_private, place = json.loads(text)
+    name = CleanText(author_name)
     return WakeAddress(
-        SessionKey.parse(key), address_from_text(address), author_id, CleanText(author_name), bool(is_private)
+        SessionKey.parse(key), address_from_text(address), author_id, name, bool(is_private), tuple(place)
     )
 
 

@@ -406,6 +406,7 @@ schedules: Final = Table(
     column("author_id", Text, doc="who asked, in the platform's words"),
     column("author_name", AnyText, doc="how that person was called"),
     column("is_private", Boolean, doc="asked for in a direct message"),
+    column("place", Text, doc="the ids of the place it was asked for in, where the key lacks them, as JSON"),
     column("kind", Text, doc="a ScheduleKind"),
     column("text", AnyText, doc="the reminder, or the prompt of the task"),
     column("recurrence", Text, doc="the text form of the rule; empty: once"),

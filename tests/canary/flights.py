@@ -8,16 +8,18 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from sqlite3 import connect
 from typing import Final
 
 from agent.tools.files.workspace import Workspaces
-from channels.emulators.stage import SharedFile
+from channels.emulators.stage import MenuStage, SharedFile, ThreadStage
 from gateway.contracts.ids import SessionKey
 from gateway.scrub import scrub
 from tests.canary.flock import Canary, beginning_of, is_seen, text_of
 from tests.parts.model_server import Failure, ModelServer
+from tests.parts.pictures import docx
 from tests.parts.product import PLATFORMS, Chat, Product
 from tests.parts.waiting import until
 
@@ -66,7 +68,11 @@ class Sky:
         for canary in self._short_ones():
             yield self._being_called(next(platforms), canary)
             yield self._meeting_in(next(platforms), canary)
-        yield from (self._with_a_caption, self._commanding, self._changing_one_s_mind, self._talking_for_long)
+        for platform in PLATFORMS:
+            yield self._calling_for_others(platform)
+            yield self._choosing(platform)
+        yield from (self._with_a_caption, self._with_documents, self._commanding)
+        yield from (self._changing_one_s_mind, self._talking_for_long)
 
     def _saying(self, platform: str, text: str, expecting: str) -> Flight:
         return lambda: self.product.chat(platform, "Ann").ask(text, expecting)
@@ -117,6 +123,49 @@ class Sky:
             file = SharedFile(f"{canary.text}.txt", canary.text, text_of(self.packs[1]).encode())
             await stage.say(chat.person.id, chat.place.id, beginning_of(self.packs[1], 1_000), files=[file])
         await chat.ask("is it all there?", "all there")
+
+    async def _with_documents(self) -> None:
+        """What is read in them by a process of its own, and a text in letters of two bytes."""
+        chat, (one, other, *_) = self.product.chat("telegram", "Mia"), self._short_ones()
+        for file in (
+            SharedFile("letter.docx", "application/octet-stream", docx(escape(one.text))),
+            SharedFile("page.html", "text/html", f"<p>{escape(other.text)}</p>".encode()),
+            SharedFile("notes.txt", "text/plain", text_of(self.packs[5]).encode("utf-16")),
+        ):
+            await chat.ask(f"read {file.name}", f"read {file.name}", files=[file])
+
+    def _calling_for_others(self, platform: str) -> Flight:
+        """What others said: answered, passed on, read back in a thread that is called by a secret."""
+
+        async def call() -> None:
+            stage, group = self.product.stages[platform], self.product.group(platform, "Corner")
+            other, chat = stage.add_person("Ned"), self.product.chat(platform, "Ona")
+            title = self._short_ones()[0].text
+            said = [await stage.say(other.id, group.id, text_of(pack)) for pack in self.packs[7:10]]
+            await stage.say(chat.person.id, group.id, "what is that?", mention_bot=True, reply_to=said[0].id)
+            await stage.share(chat.person.id, said[1].id, group.id, chat.place.id, "and this?")
+            await until(lambda: "and this?" in chat.heard, lambda: f"{chat.answers} ({platform})")
+            if isinstance(stage, ThreadStage):
+                thread = stage.thread_from(other.id, group.id, said[2].id, title)
+                await stage.say(other.id, thread.id, text_of(self.packs[10]))
+                await stage.say(chat.person.id, thread.id, "do you follow?", mention_bot=True)
+                await Chat(platform, stage, chat.person, thread).until_answered("do you follow?")
+
+        return call
+
+    def _choosing(self, platform: str) -> Flight:
+        """From the menu: what stands behind a command, and what is typed until then."""
+
+        async def choose() -> None:
+            chat, canary = self.product.chat(platform, "Pia"), self._short_ones()[0]
+            await chat.ask("hello", "hello")
+            assert isinstance(chat.stage, MenuStage)
+            await chat.stage.invoke(chat.person.id, chat.place.id, "title", canary.text)
+            if any(entry.suggests for entry in chat.stage.menu(chat.person.id, chat.place.id)):
+                await chat.stage.suggest(chat.person.id, chat.place.id, "resume", canary.text)
+            await chat.ask("/sessions", "1")
+
+        return choose
 
     async def _commanding(self) -> None:
         """Titles, reminders, memory, a search, a question that is asked twice, an export."""

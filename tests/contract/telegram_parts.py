@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +11,15 @@ from typing import Any
 import httpx
 from telegram import Bot
 
+from channels.adapter import CONNECTED
 from channels.emulators.stage import Person, Place, PlaceKind
-from tests.parts.platforms import ServedTelegram
+from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.client import Endpoint
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from tests.parts.doors import OpenDoor
+from tests.parts.platforms import TELEGRAM_TOKEN, ServedTelegram
+from tests.parts.waiting import until
 
 
 async def client_of(served: ServedTelegram) -> AsyncIterator[Bot]:
@@ -54,3 +63,23 @@ def dm_of(served: ServedTelegram, person: Person) -> Place:
 
 def group_of(served: ServedTelegram, title: str = "Kitchen") -> Place:
     return served.emulator.add_place(PlaceKind.GROUP, title)
+
+
+@contextlib.asynccontextmanager
+async def listening(served: ServedTelegram, bus: RedisBus, door: OpenDoor) -> AsyncIterator[TelegramAdapter]:
+    """Our adapter, connected, in front of `door`."""
+    adapter = TelegramAdapter(
+        Endpoint(TELEGRAM_TOKEN, served.api_base),
+        positions=bus.intake,
+        leases=bus.deliveries,
+        places=bus.places,
+        clock=SystemClock(),
+        holder="test",
+    )
+    running = asyncio.create_task(adapter.run(door))
+    try:
+        await until(lambda: adapter.state == CONNECTED)
+        yield adapter
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -14,6 +14,7 @@ from gateway.contracts.access import Asked, Audience, PlaceRule, Projection, Rat
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.ports import QueueFigures, Verdict
 from gateway.limits import PAIRING_LOCKED_S
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
@@ -94,6 +95,20 @@ async def test_rules_of_places_are_shown_for_people_of_every_shard(bus: RedisBus
             SessionKey("discord", str(number)), (guild, SessionKey("discord", "", ("3",)), channel)
         )
         assert view.places == {guild: PlaceRule(Audience.NOBODY), channel: PlaceRule(lets_guests=True)}
+
+
+async def test_limits_are_shown_to_those_they_are_for(bus: RedisBus) -> None:
+    own, role = LimitRule(tokens=5, per_minute=0), LimitRule(nano_usd=10**15, turns=3)
+    limits: dict[SessionKey | GrantRole, LimitRule] = {SessionKey("telegram", str(number)): own for number in range(40)}
+    limits[GrantRole.GUEST] = role
+    await bus.access.project(Projection(1, limits=limits))
+    for number in range(41):
+        owner = SessionKey("telegram", str(number))
+        view = await bus.access.view(owner, (SessionKey("telegram", "", ("-100",)),))
+        assert view.limits_of(owner, GrantRole.GUEST) == (own.over(role) if number < 40 else role)
+        assert view.limits_of(owner, GrantRole.MEMBER) == (own if number < 40 else LimitRule())
+    await bus.access.project(Projection(2))
+    assert (await bus.access.view(ANNA)).limits == {}
 
 
 async def test_without_a_projection_nobody_is_looked_up(bus: RedisBus, bus_servers: BusServers) -> None:

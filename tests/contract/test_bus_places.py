@@ -53,6 +53,8 @@ async def test_a_chat_that_moved_is_found_by_every_id_it_had(bus: RedisBus) -> N
     assert await bus.places.newest_ids("telegram", ["-1", "-1001", "-1002", "-9"]) == ["-1002", "-1002", "-1002", "-9"]
     assert await bus.places.newest_ids("discord", ["-1"]) == ["-1"]
     assert await bus.places.newest_ids("telegram", []) == []
+    assert await bus.places.moved("telegram") == {"-1001": "-1", "-1002": "-1"}
+    assert await bus.places.moved("slack") == {}
 
 
 async def test_a_chat_that_moves_back_is_no_loop(bus: RedisBus) -> None:

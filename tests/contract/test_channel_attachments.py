@@ -8,7 +8,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -286,6 +286,25 @@ class TestSlack:
             stage: Any = town.stage
             stage.switches.scopes = stage.switches.scopes - {"files:read"}
             assert await refused(bus, wish(message, message.attachments[0])) == NO_SCOPE
+
+    @pytest.mark.parametrize("town", ["slack"], indirect=True)
+    @pytest.mark.parametrize("hides", ["page", "redirect"])
+    async def test_a_file_that_is_kept_from_us_is_no_page_either(
+        self,
+        town: Town,
+        bus: RedisBus,
+        agent: EchoAgent,
+        monkeypatch: pytest.MonkeyPatch,
+        hides: Literal["page", "redirect"],
+    ) -> None:
+        """Whether Slack said what it would be, or nothing at all of it."""
+        stage: Any = town.stage
+        async with town.line(bus):
+            (message,) = await heard(town, agent, PHOTO)
+            stage.switches.hides_files = hides
+            for change in ({}, {"mimetype": None, "size": None}, {"mimetype": ""}):
+                with changed_files(monkeypatch, change):
+                    assert await refused(bus, wish(message, message.attachments[0])) == NO_SCOPE
 
     @pytest.mark.parametrize("town", ["slack"], indirect=True)
     async def test_a_page_that_somebody_sent_is_one(self, town: Town, bus: RedisBus, agent: EchoAgent) -> None:

@@ -14,8 +14,10 @@ from channels.discord import invocations, limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.interactions import NOT_ANSWERED
 from channels.emulators.stage import EventKind, Place, Said
+from channels.line import Rules
 from gateway.bus.bus import RedisBus
-from gateway.contracts.access import AccessPolicy, StrangerRule
+from gateway.contracts.access import AccessPolicy, PlaceRule, StrangerRule
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Draft, own_words
 from gateway.contracts.suggestions import Suggestion
 from gateway.limits import LANE_MESSAGES_MAX
@@ -42,10 +44,10 @@ def stage_of(town: Town) -> DiscordEmulator:
 
 
 @contextlib.asynccontextmanager
-async def ready(town: Town, bus: RedisBus) -> AsyncIterator[EchoAgent]:
+async def ready(town: Town, bus: RedisBus, rules: Rules = OPEN) -> AsyncIterator[EchoAgent]:
     """A line whose menu is there, and an agent."""
     agent = EchoAgent(bus)
-    async with agent.at_work(), town.line(bus):
+    async with agent.at_work(), town.line(bus, rules):
         await until(lambda: stage_of(town).menu(town.ann.id, town.group.id))
         yield agent
 
@@ -283,3 +285,18 @@ async def test_an_answer_grows_in_the_waiting_message(town: Town, bus: RedisBus)
         done.set()
         await until(lambda: town.texts(town.group) == ["a long answer that grew before everybody's eyes"])
         await town.stays_silent(1)
+
+
+async def test_a_role_of_the_server_lets_strangers_in_where_it_counts(town: Town, bus: RedisBus) -> None:
+    """By message and by command; who has another role, or none, is turned away as ever."""
+    cooks = stage_of(town).give_role(town.ann.id, "cooks")
+    server = SessionKey("discord", "", (str(stage_of(town).guild.id),))
+    access = AccessPolicy(StrangerRule.CLOSED, places={server: PlaceRule(roles=(cooks, "1"))})
+    async with ready(town, bus, replace(OPEN, access=access)) as agent:
+        await town.stage.say(town.ann.id, town.group.id, "soup?", mention_bot=True)
+        await until(lambda: [heard.text for heard in agent.heard] == ["soup?"])
+        await invoked(town, town.group, "title", "Soup")
+        await until(lambda: [heard.text for heard in agent.heard] == ["soup?", "/title Soup"])
+        await town.stage.say(town.ben.id, town.group.id, "me too", mention_bot=True)
+        await until(lambda: any("let in" in said.text for said in town.answers(town.group)))
+        assert len(agent.heard) == 2

@@ -196,3 +196,4 @@ def test_whose_host_it_is() -> None:
     assert belongs_to("https://bot.example.org/x", "https://bot.example.org/api")
     assert not belongs_to("https://example.org/x", "https://bot.example.org/api")
     assert not belongs_to("http:///x", "http:///y")
+    assert not belongs_to("http://slack.com/x", "https://slack.com/api/"), "the token would travel in the clear"

@@ -46,6 +46,29 @@ async def test_a_direct_message_is_heard_and_answered(discord_world: DiscordWorl
     assert (answer.text, answer.html, answer.edited) == ("*hi* again", "<em>hi</em> again", True)
 
 
+async def test_what_is_passed_on_carries_its_words_and_files_and_no_author(discord_world: DiscordWorld) -> None:
+    """Twice, even; the words that go along are a message of their own."""
+    stage, (ada, place) = discord_world.emulator, ada_and_her_dm(discord_world)
+    noor, hall = stage.add_person("Noor"), stage.add_place(PlaceKind.GROUP, "Hall")
+    async with discord_world.client() as client:
+        said = await stage.say(noor.id, hall.id, "soup **now**", files=[SharedFile("menu.txt", "text/plain", b"soup")])
+        once = await stage.share(ada.id, said.id, hall.id, place.id, "look")
+        await stage.share(ada.id, once.id, place.id, place.id)
+        await until(lambda: len(client.messages) == 4)
+        _, forwarded, words, again = client.messages
+        assert (forwarded.content, words.content, forwarded.author.name) == ("", "look", "ada")
+        for message in (forwarded, again):
+            assert message.reference is not None
+            assert (message.reference.type, message.flags.forwarded) == (discord.MessageReferenceType.forward, True)
+            (snapshot,) = message.message_snapshots
+            assert (snapshot.content, snapshot.attachments[0].filename) == ("soup **now**", "menu.txt")
+    assert (once.html, once.files) == (
+        "<blockquote><small>Forwarded</small>\nsoup <strong>now</strong></blockquote>",
+        ("menu.txt",),
+    )
+    assert stage.file(once.id, place.id, 0).content == b"soup"
+
+
 async def test_a_mention_in_a_channel_is_answered_in_a_thread_from_it(discord_world: DiscordWorld) -> None:
     stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
     async with discord_world.client() as client:

@@ -11,11 +11,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from telegram import Bot, Update
+from telegram import Bot, MessageOriginUser, Update
 from telegram.error import BadRequest, Conflict, NetworkError
 
 from channels.emulators.serving import listening
-from channels.emulators.stage import Person, PlaceKind
+from channels.emulators.stage import Person, PlaceKind, SharedFile
 from channels.emulators.telegram import TelegramEmulator
 from tests.contract.telegram_parts import Raw, client_of, dm_of, group_of
 from tests.parts.platforms import ServedTelegram
@@ -50,6 +50,37 @@ async def say(served: ServedTelegram, person: Person, *texts: str) -> None:
 
 def texts(updates: tuple[Update, ...]) -> list[str]:
     return [update.message.text for update in updates if update.message and update.message.text]
+
+
+class TestForwards:
+    async def test_what_is_passed_on_keeps_its_author_and_leaves_the_rest_behind(
+        self, bot: Bot, telegram_emulator: ServedTelegram, emulator: TelegramEmulator, ada: Person
+    ) -> None:
+        """Twice, even; a caption and a file go along, the buttons, the album and what was answered do not."""
+        dm, noor, kitchen = dm_of(telegram_emulator, ada), emulator.add_person("Noor <3"), group_of(telegram_emulator)
+        pictures = [SharedFile(f"{number}.png", "image/png", b"\x89PNG") for number in range(2)]
+        said = await emulator.say(noor.id, kitchen.id, "two *pictures*", reply_to=None, files=pictures)
+        await bot.get_updates(offset=-1)
+        once = await emulator.share(ada.id, said.id, kitchen.id, dm.id, "look")
+        await emulator.share(ada.id, once.id, dm.id, dm.id)
+        words, *passed_on = (update.message for update in (await bot.get_updates())[-3:])
+        assert words is not None
+        assert (words.text, words.forward_origin) == ("look", None)
+        for message in filter(None, passed_on):
+            assert isinstance(message.forward_origin, MessageOriginUser)
+            assert message.forward_origin.sender_user.first_name == "Noor <3"
+            assert (message.from_user and message.from_user.first_name, message.media_group_id) == ("Ada", None)
+            assert (message.caption, bool(message.photo)) == ("two *pictures*", True)
+        assert once.html.startswith("<small>Forwarded from Noor &lt;3</small>")
+
+    async def test_what_the_bot_passes_on_stays_passed_on(
+        self, bot: Bot, telegram_emulator: ServedTelegram, emulator: TelegramEmulator, ada: Person
+    ) -> None:
+        dm = dm_of(telegram_emulator, ada)
+        said = await emulator.say(ada.id, dm.id, "mine")
+        sent = await bot.forward_message(int(ada.id), int(ada.id), int(said.id))
+        assert isinstance(sent.forward_origin, MessageOriginUser)
+        assert emulator.said(dm.id)[-1].html == "<small>Forwarded from Ada</small>\nmine"
 
 
 class TestOffsets:

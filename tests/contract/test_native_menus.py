@@ -14,6 +14,7 @@ from channels.emulators.stage import LanguageStage, MenuEntry, MenuStage
 from channels.emulators.telegram import TelegramEmulator
 from channels.menus import offered
 from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.client import Endpoint as TelegramEndpoint
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.commands import COMMANDS, CommandSpec
@@ -118,8 +119,7 @@ async def test_admins_are_offered_their_commands_where_only_they_read(bus: Redis
     """On Telegram a list for their chat alone; one whom the bot has never met has none yet."""
     async with telegram_town() as town:
         adapter = TelegramAdapter(
-            token=TELEGRAM_TOKEN,
-            api_base=town.api_base,
+            TelegramEndpoint(TELEGRAM_TOKEN, town.api_base),
             positions=bus.intake,
             leases=bus.deliveries,
             places=bus.places,

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx
@@ -93,10 +94,68 @@ async def test_what_slack_did_not_sign_just_now_is_refused(
     assert door.heard == []
 
 
-@pytest.mark.parametrize("body", ["{", "[" * 100_000, ""])
-async def test_a_signed_body_that_is_no_json_is_a_bad_request(town: CalledTown, bus: RedisBus, body: str) -> None:
+ILLEGIBLE = (
+    *("{", "[" * 100_000, "", "[]", "null", "1", '"text"'),
+    *('{"type": "event_callback", "event": null}', '{"type": "event_callback", "event": "text"}'),
+    '{"type": "event_callback", "authorizations": ["text"], "event": {"type": "message"}}',
+)
+"""Signed, and no request all the same."""
+
+
+async def test_a_signed_body_that_says_nothing_is_a_bad_request(town: CalledTown, bus: RedisBus) -> None:
     async with listening(town, bus, OpenDoor()):
-        assert (await post(town, body)).status_code == 400
+        assert {body: (await post(town, body)).status_code for body in ILLEGIBLE} == dict.fromkeys(ILLEGIBLE, 400)
+        for packed in ("", "payload=", "payload=%5B%5D", "payload=null", "payload=%7B"):
+            assert (await post(town, packed, kind=FORM)).status_code == 400, packed
+
+
+OUTLANDISH: Sequence[dict[str, Any]] = (
+    {"type": "something_new"},
+    {"type": "view_closed", "view": {"callback_id": "x"}},
+    {"type": "block_actions", "actions": []},
+    {"type": "block_actions", "actions": "text", "user": "text", "team": None},
+    {"type": "event_callback", "event": {}},
+    {"type": "event_callback", "event": {"type": {"a": 1}, "subtype": []}},
+    {"type": "event_callback", "event": {"type": "message", "channel": {"id": "C1"}, "ts": 5, "message": "text"}},
+    {"type": "event_callback", "event": {"type": "team_join", "user": {"id": "U5"}}},
+    {"type": "app_rate_limited", "minute_rate_limited": 1518467820},
+)
+
+
+async def test_what_nobody_has_heard_of_is_acknowledged(town: CalledTown, bus: RedisBus) -> None:
+    """Slack would bring it three times more, and after too many failures nothing any more."""
+    async with listening(town, bus, OpenDoor()):
+        for body in OUTLANDISH:
+            assert (await post(town, json.dumps(body))).status_code == 200, body
+            if "event" not in body:
+                form = urlencode({"payload": json.dumps(body)})
+                assert (await post(town, form, kind=FORM)).status_code == 200, body
+
+
+async def test_headers_that_nobody_expects_are_no_fault_of_ours(town: CalledTown, bus: RedisBus) -> None:
+    """A signature may hold any bytes; a body may claim to be packed."""
+    at = str(int(time.time()))
+    genuine = {"X-Slack-Request-Timestamp": at, "X-Slack-Signature": signature(SIGNING_SECRET, at, "{}")}
+    async with listening(town, bus, OpenDoor()), httpx.AsyncClient(trust_env=False) as http:
+        for status, strange in (
+            (401, {"X-Slack-Signature": "v0=\xe9\xff".encode("latin-1")}),
+            (401, {"X-Slack-Request-Timestamp": "\xb2".encode("latin-1")}),
+            (400, {"Content-Encoding": "gzip"}),
+            (200, {"Content-Type": "a/b/c;;;", "X-Slack-Retry-Num": "many"}),
+        ):
+            answer = await http.post(town.url, content=b"{}", headers=[*genuine.items(), *strange.items()])
+            assert answer.status_code == status, strange
+
+
+async def test_an_envelope_that_nobody_can_read_is_acknowledged(bus: RedisBus) -> None:
+    async with slack_town() as town, EchoAgent(bus).at_work(), town.line(bus):
+        stage, dm = town.stage, town.dm(town.ann)
+        assert isinstance(stage, SlackEmulator)
+        stage.faults.poison = 1
+        await stage.say(town.ann.id, dm.id, "hello")
+        assert await town.until_answers(1, dm) == ["echo: hello"]
+        assert "\0" in [each["payload"]["event"] for each in stage.sockets.sent]
+        await until(lambda: {each["envelope_id"] for each in stage.sockets.sent} == {*stage.sockets.acknowledged})
 
 
 async def test_an_event_is_acknowledged_only_when_it_is_taken(town: CalledTown, bus: RedisBus) -> None:

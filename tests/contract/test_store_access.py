@@ -8,12 +8,13 @@ import json
 from gateway.contracts.access import Audience, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.messages import CleanText
 from gateway.store import SqlStore
 
 ANN, BEN = SessionKey("telegram", "1"), SessionKey("telegram", "2")
 GUILD, CHANNEL = SessionKey("discord", "", ("10",)), SessionKey("discord", "", ("20",))
-RULE = PlaceRule(Audience.MEMBERS, lets_guests=False, tools=("recall", "web_search"), profile="writer")
+RULE = PlaceRule(Audience.MEMBERS, lets_guests=False, tools=("recall", "web_search"), profile="writer", roles=("7",))
 
 
 def grant(role: GrantRole, *, at_ms: int = 1, reason: str = "") -> Grant:
@@ -57,8 +58,43 @@ async def test_a_rule_of_a_place_is_replaced_whole_and_taken_back(store: SqlStor
     assert await store.access.put_place_rule(GUILD, PlaceRule(lets_guests=True), actor="cli", now_ms=3)
     assert await store.access.put_place_rule(CHANNEL, PlaceRule(), actor="cli", now_ms=4)
     assert await store.access.place_rules() == {GUILD: PlaceRule(lets_guests=True)}
-    said = {"audience": "members", "lets_guests": False, "tools": '["recall", "web_search"]', "profile": "writer"}
+    said = {
+        "audience": "members",
+        "lets_guests": False,
+        "tools": '["recall", "web_search"]',
+        "profile": "writer",
+        "roles": '["7"]',
+    }
     assert (await lines(store))[2] == ("cli", "access.place", "place:discord:/10", said, {"lets_guests": True})
+
+
+async def test_limits_are_replaced_whole_taken_back_and_written_down(store: SqlStore) -> None:
+    assert await store.access.put_limit_rule(ANN, LimitRule(10**15, per_minute=3), actor="telegram:9", now_ms=1)
+    assert await store.access.put_limit_rule(GrantRole.GUEST, LimitRule(nano_usd=0), actor="cli", now_ms=2)
+    assert await store.access.limit_rules() == {
+        GrantRole.GUEST: LimitRule(nano_usd=0),
+        ANN: LimitRule(10**15, None, None, 3),
+    }
+    assert not await store.access.put_limit_rule(GrantRole.GUEST, LimitRule(nano_usd=0), actor="cli", now_ms=3)
+    assert await store.access.put_limit_rule(ANN, LimitRule(turns=7), actor="admin", now_ms=4)
+    assert await store.access.put_limit_rule(GrantRole.GUEST, LimitRule(), actor="admin", now_ms=5)
+    assert (await store.access.projection()).limits == {ANN: LimitRule(turns=7)}
+    first = {"tokens": 10**15, "per_minute": 3}
+    assert await lines(store) == [
+        ("telegram:9", "access.limits", "user:telegram:1", None, first),
+        ("cli", "access.limits", "role:guest", None, {"nano_usd": 0}),
+        ("admin", "access.limits", "user:telegram:1", first, {"turns": 7}),
+        ("admin", "access.limits", "role:guest", {"nano_usd": 0}, None),
+    ]
+
+
+async def test_the_limits_of_an_erased_person_are_gone_and_those_of_roles_stay(store: SqlStore) -> None:
+    await store.access.put_limit_rule(ANN, LimitRule(turns=7), actor="cli", now_ms=1)
+    await store.access.put_limit_rule(GrantRole.GUEST, LimitRule(turns=7), actor="cli", now_ms=1)
+    before = await store.access.revision()
+    await store.people.erase(ANN)
+    assert await store.access.revision() > before
+    assert await store.access.limit_rules() == {GrantRole.GUEST: LimitRule(turns=7)}
 
 
 async def test_every_change_has_a_higher_revision(store: SqlStore) -> None:

@@ -11,10 +11,12 @@ import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.engine import make_url
 
+from agent.offering import Meant, Offer, offering
+from gateway.clock import SystemClock
 from gateway.contracts.entries import Grant, GrantRole, OpenSession, Session, Todo, TodoState, Usage, UsagePurpose
 from gateway.contracts.errors import Fenced, StoreError
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, DeliveryState
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import CleanText, DeliveryState, Reply, ReplyKind
 from gateway.contracts.subagents import Audited, Barrier, SubTypeChange, WaitMode
 from gateway.contracts.vault import Loan, SecretName
 from gateway.contracts.vectors import Embedding
@@ -139,6 +141,33 @@ async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: s
         files = [file for file in path.parent.iterdir() if file.name.startswith(path.name)]
         assert all(CANARY.encode() not in file.read_bytes() for file in files)
     assert before > 0
+
+
+@pytest.mark.parametrize("key", [ANN, ANN_IN_GROUP], ids=["alone", "in a group"])
+async def test_who_never_had_a_turn_leaves_no_trace_either(store: SqlStore, key: SessionKey) -> None:
+    """A stranger was told something, a command was answered, a button was offered."""
+    reply = Reply(
+        f"control:{key}", "", key, ReplyAddress("telegram", CANARY, "{}"), CleanText("nothing"), ReplyKind.NOTICE, 1
+    )
+    _, buttons = offering(reply, [Offer("Again", "/retry")], Meant(ANN, is_private=True), CleanText, SystemClock())
+    await store.buttons.offer(reply, buttons)
+    await store.record_receipts([ended(f"notice:{key}", DeliveryState.SENT, key=key)])
+    assert CANARY in await everything(store)
+    erased = await store.people.erase(ANN)
+    assert (erased["outbox"], erased["buttons"], erased["deliveries"]) == (1, 1, 1)
+    assert CANARY not in await everything(store)
+
+
+async def test_to_erase_one_takes_nothing_of_those_with_longer_names(store: SqlStore) -> None:
+    """Neither of another person, nor of a thread in a place that is a session of its own."""
+    place = SessionKey("telegram", "", ("-100",))
+    others = [SessionKey("telegram", f"{CANARY}4"), SessionKey("telegram", "", ("-100", "7"))]
+    await store.record_receipts([ended(f"notice:{key}", DeliveryState.SENT, key=key) for key in (*others, place)])
+    for owner in (ANN, place):
+        await store.people.erase(owner)
+    found = await everything(store)
+    assert [str(key) in found for key in others] == [True, True]
+    assert f"notice:{place}'" not in found
 
 
 async def test_a_turn_that_runs_while_its_user_is_erased_leaves_nothing(store: SqlStore) -> None:

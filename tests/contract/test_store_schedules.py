@@ -46,8 +46,9 @@ async def claimed(store: SqlStore, now_ms: int = NOON, *, limit: int = 10) -> li
 
 
 async def test_a_schedule_comes_back_as_it_was_stored(store: SqlStore) -> None:
-    (added,) = await add(store, schedule(recurrence="cron 30 9 * * *"))
-    assert added == replace(schedule(recurrence="cron 30 9 * * *"), number=1)
+    wanted = replace(schedule(recurrence="cron 30 9 * * *"), place=("-100", "7"))
+    (added,) = await add(store, wanted)
+    assert added == replace(wanted, number=1)
     assert await store.schedules.active(ANN) == [added]
 
 

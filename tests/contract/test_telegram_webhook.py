@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncIterator
 
 import httpx
@@ -12,6 +13,7 @@ import pytest
 
 from channels.adapter import CONNECTED, Outcome
 from channels.emulators.telegram import TelegramEmulator
+from channels.telegram import limits
 from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.limits import ALLOWED_UPDATES
 from channels.telegram.webhook import SECRET_HEADER, secret_of
@@ -20,6 +22,7 @@ from tests.parts.answering import EchoAgent
 from tests.parts.called import CalledTown, called_telegram_town
 from tests.parts.doors import OpenDoor
 from tests.parts.platforms import TELEGRAM_TOKEN
+from tests.parts.towns import QUIET_S
 from tests.parts.waiting import until
 
 UPDATE = {
@@ -54,10 +57,16 @@ async def listening(town: CalledTown, bus: RedisBus, door: OpenDoor) -> AsyncIte
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def post(town: CalledTown, body: bytes, secret: str = secret_of(TELEGRAM_TOKEN)) -> int:
+async def post(town: CalledTown, body: bytes, secret: str | bytes = secret_of(TELEGRAM_TOKEN)) -> int:
     """As Telegram calls."""
     async with httpx.AsyncClient(trust_env=False) as http:
-        return (await http.post(town.url, content=body, headers={SECRET_HEADER: secret})).status_code
+        return (
+            await http.post(
+                town.url,
+                content=body,
+                headers={SECRET_HEADER.encode(): secret.encode() if isinstance(secret, str) else secret},
+            )
+        ).status_code
 
 
 def hook_of(town: CalledTown) -> dict[str, object]:
@@ -72,8 +81,23 @@ async def test_the_webhook_is_set_with_everything_said_by_name(town: CalledTown,
     assert set(ALLOWED_UPDATES) == set(info["allowed_updates"])  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("secret", ["", "wrong", secret_of("another:token")])
-async def test_whoever_does_not_know_the_secret_is_refused(town: CalledTown, bus: RedisBus, secret: str) -> None:
+async def test_a_server_that_does_not_know_the_newest_kinds_is_content_with_one_webhook(
+    town: CalledTown, bus: RedisBus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It drops them from the list; to set the webhook again and again for that would change nothing."""
+    for name in ("WEBHOOK_LOOK_EVERY_S", "WEBHOOK_DOUBT_EVERY_S"):
+        monkeypatch.setattr(limits, name, 0.02)
+    caplog.set_level(logging.INFO, "channels.telegram.webhook")
+    town.stage.faults.other["before_10_3"] = 1
+    async with listening(town, bus, OpenDoor()):
+        await asyncio.sleep(QUIET_S)
+    assert [record.getMessage() for record in caplog.records] == ["telegram: the webhook is set"]
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", b"\xff\xfe", secret_of("another:token")])
+async def test_whoever_does_not_know_the_secret_is_refused(
+    town: CalledTown, bus: RedisBus, secret: str | bytes
+) -> None:
     door = OpenDoor()
     async with listening(town, bus, door):
         assert await post(town, json.dumps(UPDATE).encode(), secret) == 403

@@ -3,69 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-from base64 import b64decode
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, FilePayload, Page, async_playwright, expect
-from telegram import InlineKeyboardButton, InlineKeyboardMarkup
+from playwright.async_api import Browser, Page, expect
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageOriginUser
 from telegram.error import RetryAfter, TimedOut
 
+from channels.emulators.serving import PLAYGROUND, serve
 from channels.emulators.stage import PlaceKind
-from tests.parts.platforms import ADMIN_TOKEN, Ground
+from channels.emulators.telegram import TelegramEmulator
+from tests.parts.browsing import CONTRAST, PHONE, browser, page, write
+from tests.parts.platforms import ADMIN_TOKEN, TELEGRAM_TOKEN, Ground
+
+__all__ = ["browser", "page"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER_ARGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-DESK = {"width": 1500, "height": 900}
-PHONE = {"width": 390, "height": 780}
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """A headless Chromium. Without one on the machine there is nothing to test here, except in CI."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        missing = "no Chromium is installed (Debian: apt-get install chromium)"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=found, args=list(BROWSER_ARGS))
-        yield browser
-        await browser.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def page(browser: Browser, ground: Ground) -> AsyncIterator[Page]:
-    """The open page; anything it writes to the console as an error fails the test."""
-    complaints: list[str] = []
-    page = await browser.new_page(viewport={"width": DESK["width"], "height": DESK["height"]})
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    await page.goto(ground.url)
-    await expect(page.locator(".link")).to_have_text("live")
-    yield page
-    await page.close()
-    assert complaints == []
-
-
-async def write(page: Page, text: str) -> None:
-    await page.get_by_label("Message", exact=True).fill(text)
-    await page.keyboard.press("Enter")
 
 
 class TestThePage:
@@ -139,6 +91,22 @@ class TestThePage:
         await mine.hover()
         await mine.get_by_role("button", name="Delete").click()
         await expect(page.locator(".said li")).to_have_count(2)
+
+    async def test_a_message_is_passed_on_to_the_bot(self, page: Page, ground: Ground) -> None:
+        """From a group into one's own direct chat, where it says whose it is."""
+        kitchen = next(place for place in ground.telegram.places() if place.kind is PlaceKind.GROUP)
+        noor = ground.telegram.people()[1]
+        await ground.telegram.say(noor.id, kitchen.id, "soup at <noon>")
+        await page.get_by_label("Place to write in").select_option(label="Kitchen •")
+        message = page.locator(".said > li")
+        await message.hover()
+        await message.get_by_role("button", name="Forward").click()
+        await expect(page.get_by_label("Place to write in").locator("option:checked")).to_have_text("direct chat")
+        await expect(page.locator(".said > li .text")).to_have_text("Forwarded from Noor\nsoup at <noon>")
+        *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["message"])
+        assert update.message is not None
+        assert isinstance(update.message.forward_origin, MessageOriginUser)
+        assert (update.message.forward_origin.sender_user.first_name, update.message.text) == ("Noor", "soup at <noon>")
 
     async def test_people_and_places_can_be_added(self, page: Page, ground: Ground) -> None:
         """A new person gets a direct chat of their own; a new thread goes into the chosen group."""
@@ -233,7 +201,7 @@ class TestThePage:
         await expect(rows.nth(2)).to_have_attribute("data-nested", "true")
 
     async def test_on_a_phone_one_pane_fills_the_screen(self, page: Page, ground: Ground) -> None:
-        await page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
+        await page.set_viewport_size(PHONE)
         await expect(page.locator("#pane-telegram")).to_be_visible()
         await expect(page.locator("#pane-sessions")).to_be_hidden()
         await page.get_by_role("button", name="Sessions").click()
@@ -266,6 +234,64 @@ class TestThePage:
             "Faults",
         ]
 
+    async def test_the_arrow_keys_move_through_the_messages(self, page: Page, ground: Ground) -> None:
+        """Tab passes only what the message with the focus offers, not every button of every message."""
+        for text in ("one", "two", "three"):
+            await write(page, text)
+            await expect(page.locator(".said > li", has_text=text)).to_be_visible()
+        await page.keyboard.press("Shift+Tab")
+        await expect(page.get_by_label("Messages on telegram")).to_be_focused()
+        for key in ("ArrowUp", "ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown", "Tab"):
+            await page.keyboard.press(key)
+        reply = page.locator(".said > li", has_text="two").get_by_role("button", name="Reply")
+        await expect(reply).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("Replying to Ada: two")).to_be_visible()
+        await expect(page.get_by_label("Message", exact=True)).to_be_focused()
+
+    async def test_a_command_that_is_refused_stays_written(self, page: Page, ground: Ground) -> None:
+        await ground.bot.set_my_commands([("new", "begin anew")])
+        area = page.get_by_label("Message", exact=True)
+        await area.focus()
+        await page.keyboard.type("/new")
+        await expect(page.locator(".menu li")).to_have_count(1)
+        await ground.bot.delete_my_commands()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_have_text("the menu offers no such command")
+        await expect(area).to_have_value("/new")
+        assert not await page.evaluate(
+            "document.querySelector('.write').scrollWidth > document.querySelector('.write').clientWidth"
+        )
+
+    @pytest.mark.long  # the browser waits some seconds before it connects again
+    async def test_after_a_restart_the_page_comes_back_by_itself(self, browser: Browser) -> None:
+        """With the new world's people, and with what was being written."""
+        page, first, second = (
+            await browser.new_page(),
+            TelegramEmulator(token=TELEGRAM_TOKEN),
+            TelegramEmulator(token=TELEGRAM_TOKEN),
+        )
+        person, area = page.get_by_label("Person to write as"), page.get_by_label("Message", exact=True)
+        first.add_person("Ada")
+        second.add_person("Ben")
+        async with serve({"telegram": first}, playground=True) as served:
+            await page.goto(served.url_of(PLAYGROUND))
+            await expect(person.locator("option:checked")).to_have_text("Ada")
+            await write(page, "hello")
+            await expect(page.locator(".said > li")).to_have_count(1)
+            await area.fill("are you still")
+        await expect(page.locator(".link")).to_have_text("connection lost")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("alert")).to_have_text("The playground does not answer.")
+        async with serve({"telegram": second}, playground=True, playground_port=served.ports[PLAYGROUND]):
+            await expect(page.locator(".link")).to_have_text("live", timeout=20_000)
+            await expect(person.locator("option:checked")).to_have_text("Ben")
+            await expect(page.locator(".said > li")).to_have_count(0)
+            await expect(page.get_by_role("alert")).to_be_empty()
+            await area.press("Enter")
+            await expect(page.locator(".said > li .text")).to_have_text("are you still")
+        await page.close()
+
     async def test_an_answer_grows_and_becomes_the_message(self, page: Page, ground: Ground) -> None:
         """A draft is one bubble, the message takes its place, and only what has settled is read out."""
         bubble = page.locator(".said li")
@@ -295,27 +321,6 @@ class TestThePage:
         await page.keyboard.press("Enter")
         await expect(page.locator(".said li .text")).to_have_text("/title")
         await expect(area).to_have_value("")
-
-    async def test_files_go_out_with_words_and_can_be_looked_at(self, page: Page, ground: Ground) -> None:
-        await page.locator(".picker").set_input_files(
-            [
-                FilePayload(name="dot.png", mimeType="image/png", buffer=DOT),
-                FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"<b>red</b> and ripe"),
-            ]
-        )
-        await page.get_by_role("button", name="Do not send dot.png").click()
-        await write(page, "my notes")
-        message = page.locator(".said li", has_text="my notes")
-        await message.get_by_text("Preview").click()
-        await expect(message.get_by_label("Beginning of notes.txt")).to_have_text("<b>red</b> and ripe")
-        *_, update = await ground.bot.get_updates(timeout=5)
-        assert update.message is not None
-        assert update.message.document is not None
-        assert (update.message.caption, update.message.document.file_name) == ("my notes", "notes.txt")
-
-        await ground.bot.send_photo(ground.ada, DOT, caption="a dot", filename="dot.png")
-        picture = page.locator(".said li", has_text="a dot").locator("img")
-        await expect(picture).to_have_js_property("naturalWidth", 1)
 
     async def test_a_half_dead_link_loses_every_byte_until_it_is_switched_off(self, page: Page, ground: Ground) -> None:
         await page.get_by_text("Faults").click()
@@ -364,7 +369,7 @@ class TestThePage:
         assert await page.evaluate(FLAWS.replace("CONTRAST", CONTRAST)) == []
 
     async def test_on_a_phone_whatever_is_touched_is_large_enough(self, page: Page, ground: Ground) -> None:
-        await page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
+        await page.set_viewport_size(PHONE)
         await ground.bot.send_message(ground.ada, "x" * 400)
         await page.locator(".said li").focus()
         await page.get_by_text("Faults").click()
@@ -372,27 +377,11 @@ class TestThePage:
         assert await page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
-DOT = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 SAFE = """async html => {
   const { safe } = await import("/static/safe.js");
   const box = document.createElement("div");
   box.append(safe(html));
   return box.innerHTML;
-}"""
-CONTRAST = """element => {
-  const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const channels = (color, over) => {
-    for (const each of [over, color]) { context.fillStyle = each; context.fillRect(0, 0, 1, 1); }
-    return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
-  };
-  const isSeen = color => channels(color, "white").join() !== channels(color, "black").join() ? false : true;
-  let behind = element;
-  while (behind.parentElement && !isSeen(getComputedStyle(behind).backgroundColor)) behind = behind.parentElement;
-  const light = rgb => rgb.map(c => c / 255).map(c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [.2126, .7152, .0722][i], 0);
-  const back = getComputedStyle(behind).backgroundColor;
-  const [a, b] = [light(channels(getComputedStyle(element).color, back)), light(channels(back, "white"))];
-  return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
 }"""
 # What is wrong with the page as it stands: controls without a name, ids twice, labels for nothing, faint text.
 FLAWS = """() => {

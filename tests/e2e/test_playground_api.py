@@ -43,22 +43,22 @@ class TestTheControlApi:
         await http.request("DELETE", "/stage/telegram/messages", json=named)
         assert (await http.get("/stage/telegram/messages", params={"place": thread["id"]})).json() == {"messages": []}
 
-    async def test_threads_and_passing_on_are_there_where_the_platform_has_them(self) -> None:
+    async def test_messages_are_passed_on_and_threads_opened_where_the_platform_has_them(self) -> None:
         slack = SlackEmulator(bot_token="xoxb-stand-in", app_token="xapp-stand-in")
         ada, hall = slack.add_person("Ada"), slack.add_place(PlaceKind.GROUP, "Hall")
         telegram = TelegramEmulator(token=TELEGRAM_TOKEN)
         site = Playground({"slack": slack, "telegram": telegram})
         async with httpx.AsyncClient(transport=httpx.ASGITransport(site.app), base_url="http://localhost") as http:
             can = (await http.get("/stage")).json()["can"]
-            assert (can["slack"], can["telegram"]) == (["menu", "thread", "share"], ["menu"])
+            assert (can["slack"], can["telegram"]) == (["menu", "thread"], ["menu"])
             said = await slack.say(ada.id, hall.id, "Who has the key?")
             asked = {"person_id": ada.id, "place_id": hall.id, "message_id": said.id}
             thread = (await http.post("/stage/slack/thread", json=asked | {"title": "key"})).json()
             assert (thread["root_id"], thread["parent_id"]) == (said.id, hall.id)
             shared = (await http.post("/stage/slack/share", json=asked | {"to_id": thread["id"]})).json()
             assert shared["place_id"] == thread["id"]
-            refused = await http.post("/stage/telegram/share", json=asked | {"to_id": hall.id})
-            assert (refused.status_code, refused.json()) == (400, {"error": "nobody can pass a message on here"})
+            refused = await http.post("/stage/telegram/thread", json=asked | {"title": "key"})
+            assert (refused.status_code, list(refused.json())) == (400, ["error"])
 
     async def test_only_a_button_that_is_shown_can_be_pressed(self, ground: Ground) -> None:
         keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Yes", callback_data="yes")]])
@@ -147,6 +147,13 @@ class TestTheControlApi:
     ) -> None:
         answer = await ground.http.post(path, json=body)
         assert (answer.status_code, list(answer.json())) == (status, ["error"])
+
+    async def test_half_a_character_is_refused(self, ground: Ground) -> None:
+        """Clients that cut texts by their units may send one; no answer could ever hold it."""
+        said = {"person_id": ground.ada, "place_id": ground.dm, "text": "half of a smile: \ud83d"}
+        headers = {"Content-Type": "application/json"}
+        answer = await ground.http.post("/stage/telegram/say", content=json.dumps(said), headers=headers)
+        assert (answer.status_code, answer.json()) == (400, {"error": "text holds half a character"})
 
     async def test_foreign_pages_cannot_reach_in(self, ground: Ground) -> None:
         """Another host name (DNS rebinding) and a plain form (cross-site request) are both refused."""

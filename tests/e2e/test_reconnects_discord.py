@@ -61,8 +61,15 @@ def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     )
 
 
-async def goes_on(town: Town, stage: DiscordEmulator, bus: RedisBus, break_it: Callable[[], object]) -> None:
-    """A message before, one right after the break, and one when all is well: each is answered once, in order."""
+async def goes_on(
+    town: Town,
+    stage: DiscordEmulator,
+    bus: RedisBus,
+    break_it: Callable[[], object],
+    mend_it: Callable[[], object] | None = None,
+) -> None:
+    """A message before, one right after the break, and one when all is well: each is answered once, in order. What
+    does not mend by itself is mended when our side has noticed."""
     dm = town.dm(town.ann)
     async with town.line(bus, adapter=impatient(town, bus)) as line:
         await stage.say(town.ann.id, dm.id, "before")
@@ -70,6 +77,9 @@ async def goes_on(town: Town, stage: DiscordEmulator, bus: RedisBus, break_it: C
         opened = stage.gateway.opened
         break_it()
         await stage.say(town.ann.id, dm.id, "meanwhile")
+        if mend_it is not None:
+            await until(lambda: line.state != CONNECTED)
+            mend_it()
         await until(lambda: stage.gateway.opened > opened)
         await until(lambda: line.state == CONNECTED)
         await town.until_answers(2, dm)
@@ -116,7 +126,11 @@ async def test_a_link_that_is_half_dead_is_noticed_by_silence(
 ) -> None:
     """Discord asks for a heartbeat every 41 seconds; ours are more frequent, and their answers are missed."""
     assert stage.switches.heartbeat_ms == 41_250
-    await goes_on(town, stage, bus, stage.gateway.fall_silent)
+
+    def link(*, is_half_dead: bool) -> None:
+        stage.faults.half_dead = is_half_dead
+
+    await goes_on(town, stage, bus, lambda: link(is_half_dead=True), lambda: link(is_half_dead=False))
 
 
 @pytest.mark.long

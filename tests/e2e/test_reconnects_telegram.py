@@ -10,6 +10,7 @@ from channels.adapter import CONNECTED, ChannelAdapter
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram import limits
 from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.client import Endpoint as TelegramEndpoint
 from channels.telegram.polling import Patience
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -39,8 +40,7 @@ async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
 
 def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     return TelegramAdapter(
-        token=TELEGRAM_TOKEN,
-        api_base=town.api_base,
+        TelegramEndpoint(TELEGRAM_TOKEN, town.api_base),
         positions=bus.intake,
         leases=bus.deliveries,
         places=bus.places,

@@ -27,7 +27,7 @@ from gateway.contracts.subagents import SubTask, TaskEnding, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from tests.contract.subtask_samples import WORKER, asked, conversation, model_call
-from tests.e2e.test_playground import CONTRAST, DESK, PHONE, browser
+from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
 from tests.parts.keepers import keeper_of
 
 __all__ = ["browser"]
@@ -161,7 +161,7 @@ async def page(window: BrowserContext, desk: Desk) -> AsyncIterator[Page]:
     """The open page; anything it writes to the console as an error fails the test, but for streams that were cut."""
     complaints: list[str] = []
     page = await window.new_page()
-    await page.set_viewport_size({"width": DESK["width"], "height": DESK["height"]})
+    await page.set_viewport_size(DESK)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     await page.goto(f"{desk.url}/tasks")

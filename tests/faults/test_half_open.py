@@ -14,6 +14,7 @@ from channels.slack import socket as slack_socket
 from channels.slack.adapter import SlackAdapter
 from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.client import Endpoint as TelegramEndpoint
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from tests.parts.answering import EchoAgent
@@ -34,8 +35,7 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
     clock, holder = SystemClock(), "test"
     if town.platform == "telegram":
         return TelegramAdapter(
-            token=TELEGRAM_TOKEN,
-            api_base=address,
+            TelegramEndpoint(TELEGRAM_TOKEN, address),
             positions=bus.intake,
             leases=bus.deliveries,
             places=bus.places,

@@ -16,6 +16,7 @@ from channels.slack import connection as slack_connection
 from channels.slack.adapter import SlackAdapter
 from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.client import Endpoint as TelegramEndpoint
 from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -66,14 +67,12 @@ async def called_telegram_town() -> AsyncIterator[CalledTown]:
 
         def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
             made = TelegramAdapter(
-                token=TELEGRAM_TOKEN,
-                api_base=town.api_base,
+                TelegramEndpoint(TELEGRAM_TOKEN, town.api_base, hook_url=url),
                 positions=bus.intake,
                 leases=bus.deliveries,
                 places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
-                hook_url=url,
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
             )
             exchange.behind = [made]

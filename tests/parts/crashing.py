@@ -46,6 +46,7 @@ WATCHED: Final = {
         "agent.running.aside",
         "agent.services.firing",
         "agent.subagents.waking",
+        "agent.commands.linking",
     ),
     "channels": (
         "channels.outbound.delivery",

@@ -28,6 +28,7 @@ from gateway.contracts.entries import GrantRole, UsagePurpose
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import own_words
+from gateway.contracts.spending import Caps
 from gateway.store.store import open_store
 from tests.parts.waiting import PATIENCE_S
 
@@ -122,8 +123,20 @@ async def _spend(client: PlainClient, meter: Meter, owner: SessionKey, turn_id: 
     return True
 
 
-async def _guest(_owner: SessionKey) -> GrantRole:
-    return GrantRole.GUEST
+class _ForGuests:
+    """`agent.usage.metering.Terms` where everybody is a guest."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    @property
+    def pot(self) -> Caps:
+        """As configured."""
+        return self._limits.pot.caps
+
+    async def caps_of(self, owner: SessionKey) -> Caps:
+        """As configured."""
+        return self._limits.caps_of(GrantRole.GUEST)
 
 
 async def _serve(database_url: str, model_url: str, calls: int) -> None:
@@ -132,7 +145,7 @@ async def _serve(database_url: str, model_url: str, calls: int) -> None:
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         owner, _, limits = line.partition(" ")
-        meter = Meter(store.spending, Limits.model_validate_json(limits), _guest, clock)
+        meter = Meter(store.spending, _ForGuests(Limits.model_validate_json(limits)), clock)
         key = SessionKey.parse(owner)
         done = await asyncio.gather(*(_spend(client, meter, key, clock.new_id()) for _ in range(calls)))
         print(sum(done), flush=True)

@@ -30,6 +30,7 @@ from channels.slack import socket as slack_socket
 from channels.slack.adapter import SlackAdapter
 from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.client import Endpoint as TelegramEndpoint
 from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -165,15 +166,13 @@ async def telegram_town() -> AsyncIterator[Town]:
             bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
         ) -> ChannelAdapter:
             return TelegramAdapter(
-                token=TELEGRAM_TOKEN,
-                api_base=address,
+                TelegramEndpoint(TELEGRAM_TOKEN, address, bots=frozenset(bots)),
                 positions=bus.intake,
                 leases=bus.deliveries,
                 places=bus.places,
                 clock=SystemClock(),
                 holder=holder,
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
-                bots=bots,
             )
 
         yield settled("telegram", stage, address, 4096, adapter)

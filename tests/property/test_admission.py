@@ -32,6 +32,7 @@ rules = st.builds(
     audience=st.none() | st.sampled_from(Audience),
     lets_guests=st.none() | st.booleans(),
     tools=st.none() | st.lists(st.sampled_from(("a", "b", "c")), unique=True).map(tuple),
+    roles=st.none() | st.lists(st.sampled_from(("r", "s")), unique=True).map(tuple),
 )
 changes = st.dictionaries(st.sampled_from(LEVELS), rules)
 words = st.none() | st.sampled_from((*(role.value for role in GrantRole), "emperor", ""))
@@ -82,21 +83,26 @@ def test_whatever_denies_wins(
         assert admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE)
 
 
-@given(policies, people, words, places, changes)
+@given(policies, people, words, places, changes, st.frozensets(st.sampled_from(("r", "s", "t"))))
 def test_who_is_let_in_has_a_reason(
     policy: AccessPolicy,
     person: SessionKey,
     word: str | None,
     levels: tuple[SessionKey, ...],
     changed: Mapping[SessionKey, PlaceRule],
+    roles: frozenset[str],
 ) -> None:
-    """A role of his own, an open door, or a place for guests; and in a place, enough of a role for its audience."""
+    """A role of his own, an open door, a place for guests or for his role on the platform; and in a place, enough of a
+    role for its audience."""
     place = policy.place(levels, changed)
-    if admit(person, word, policy, place) is not Admittance.ADMITTED or person in policy.admins:
+    if admit(person, word, policy, place, roles) is not Admittance.ADMITTED or person in policy.admins:
         return
     role = policy.role_of(person, word)
     assert role is not GrantRole.BLOCKED
-    assert role or policy.rule_for(person) is StrangerRule.OPEN or (levels and place.lets_guests)
+    if place.roles and role is None:
+        assert set(place.roles) & set(roles)
+    else:
+        assert role or policy.rule_for(person) is StrangerRule.OPEN or (levels and place.lets_guests)
     rank = RANKS.index(role or GrantRole.GUEST)
     assert place.audience is not Audience.NOBODY
     assert place.audience is not Audience.ADMINS or rank == 3

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.normalized import Ignored, Incoming, Migrated, Retraction
+from channels.normalized import Ignored, IgnoreReason, Incoming, Migrated, Retraction
 from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
+from channels.telegram.limits import ALLOWED_UPDATES
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
-from channels.telegram.presses import normalize_press
+from channels.telegram.presses import normalize_press, normalize_stop
 from gateway.contracts.ids import SessionKey, SessionScope
 from tests.parts.matrix.normalize import MatrixIdentity
 from tests.parts.matrix.normalize import normalize as normalize_matrix
@@ -35,6 +36,7 @@ TELEGRAM: Final[dict[str, dict[str, Any]]] = {
     "deleted_business_messages": {"business_connection_id": "b", "chat": _ROOM, "message_ids": [7]},
     "guest_message": _SAID | {"text": "hello"},
     "callback_query": {"id": "1", "from": _ANN, "message": _SAID, "chat_instance": "2", "data": "/approve K7QM2PXA"},
+    "stopped_message_generation": {"chat": {"id": 9, "type": "private", "first_name": "Ann"}, "draft_id": 5},
     "inline_query": {"id": "1", "from": _ANN, "query": "x", "offset": ""},
     "chosen_inline_result": {"result_id": "1", "from": _ANN, "query": "x"},
     "my_chat_member": {"chat": _ROOM, "from": _ANN, "date": 1, "old_chat_member": _MEMBER, "new_chat_member": _MEMBER},
@@ -68,6 +70,9 @@ SERVICE: Final[dict[str, Any]] = {
     "dice": {"emoji": "🎲", "value": 6},
     "location": {"latitude": 1.5, "longitude": 2.5},
     "contact": {"phone_number": "1", "first_name": "Ann"},
+    "poll": {"id": "1", "question": "?", "options": [{"text": "a", "voter_count": 0}]},
+    "checklist": {"title": "x", "tasks": [{"id": 1, "text": "a"}]},
+    "rich_message": {"blocks": [{"type": "paragraph", "text": ["a", {"type": "bold", "text": "b"}]}]},
 }
 
 _EVENT: Final = {"channel": "C1", "user": "U1", "ts": "1712345678.000100", "event_ts": "1712345678.000100"}
@@ -115,6 +120,7 @@ def test_telegram(data: st.DataObject) -> None:
     me = TelegramIdentity(42, "TrivetBot")
     _check(normalize_telegram(update, me))
     _check(normalize_press(update, me))
+    _check(normalize_stop(update, me) or Ignored(IgnoreReason.UNSUPPORTED))
 
 
 @pytest.mark.parametrize("kind", SERVICE)
@@ -142,11 +148,12 @@ def test_matrix(event: Any, is_private: bool) -> None:
     _check(normalize_matrix(event, "!kitchen:home", MatrixIdentity("@trivet:home"), is_private=is_private))
 
 
-@pytest.mark.parametrize("kind", sorted(set(TELEGRAM) - {"message", "edited_message"}))
-def test_what_is_no_message_of_telegrams_is_not_answered(kind: str) -> None:
-    """Unmutated: only these two are asked for; posts of channels are messages too, should they come."""
-    outcome = normalize_telegram({"update_id": 1, kind: TELEGRAM[kind]}, TelegramIdentity(42, "TrivetBot"))
-    assert isinstance(outcome, Ignored) or "channel_post" in kind or kind == "business_message"
+@pytest.mark.parametrize("kind", sorted(TELEGRAM))
+def test_telegram_is_asked_for_the_kinds_that_are_understood_and_for_no_others(kind: str) -> None:
+    """Unmutated."""
+    me, update = TelegramIdentity(42, "TrivetBot"), {"update_id": 1, kind: TELEGRAM[kind]}
+    readings = (normalize_telegram(update, me), normalize_press(update, me), normalize_stop(update, me))
+    assert any(isinstance(reading, Incoming) for reading in readings) == (kind in ALLOWED_UPDATES)
 
 
 def _check(outcome: Incoming | Retraction | Ignored | Migrated) -> None:

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from gateway.__main__ import app
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import Audience, PlaceRule
+from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import LimitRule
 from gateway.store import SqlStore
 from tests.parts.keepers import pairing
 
@@ -68,6 +70,28 @@ async def test_places_are_changed_step_by_step(trivet: Trivet, bus: RedisBus) ->
     told = await trivet("access", "place", "telegram:-100", "--tools", "recall, web_search", "--profile", "writer")
     assert told == "telegram:/-100: members, guests on, tools recall,web_search, profile writer"
     assert (await bus.access.view(ANN, (place,))).places == {place: PlaceRule(Audience.MEMBERS, lets_guests=True)}
+    assert "roles 7,8" in await trivet("access", "place", "telegram:-100", "--roles", "7, 8")
+    assert await trivet("access", "place", "telegram:-100", "--roles", "") == told + ", roles any"
     assert "profile must be one of" in await trivet("access", "place", "telegram:-100", "--profile", "king")
     assert await trivet("access", "place", "telegram:-100", "--reset") == "telegram:/-100: as configured"
     assert (await bus.access.view(ANN, (place,))).places == {}
+
+
+async def test_limits_are_changed_step_by_step(trivet: Trivet, bus: RedisBus) -> None:
+    assert await trivet("access", "limits") == "Nothing was decided about limits: what the configuration says holds."
+    assert await trivet("access", "limits", "telegram:1") == "telegram:1: as configured"
+    assert await trivet("access", "limits", "telegram:1", "--tokens", "5000", "--usd", "2.50") == (
+        "telegram:1: tokens 5000, usd 2.5"
+    )
+    assert await trivet("access", "limits", "telegram:1", "--usd", "default", "--rate", "none") == (
+        "telegram:1: tokens 5000, rate none"
+    )
+    assert (await bus.access.view(ANN)).limits == {ANN: LimitRule(tokens=5000, per_minute=0)}
+    await trivet("access", "limits", "guest", "--turns", "3")
+    assert {line.split("  ")[0] for line in (await trivet("access", "limits")).splitlines()} == {"guest", "telegram:1"}
+    assert "turns 3" in await trivet("access")
+    assert "must be whole numbers" in await trivet("access", "limits", "guest", "--turns", "-3")
+    assert "say whom it is for" in await trivet("access", "limits", "--turns", "3")
+    assert "emperor" in await trivet("access", "limits", "emperor", "--turns", "3")
+    assert await trivet("access", "limits", "telegram:1", "--reset") == "telegram:1: as configured"
+    assert (await bus.access.view(ANN)).limits == {GrantRole.GUEST: LimitRule(turns=3)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -184,6 +185,8 @@ async def test_conversations_are_picked_from_their_list_page_by_page(agent: Agen
     assert labels[0] == "12. number 11"
     assert labels[-1] == "Older ones"
     assert "/resume NUMBER" in first.text, "where there are no buttons the words are there"
+    listed = re.findall(r"^\W*(\d+)\W+number (\d+)", first.text, re.MULTILINE)
+    assert listed[:2] == [("12", "11"), ("11", "10")], "as they are numbered for /resume"
     await agent.press(behind(first, -1))
     older = (await agent.heard(len(agent.replies) + 2))[-1]
     assert [choice.label for choice in older.choices] == ["3. number 2", "2. number 1", "1. number 0"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from agent.model.retrying import RetryingClient
 from agent.model.scripted import SIGNATURE
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Amendment
 from gateway.store.store import SqlStore
-from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 
 
@@ -55,6 +57,26 @@ async def test_steer_puts_new_words_before_the_model_between_two_rounds(steered:
     assert (said[0], said[3:5], len(said)) == ("tool todo_read {}", ["history one", "and two"], 6)
     assert "You said: next" in await steered.ask("next")
     assert len(steered.replies) == 2
+
+
+async def test_steer_takes_no_other_person_along(steered: AgentProcess, mind: Mind) -> None:
+    """In a shared place: what a turn may do is what its first author may, so another's words wait for a turn that is
+    judged by him."""
+    place = "telegram:/-100"
+
+    async def say(name: str, author: str, text: str) -> None:
+        said = replace(message(text, place), author_id=author, author_name=CleanText(name))
+        await steered.bus.intake.enqueue(said)
+
+    gate = mind.hold()
+    await say("Todo Smith", "1", "the shopping")  # whose very name has the demo model call a tool
+    await mind.until_asked(1)
+    await say("Guest", "2", "mine first")
+    gate.set()
+    await steered.heard(2)
+    begun = ["Todo Smith: the shopping"]
+    assert [mind.heard(call) for call in (0, 1)] == [begun, begun]
+    assert mind.heard()[-1] == "Guest: mine first"
 
 
 async def test_steer_leaves_commands_and_other_places_to_their_own_turns(steered: AgentProcess, mind: Mind) -> None:

@@ -12,13 +12,15 @@ from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import AccessPolicy, Audience, PlaceRule, Projection, StrangerRule
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.limit_rules import LimitRule
+from gateway.contracts.links import LinkOffer, LinkVerdict
 from gateway.doorkeeper import Doorkeeper
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.parts.keepers import keeper_of, pairing
 
-ANN, BOSS = SessionKey("telegram", "1"), SessionKey("telegram", "9")
+ANN, BOSS, DORA = SessionKey("telegram", "1"), SessionKey("telegram", "9"), SessionKey("discord", "7")
 GUILD = SessionKey("discord", "", ("10",))
 
 
@@ -44,6 +46,15 @@ async def api(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.Asyn
     headers = {"Authorization": "Bearer token"}
     async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=headers) as client:
         yield client
+
+
+async def linked(store: SqlStore, one: SessionKey, other: SessionKey) -> None:
+    """Make two accounts one person."""
+    await store.links.offer(LinkOffer(one, ReplyAddress(one.channel, one.user, "{}"), "en", 10), "ABCDEFGH")
+    made = await store.links.redeem(
+        other, "ABCDEFGH", taker="turn", now_ms=1, notice=lambda offer: pairing(offer.owner, "told").welcome
+    )
+    assert made.verdict is LinkVerdict.LINKED
 
 
 # --- what is shown
@@ -116,15 +127,78 @@ async def test_people_are_blocked_and_forgotten_by_the_api(api: httpx.AsyncClien
 
 async def test_places_are_changed_by_the_api(api: httpx.AsyncClient, bus: RedisBus) -> None:
     order = {"audience": "members", "guests": False, "tools": ["recall", "recall"], "profile": "writer"}
+    order |= {"roles": ["77", "78"]}
     wanted = {**order, "place": "discord:/10", "tools": ["recall"]}
     assert (await api.put("/api/places/discord:10", json=order)).json() == wanted
     assert (await api.get("/api/places")).json() == [wanted]
-    assert (await bus.access.view(ANN, (GUILD,))).places[GUILD].audience is Audience.MEMBERS
+    assert (await bus.access.view(ANN, (GUILD,))).places[GUILD] == PlaceRule(
+        Audience.MEMBERS, lets_guests=False, roles=("77", "78")
+    )
     assert [(await api.delete("/api/places/discord:/10")).status_code for _ in range(2)] == [204, 404]
     for place, body in (("discord", order), ("discord:10", {"profile": "king"}), ("discord:10", {"tools": ["a b"]})):
         assert (await api.put(f"/api/places/{place}", json=body)).status_code == 422
 
 
-@pytest.mark.parametrize("path", ["grants", "pairings", "places"])
+async def test_limits_are_changed_by_the_api(api: httpx.AsyncClient, bus: RedisBus) -> None:
+    order = {"tokens": 5000, "usd": 2.5, "turns": None, "messages_per_minute": 0}
+    for whom in ("telegram:1", "guest"):
+        assert (await api.put(f"/api/limits/{whom}", json=order)).json() == {**order, "whom": whom}
+    assert [found["whom"] for found in (await api.get("/api/limits")).json()] == ["guest", "telegram:1"]
+    assert (await bus.access.view(ANN)).limits[ANN] == LimitRule(5000, 2_500_000_000, None, 0)
+    assert [(await api.delete("/api/limits/guest")).status_code for _ in range(2)] == [204, 404]
+    told = (await api.get("/api/audit", params={"subject": "role:guest"})).json()
+    assert [(line["actor"], line["action"], line["after"]) for line in told] == [
+        ("admin", "access.limits", None),
+        ("admin", "access.limits", {"tokens": 5000, "nano_usd": 2_500_000_000, "per_minute": 0}),
+    ]
+    wrong = [{"tokens": -1}, {"tokens": 1.5}, {"usd": "lots"}, {"messages_per_minute": 10_001}, {"speed": 1}]
+    for whom, body in (("blocked", order), ("nobody", order), *(("guest", body) for body in wrong)):
+        assert (await api.put(f"/api/limits/{whom}", json=body)).status_code == 422
+
+
+async def test_how_fast_an_admin_by_configuration_may_write_stands_in_the_configuration(api: httpx.AsyncClient) -> None:
+    refused = await api.put("/api/limits/telegram:9", json={"messages_per_minute": 1})
+    assert (refused.status_code, "limits.admin" in refused.json()["detail"]) == (409, True)
+    assert (await api.put("/api/limits/telegram:9", json={"tokens": 1})).status_code == 200
+
+
+async def test_linked_accounts_are_shown_and_parted_by_the_api(
+    api: httpx.AsyncClient, bus: RedisBus, sqlite_store: SqlStore
+) -> None:
+    assert (await api.get("/api/links")).json() == []
+    assert (await api.get("/api/links/telegram:1")).json() == {"keys": ["telegram:1"]}
+    await linked(sqlite_store, ANN, DORA)
+    both = {"keys": ["discord:7", "telegram:1"]}
+    assert (await api.get("/api/links")).json() == [both]
+    for key in ("telegram:1", "discord:7", "telegram:1/-100"):
+        assert (await api.get(f"/api/links/{key}")).json() == both
+    await api.put("/api/grants/telegram:1", json={"role": "blocked"})
+    assert (await bus.access.view(DORA)).granted == "blocked"
+    assert [(await api.delete("/api/links/discord:7")).status_code for _ in range(2)] == [204, 404]
+    assert (await bus.access.view(DORA)).granted is None, "a block counts for the person no longer"
+    assert (await api.get("/api/links")).json() == []
+    told = (await api.get("/api/audit", params={"subject": "user:discord:7"})).json()
+    assert [(line["actor"], line["action"]) for line in told] == [("admin", "link.parted"), ("discord:7", "link.made")]
+
+
+async def test_who_is_no_person_is_linked_with_nobody(api: httpx.AsyncClient) -> None:
+    assert (await api.get("/api/links/nobody")).status_code == 422
+    assert (await api.delete("/api/links/nobody")).status_code == 422
+    missing = await api.delete("/api/links/telegram:404")
+    assert (missing.status_code, "telegram:404" in missing.json()["detail"]) == (404, True)
+
+
+async def test_links_and_limits_stand_in_the_description_of_the_api(api: httpx.AsyncClient) -> None:
+    paths = (await api.get("/api/openapi.json")).json()["paths"]
+    methods = {path: {*paths[path]} for path in paths if path.startswith(("/api/links", "/api/limits"))}
+    assert methods == {
+        "/api/links": {"get"},
+        "/api/links/{key}": {"get", "delete"},
+        "/api/limits": {"get"},
+        "/api/limits/{whom}": {"put", "delete"},
+    }
+
+
+@pytest.mark.parametrize("path", ["grants", "pairings", "places", "limits", "links", "links/telegram:1"])
 async def test_nobody_without_the_token_is_answered(api: httpx.AsyncClient, path: str) -> None:
     assert (await api.get(f"/api/{path}", headers={"Authorization": "Bearer guess"})).status_code == 401

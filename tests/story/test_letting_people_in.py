@@ -106,6 +106,13 @@ async def code_of(street: Street, who: str) -> str:
 # --- strangers
 
 
+async def test_what_a_stranger_calls_himself_formats_nothing(street: Street) -> None:
+    """Who decides about him shall not press what he wrote."""
+    await street.door.accept(replace(street.words(ANN, "hello?"), author_name="[Boss](http://evil.example) *x*"))
+    await street.agent.heard(1)
+    assert ": Boss http evil.example x (telegram:1)" in await street.ask(BOSS, "/pair list")
+
+
 async def test_a_stranger_is_let_in_by_chat_and_told_so(street: Street) -> None:
     code = await code_of(street, ANN)
     assert f"- **{code}**: Person 1 (telegram:1)" in await street.ask(BOSS, "/pair list")
@@ -158,6 +165,26 @@ async def test_a_block_counts_for_the_next_message_and_is_silent(street: Street)
     assert not any(reply.text.startswith("two") for reply in street.agent.replies)
 
 
+async def test_what_waits_is_not_answered_once_its_author_is_blocked(street: Street) -> None:
+    """Nor what is under way: it makes no other call, and what its last one said is not sent."""
+    for who in (ANN, BEN):
+        await street.ask(BOSS, f"/role telegram:{who} member")
+    gate = street.mind.hold()
+    for who in (ANN, BEN):
+        await street.say(who, "say begun")
+        await street.say(who, "say waiting")
+    await street.mind.until_asked(2)
+    before = len(street.agent.replies)
+    await street.say(BOSS, "/block telegram:1")
+    await street.agent.heard(before + 1)
+    gate.set()
+    told = (await street.agent.heard(before + 3))[before + 1 :]
+    assert {(reply.key.user, reply.text.partition("\n")[0]) for reply in told} == {(BEN, "begun"), (BEN, "waiting")}
+    await street.ask(BOSS, "/unblock telegram:1")
+    await street.ask(BOSS, "/role telegram:1 member")
+    assert await street.ask(ANN, "say again") == "again"
+
+
 async def test_an_admin_by_configuration_cannot_be_blocked(street: Street) -> None:
     assert (await street.ask(BOSS, "/block telegram:900")).startswith("Telegram:900 is an admin by configuration")
     assert await street.ask(BOSS, "say still here") == "still here"
@@ -191,6 +218,15 @@ async def test_in_a_group_with_guests_everybody_may_ask_on_the_budget_of_guests(
         assert await street.ask(BEN, "say I have my own", group=GROUP) == "I have my own"
         assert await street.ask(BOSS, "say no limit", group=GROUP) == "no limit"
         assert "code" in await street.ask(ANN, "hello?"), "a guest of a group is a stranger elsewhere"
+
+
+async def test_who_has_a_role_of_the_platform_may_ask_as_a_guest_where_it_counts(street: Street) -> None:
+    assert await street.ask(BOSS, "/place roles 7,8", group=GROUP) == "telegram:/-100: roles 7,8."
+    said = replace(street.words(ANN, "say hello", group=GROUP), roles=("8", "9"))
+    assert await street.door.accept(said) is Outcome.QUEUED
+    assert await street.say(BEN, "say hello", group=GROUP) is Outcome.REFUSED
+    assert await street.ask(BOSS, "/place roles any", group=GROUP) == "telegram:/-100: roles any."
+    assert await street.door.accept(replace(said, id="telegram:bot:another")) is Outcome.REFUSED
 
 
 async def test_a_place_has_its_own_tools_and_its_own_agent(
@@ -276,3 +312,40 @@ async def test_limits_and_queue_are_shown_to_admins(street: Street) -> None:
     assert "telegram:1 is member here. 20 messages a minute, and 5 more that may come at once." in shown
     assert "telegram:900 is admin here. No limit of messages a minute." in await street.ask(BOSS, "/limits")
     assert "- lanes: 1 running" in await street.ask(BOSS, "/queue")
+
+
+async def test_limits_are_set_by_chat_and_count_at_once_for_a_person_and_a_role(street: Street) -> None:
+    for who in (ANN, BEN):
+        await street.ask(BOSS, f"/role telegram:{who} member")
+    assert "turns: 0 of 1\n" in f"{await street.ask(BOSS, '/limits telegram:1 turns 1')}\n"
+    assert await street.ask(ANN, "say one") == "one"
+    assert "left for today" in await street.ask(ANN, "say two")
+    assert await street.ask(BEN, "say I have my own") == "I have my own"
+    assert await street.ask(BOSS, "/limits member tokens 1") == (
+        "Whoever is member here: tokens 1, usd none, turns none, rate 20."
+    )
+    assert "left for today" in await street.ask(BEN, "say more")
+    shown = await street.ask(BOSS, "/limits list")
+    assert "- member: tokens 1" in shown
+    assert "- telegram:1: turns 1" in shown
+    await street.ask(BOSS, "/limits member reset")
+    assert await street.ask(BEN, "say once more") == "once more"
+
+
+async def test_how_fast_somebody_may_write_is_set_by_chat_and_counts_for_the_next_message(street: Street) -> None:
+    await street.ask(BOSS, "/role telegram:1 member")
+    await street.ask(BOSS, "/limits telegram:1 rate 1")
+    outcomes = [await street.say(ANN, f"say {number}") for number in range(8)]
+    assert outcomes == [Outcome.QUEUED] * 6 + [Outcome.TURNED_AWAY] * 2, "one, and the burst that is configured"
+    await street.say(BOSS, "/limits telegram:1 rate none")
+    async with asyncio.timeout(20):
+        while await street.say(ANN, "say on") is not Outcome.QUEUED:
+            await street.agent.deliver("telegram")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["telegram:1 tokens lots", "telegram:1 speed 3", "emperor tokens 3", "telegram:900 rate 1"]
+)
+async def test_limits_that_cannot_be_are_refused_with_what_can(street: Street, wrong: str) -> None:
+    assert "`none` lifts a limit" in await street.ask(BOSS, f"/limits {wrong}")
+    assert await street.agent.store.access.limit_rules() == {}

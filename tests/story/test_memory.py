@@ -11,6 +11,7 @@ import pytest
 from agent.commands.belongings import belongings_commands
 from agent.commands.table import Asked, Done
 from agent.model.client import always
+from agent.tools.permissions import EVERYTHING
 from gateway.bus.bus import RedisBus
 from gateway.config.memory import Memory
 from gateway.contracts.entries import GrantRole, UsagePurpose
@@ -223,7 +224,7 @@ async def test_an_export_holds_all_places_of_one_person_and_nobody_else(agent: A
     (row,) = belongings_commands(agent.store.people, Scrubber())
     session = await agent.store.current_session(SessionKey.parse(ANNA))
     assert session is not None
-    asked = Asked("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always)
+    asked = Asked("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always, EVERYTHING)
     done = await row.run(asked)
     assert isinstance(done, Done)
     document = json.loads(done.files[0].content)

@@ -11,6 +11,7 @@ from pathlib import Path
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
+from gateway.contracts.access import PlaceRule
 from gateway.contracts.entries import EntryKind, Role, TodoState, UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
@@ -106,6 +107,20 @@ async def test_an_approved_plan_becomes_the_task_list_and_is_worked_off(
         (request,) = model.asked
         assert {spec.name for spec in request.tools} == set(READING)
         assert (request.key, request.messages[-1].text) == (ANN, "tidy up")
+
+
+async def test_a_planner_has_no_tool_that_its_place_lacks(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """A command is no way around what an operator decided about a group."""
+    place = SessionKey("telegram", "", ("-100",))
+    await sqlite_store.access.put_place_rule(place, PlaceRule(tools=(READING[0],)), actor="cli", now_ms=1)
+    model = Planning(GOOD)
+    async with agent_with(bus, sqlite_store, tmp_path, model) as agent:
+        await agent.say("/plan tidy up", "telegram:1/-100")
+        await agent.question()
+        (request,) = model.asked
+        assert [spec.name for spec in request.tools] == [READING[0]]
 
 
 async def test_a_denied_plan_changes_nothing_and_is_kept(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:

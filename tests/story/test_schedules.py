@@ -20,7 +20,7 @@ from gateway.bus.bus import RedisBus
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
 from gateway.config.schedules import Schedules
-from gateway.contracts.access import Projection
+from gateway.contracts.access import Audience, PlaceRule, Projection
 from gateway.contracts.entries import EntryKind, Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, ReplyKind
@@ -346,6 +346,29 @@ async def test_who_would_not_be_let_in_is_not_fired_for(firer: Firer) -> None:
     )
     await firer.fire()
     assert [await firer.waiting(key) for key in (ANN, BOB, "telegram:3")] == [0, 1, 1]
+
+
+async def test_what_was_asked_for_in_a_place_is_judged_by_its_rules(firer: Firer) -> None:
+    """Also where the lane is the person's own, whatever the place (scope `user`): a closed group stays closed."""
+    group = SessionKey("telegram", "", ("-100",))
+    await firer.order("in the group", is_private=False, place=group.place)
+    await firer.bus.access.project(Projection(places={group: PlaceRule(Audience.NOBODY)}))
+    await firer.fire()
+    assert await firer.waiting() == 0
+    await firer.order("in private")
+    await firer.fire()
+    assert await firer.waiting() == 1
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["/remind in an hour go home", 'tool schedule {"action": "create", "when": "in an hour", "text": "go home"}'],
+)
+async def test_a_schedule_knows_its_place_though_its_lane_does_not(agent: AgentProcess, order: str) -> None:
+    await agent.bus.intake.enqueue(replace(message(order, ANN), is_private=False, place=("-100", "7")))
+    await agent.heard(1)
+    (schedule,) = await agent.store.schedules.active(SessionKey.parse(ANN))
+    assert (schedule.place, schedule.is_private) == (("-100", "7"), False)
 
 
 # --- tasks

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -446,6 +448,45 @@ async def test_the_files_of_an_erased_user_go_with_him(sqlite_store: SqlStore, b
         erased = (await admin.delete("/api/users/telegram:1", headers=HEADERS)).json()
     assert erased["rows"]["workspaces"] == 2
     assert [home.name for home in (tmp_path / "workspaces").iterdir()] == [folder_name(bob)]
+
+
+def every_route(router: Any) -> list[tuple[str, str]]:
+    """All that the application answers, hidden routes included, with something in the place of parameters."""
+    found = []
+    for route in router.routes:
+        if (included := getattr(route, "original_router", None)) is not None:
+            found += every_route(included)
+        else:
+            found += [(method, re.sub(r"{[^}]*}", "1", route.path)) for method in sorted(route.methods)]
+    return found
+
+
+async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(
+    sqlite_store: SqlStore, bus: RedisBus
+) -> None:
+    """Whatever is added later; and a password that a browser adds by itself changes nothing."""
+    app = app_of(sqlite_store, bus)
+    routes = every_route(app)
+    assert {"/api/links/1", "/api/places/1", "/api/grants", "/api/pairings"} <= {path for _, path in routes}
+    async with client_of(app) as client:
+        client.headers.pop("Authorization")
+        open_ones = {path for method, path in routes if (await client.request(method, path)).status_code != 401}
+        assert open_ones == {"/healthz", "/readyz"}
+        changing = [(method, path) for method, path in routes if method not in ("GET", "HEAD")]
+        for headers in (basic(TOKEN), basic(TOKEN) | {"Sec-Fetch-Site": "same-origin"}):
+            answers = [await client.request(method, path, headers=headers) for method, path in changing]
+            assert {answer.status_code for answer in answers} == {401}
+    assert len(changing) > 5
+
+
+async def test_the_dead_letters_of_an_erased_user_go_with_him(admin: httpx.AsyncClient, bus: RedisBus) -> None:
+    """They hold his words, and nothing else would ever take them away; those of others stay."""
+    ben = SessionKey("telegram", "2")
+    for number, key in enumerate((ADA, SessionKey("telegram", "1", ("-100",)), ben), 1):
+        await bury(bus, message(key, number, "poison"))
+    erased = (await admin.delete("/api/users/telegram:1")).json()
+    assert erased["rows"] == {"dead_letters": 2}
+    assert [letter.message and letter.message.key for letter in await bus.operator.dead_letters(10)] == [ben]
 
 
 async def test_belongings_are_the_operators_business_only(admin: httpx.AsyncClient) -> None:

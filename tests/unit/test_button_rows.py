@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from discord.ui import Button
 
-from channels.discord.buttons import aside_view_of, view_of
+from channels.discord.buttons import view_of
 from channels.slack.blocks import blocks_of
 from channels.slack.render import SlackChunk
 from channels.telegram.render import TelegramChunk
@@ -38,14 +39,6 @@ def test_discord_takes_25_labels_of_80_characters() -> None:
     assert {len(str(child.label)) for child in view.children if isinstance(child, Button)} == {80}
 
 
-def test_below_what_only_one_person_sees_there_is_nothing_that_everybody_would_hear() -> None:
-    approve = Choice(CleanText("Approve"), CleanText("/approve K7QM2PXA"))
-    view = aside_view_of((*choices("1. A secret title"), approve))
-    assert view is not None
-    assert [child.label for child in view.children if isinstance(child, Button)] == ["Approve"]
-    assert aside_view_of(choices("1. A secret title")) is None
-
-
 def test_slack_takes_25_elements_with_labels_of_75_characters() -> None:
     for picks, buttons in (("", 25), ("resume", 24)):
         chunk = SlackChunk("Well?", "Well?", choices=choices(*["x" * 100] * 30), picks=picks)
@@ -53,3 +46,25 @@ def test_slack_takes_25_elements_with_labels_of_75_characters() -> None:
         labels = [element["text"]["text"] for element in elements if element["type"] == "button"]
         assert (len(elements), len(labels)) == (25, buttons)
         assert set(map(len, labels)) == {75}
+
+
+def test_a_long_text_above_buttons_is_cut_where_slack_can_still_read_it() -> None:
+    """A section takes 3,000 characters: no link, entity or fence is torn, and nothing of the text is missing."""
+    words = " ".join(f"<https://example.org/{number}|the page {number}> &amp; &lt;more&gt;" for number in range(150))
+    fence = "```\n" + "\n".join(f"line {number} &lt;" for number in range(400)) + "\n```"
+    chunk = SlackChunk(f"{words}\n{fence}\nthe end", "plain", choices=choices("Approve"))
+    *sections, _ = blocks_of(chunk, plain=False)
+    parts = [section["text"]["text"] for section in sections]
+    assert all(len(part) <= 3_000 for part in parts)
+    for part in parts:
+        outside = part.split("```")[::2]
+        assert len(part.split("```")) % 2 == 1
+        assert all(text.count("<") == text.count(">") for text in outside)
+        assert re.sub(r"&(amp|lt|gt);", "", part).count("&") == 0
+    flat = re.sub(r"[`\s]", "", "".join(parts))
+    assert flat == re.sub(r"[`\s]", "", chunk.text)
+
+
+def test_what_goes_out_plain_has_nothing_that_slack_could_refuse() -> None:
+    """Its buttons are what was refused; the commands behind them may be typed."""
+    assert blocks_of(SlackChunk("Well?", "Well?", choices=choices("Approve"), picks="resume"), plain=True) == []

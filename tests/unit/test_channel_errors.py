@@ -24,6 +24,7 @@ from telegram.error import (
 
 from channels.discord.errors import delivery_error as discord_error
 from channels.slack.errors import delivery_error as slack_error
+from channels.slack.errors import opening_error, or_rejected
 from channels.telegram.errors import delivery_error as telegram_error
 from channels.telegram.errors import seconds
 from gateway.contracts.errors import (
@@ -58,6 +59,9 @@ TOO_SLOW.__cause__ = httpx.ReadTimeout("slow")
         (BadRequest("Chat not found"), AddressDead),
         (BadRequest("Message thread not found"), AddressDead),
         (BadRequest("Not enough rights to send text messages to the chat"), AddressDead),
+        (BadRequest("USER_IS_BLOCKED"), AddressDead),
+        (BadRequest("TOPIC_ID_INVALID"), AddressDead),
+        (BadRequest("CHANNEL_PRIVATE"), AddressDead),
         (Forbidden("bot was blocked by the user"), AddressDead),
         (InvalidToken("Unauthorized"), CredentialsRejected),
         (NetworkError("Bad Gateway (502)"), OutcomeUnknown),
@@ -92,6 +96,10 @@ def slack_answer(word: str | None, status: int = 200, headers: dict[str, str] | 
         (slack_answer("is_archived"), AddressDead),
         (slack_answer("invalid_auth"), CredentialsRejected),
         (slack_answer("missing_scope"), CredentialsRejected),
+        (slack_answer("account_inactive"), CredentialsRejected),
+        (slack_answer("no_permission"), AddressDead),
+        (slack_answer("access_denied"), AddressDead),
+        (slack_answer("org_login_required"), SendFailed),
         (slack_answer("msg_too_long"), FormatRefused),
         (slack_answer("invalid_blocks"), FormatRefused),
         (slack_answer("fatal_error"), OutcomeUnknown),
@@ -108,12 +116,27 @@ def test_slack(error: Exception, expected: type[DeliveryError]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "wait_s"), [({"Retry-After": "7"}, 7.0), ({}, 30.0), ({"Retry-After": "soon"}, 30.0)]
+    ("headers", "wait_s"),
+    [
+        ({"Retry-After": "7"}, 7.0),
+        ({}, 5.0),
+        ({"Retry-After": "soon"}, 5.0),
+        ({"Retry-After": "inf"}, 3600.0),
+        ({"Retry-After": "nan"}, 0.0),
+        ({"Retry-After": "-5"}, 0.0),
+    ],
 )
 def test_slack_says_how_long_to_wait_in_a_header(headers: dict[str, str], wait_s: float) -> None:
     refusal = slack_error(slack_answer("ratelimited", 429, headers))
     assert isinstance(refusal, RateLimited)
     assert refusal.retry_after_s == wait_s
+
+
+def test_what_one_place_of_slack_refuses_ends_nothing_else() -> None:
+    """`no_permission` of a post concerns its channel, of auth.test the app."""
+    assert isinstance(or_rejected(slack_answer("no_permission")), CredentialsRejected)
+    assert isinstance(opening_error(slack_answer("missing_scope")), AddressDead)
+    assert isinstance(opening_error(slack_answer("token_revoked")), CredentialsRejected)
 
 
 def discord_answer(status: int, code: int = 0, headers: dict[str, str] | None = None) -> discord.HTTPException:
@@ -130,6 +153,10 @@ def discord_answer(status: int, code: int = 0, headers: dict[str, str] | None = 
         (discord_answer(403, 50013), AddressDead),
         (discord_answer(404, 10003), AddressDead),
         (discord_answer(400, 50083), AddressDead),
+        (discord_answer(404, headers={"Content-Type": "application/json"}), AddressDead),
+        (discord_answer(403, headers={"Content-Type": "text/html"}), SendFailed),  # Cloudflare's page
+        (discord_answer(404, headers={"Content-Type": "text/html"}), SendFailed),
+        (discord_answer(403, 40333), SendFailed),  # their network, not the place
         (discord_answer(400, 50035), FormatRefused),
         (discord_answer(400, 50006), FormatRefused),
         (discord_answer(401), CredentialsRejected),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from channels import notices
 from channels.adapter import Outcome, QueueFull
 from channels.inbound.bounding import TEXT_BYTES_MAX, fit
-from channels.inbound.cleaning import QUOTE_CHARS_MAX
 from channels.inbound.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
+from channels.inbound.quoting import QUOTE_CHARS_MAX
 from channels.normalized import Addressing, FileReference, Incoming, RawQuote, Retraction
 from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, StrangerRule, admit
 from gateway.contracts.commands import Suggests

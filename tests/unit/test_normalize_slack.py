@@ -10,6 +10,7 @@ import pytest
 from channels.normalized import Addressing, Command, Ignored, IgnoreReason, Incoming, Retraction
 from channels.slack.address import SlackTarget, make_target, parse_target
 from channels.slack.normalize import SlackIdentity, normalize
+from channels.slack.presses import normalize_press
 from channels.slack.slash import normalize_slash
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope
@@ -122,9 +123,11 @@ def test_these_subtypes_are_people_speaking(subtype: str) -> None:
         ({"bot_id": "BBOT"}, IgnoreReason.OWN),
         ({"bot_id": "B2"}, IgnoreReason.BOT),
         ({"bot_profile": {"id": "B2"}}, IgnoreReason.BOT),
+        ({"user": "USLACKBOT"}, IgnoreReason.BOT),
         ({"subtype": "bot_message"}, IgnoreReason.BOT),
         ({"subtype": "channel_join"}, IgnoreReason.SERVICE),
         ({"subtype": "message_deleted"}, IgnoreReason.MALFORMED),
+        ({"subtype": "assistant_app_thread", "user": "UBOT"}, IgnoreReason.OWN),
         ({"subtype": "message_changed"}, IgnoreReason.NOT_AN_EDIT),
         ({"type": "reaction_added"}, IgnoreReason.UNSUPPORTED),
         ({"text": "  "}, IgnoreReason.EMPTY),
@@ -288,3 +291,89 @@ def test_a_deletion_in_a_thread_is_one_of_that_thread() -> None:
 
 def test_a_deletion_of_our_own_words_is_none() -> None:
     assert deletion(user="UBOT", bot_id="BBOT") == Ignored(IgnoreReason.OWN)
+
+
+def test_a_deletion_that_does_not_say_what_it_was_still_names_the_message() -> None:
+    """As when a workspace keeps messages for so many days only."""
+    gone = event(subtype="message_deleted", hidden=True, deleted_ts=TS, user=None)
+    retraction = normalize(gone, ME, takes_part=lambda _channel, _ts: False)
+    assert retraction == Retraction(read(event()).id, "slack", (), "")
+
+
+def test_a_root_that_becomes_a_tombstone_was_deleted() -> None:
+    """It stays where it is, because the replies hang on it, and it is Slack's own from then on."""
+    stone = {"subtype": "tombstone", "user": "USLACKBOT", "text": "This message was deleted.", "ts": TS,
+             "thread_ts": TS, "hidden": True}  # fmt: skip
+    was = {"type": "message", "user": "U1", "text": "regretted", "ts": TS, "thread_ts": TS}
+    changed = in_channel(subtype="message_changed", hidden=True, message=stone, previous_message=was)
+    retraction = normalize(changed, ME, takes_part=lambda _channel, _ts: False)
+    assert isinstance(retraction, Retraction)
+    assert (retraction.id, retraction.user_id, retraction.place) == (read(in_channel()).id, "U1", ("C1",))
+
+
+def test_our_name_written_into_an_old_message_is_an_edit() -> None:
+    """The mention comes as an event of its own, which does not look like a change."""
+    late = in_channel("<@UBOT> hi", type="app_mention", edited={"user": "U1", "ts": "1712345700.000000"})
+    assert read(late).is_edit
+    assert not read(in_channel("<@UBOT> hi", edited={"user": "U1", "ts": "1712345700.000000"})).is_edit
+
+
+def test_events_for_another_workspace_are_not_ours() -> None:
+    """One app may be installed twice; a channel that two workspaces share names either of them."""
+    theirs = {"authorizations": [{"team_id": "T2", "enterprise_id": None, "user_id": "UOTHER", "is_bot": True}]}
+    assert reason(event() | theirs) is IgnoreReason.OTHER_BOT
+    assert read(event() | theirs | {"is_ext_shared_channel": True}).text == "hello"
+    assert read(event() | {"authorizations": [{"team_id": "T1", "user_id": "UBOT"}]}).text == "hello"
+
+
+def test_words_that_come_in_blocks_alone_are_words() -> None:
+    """Other programs that write in a person's name send no `text`."""
+    blocks = [
+        {"type": "rich_text", "elements": [
+            {"type": "rich_text_section", "elements": [
+                {"type": "user", "user_id": "UBOT"},
+                {"type": "text", "text": " ask "},
+                {"type": "user", "user_id": "U2"},
+                {"type": "text", "text": " about <x> in "},
+                {"type": "channel", "channel_id": "C2"},
+                {"type": "emoji", "name": "wave", "skin_tone": 3},
+                {"type": "link", "url": "https://e.com/?a=1&b=2", "text": "here"},
+            ]},
+            {"type": "rich_text_list", "style": "ordered", "indent": 1, "elements": [
+                {"type": "rich_text_section", "elements": [{"type": "text", "text": "one"}]},
+                {"type": "rich_text_section", "elements": [{"type": "text", "text": "two"}]},
+            ]},
+            {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": "a < b"}]},
+            {"type": "rich_text_quote", "elements": [{"type": "text", "text": "said"}]},
+        ]},
+        {"type": "section", "text": {"type": "mrkdwn", "text": "&amp; more"}},
+        {"type": "divider"},
+    ]  # fmt: skip
+    incoming = read(in_channel("", blocks=blocks))
+    assert incoming.addressing is Addressing.MENTION
+    assert incoming.text == (
+        "ask @Bob about <x> in #C2:wave::skin-tone-3:here (https://e.com/?a=1&b=2)\n"
+        "    1. one\n    2. two\n```\na < b\n```\n> said\n& more"
+    )
+
+
+@pytest.mark.parametrize("blocks", [5, [5], [{"type": "rich_text", "elements": [{"elements": [5, {}]}, None]}]])
+def test_blocks_of_any_form_are_read(blocks: object) -> None:
+    assert reason(event("", blocks=blocks)) is IgnoreReason.EMPTY
+
+
+def test_whoever_presses_is_whoever_speaks() -> None:
+    """Somebody of another workspace has it in his key, whatever he does in a channel that is shared."""
+    press = {
+        "type": "block_actions",
+        "user": {"id": "U1", "team_id": "T9"},
+        "container": {"message_ts": TS, "channel_id": "C1"},
+        "actions": [{"type": "button", "value": "/approve A1", "action_ts": TS}],
+    }
+    pressed = normalize_press(press, ME)
+    spoken = read(in_channel("<@UBOT> hi", user_team="T9") | {"is_ext_shared_channel": True})
+    assert isinstance(pressed, Incoming)
+    assert pressed.user_id == spoken.user_id == "T9.U1"
+    in_an_organisation = normalize_press(press, SlackIdentity("T1", "UBOT", enterprise_id="E1"))
+    assert isinstance(in_an_organisation, Incoming)
+    assert in_an_organisation.user_id == "U1"

@@ -213,19 +213,66 @@ def test_a_migration_is_reported_from_both_sides() -> None:
     assert normalize(message(None, chat=GROUP, migrate_from_chat_id=-456), ME) == Migrated("-456", "-100456")
 
 
-def test_business_and_direct_topics_come_back_in_the_target() -> None:
-    business = message(business_connection_id="bc1")["message"]
-    incoming = read({"update_id": 1, "business_message": business})
-    assert parse_target(incoming.address.target).business_connection_id == "bc1"
-    assert incoming.place == ("123", "bc1")
-    assert incoming.id != read(message()).id
+def test_the_topic_of_a_channels_direct_messages_comes_back_in_the_target() -> None:
     direct = read(message(chat={"id": -1005, "type": "supergroup"}, direct_messages_topic={"topic_id": 77}))
     assert parse_target(direct.address.target).direct_messages_topic_id == 77
     assert direct.place == ("-1005", "77")
 
 
-def test_the_owner_of_a_business_account_is_not_answered() -> None:
-    assert reason(message(business_connection_id="bc1", sender={**ADA, "id": 9})) is IgnoreReason.OWN
+@pytest.mark.parametrize("kind", ["business_message", "edited_business_message", "guest_message", "message_reaction"])
+def test_what_others_say_to_somebody_else_is_not_answered(kind: str) -> None:
+    """The customers of a business account speak to its owner, whose chats the bot may read."""
+    assert reason({"update_id": 1, kind: message(business_connection_id="b")["message"]}) is IgnoreReason.UNSUPPORTED
+
+
+WORDLESS: dict[str, tuple[dict[str, Any], str]] = {
+    "location": ({"latitude": 52.52, "longitude": 13.405}, "[A location: 52.520000, 13.405000]"),
+    "venue": (
+        {"title": "Zoo", "address": "Park 1", "location": {"latitude": 1, "longitude": 2.5}},
+        "[A place: Zoo, Park 1, 1.000000, 2.500000]",
+    ),
+    "contact": ({"first_name": "Ben", "phone_number": "+49 1"}, "[A contact: Ben, +49 1]"),
+    "poll": (
+        {"question": "Tea?", "options": [{"text": "yes", "voter_count": 2}, {"text": "no"}]},
+        "[A poll, with the votes so far: Tea?]\n- yes (2)\n- no (0)",
+    ),
+    "checklist": (
+        {"title": "Trip", "tasks": [{"text": "pack", "completion_date": 1}, {"text": "go"}]},
+        "[A checklist: Trip]\n- [x] pack\n- [ ] go",
+    ),
+    "dice": ({"emoji": "🎲", "value": 6}, "[🎲 shows 6]"),
+    "game": ({"title": "Go"}, "[A game: Go]"),
+    "story": ({"id": 1}, "[A story, which cannot be opened here]"),
+    "rich_message": (
+        {
+            "blocks": [
+                {"type": "heading", "text": "Plan", "size": 1},
+                {"type": "paragraph", "text": ["buy ", {"type": "bold", "text": "milk"}]},
+                {"type": "divider"},
+            ]
+        },
+        "Plan\nbuy milk",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WORDLESS)
+def test_what_has_no_words_is_told_in_some(kind: str) -> None:
+    shown, words = WORDLESS[kind]
+    assert read(message(None, **{kind: shown})).text == words
+    external = {"origin": {"type": "channel", "chat": GROUP, "message_id": 1}, kind: shown}
+    assert read(message(external_reply=external)).quotes[0].text == words
+
+
+@pytest.mark.parametrize("latitude", [None, "1", 10**400, float("nan"), float("inf")])
+def test_a_place_that_is_none_is_somewhere(latitude: object) -> None:
+    assert read(message(None, location={"latitude": latitude, "longitude": 1.0})).text == "[A location: somewhere]"
+
+
+def test_somebody_who_shares_where_he_is_does_not_say_something_new_with_each_step() -> None:
+    live = {"latitude": 1.0, "longitude": 2.0, "live_period": 900}
+    moved = {**message(None, location=live)["message"], "edit_date": 1_700_000_060}
+    assert reason({"update_id": 2, "edited_message": moved}) is IgnoreReason.NOT_AN_EDIT
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,13 @@ def test_nothing_that_a_header_may_hold_raises_or_passes(body: bytes, signature:
     assert not is_discords(body, signature, timestamp)
 
 
+@pytest.mark.parametrize("signature", ["\udcff", "v0=\udcff", "ü" * 67, ""])
+def test_bytes_that_are_no_text_are_no_signature(signature: str) -> None:
+    """A server passes on what it cannot decode as half characters."""
+    assert not is_slacks(b"{}", signature)
+    assert not is_discords(b"{}", signature)
+
+
 @pytest.mark.parametrize("age_s", [-301, 301, 100_000])
 def test_a_signature_of_another_time_is_a_replay(age_s: int) -> None:
     timestamp = str(NOW_S - age_s)

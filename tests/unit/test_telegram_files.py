@@ -9,8 +9,11 @@ import pytest
 from telegram import Bot, File
 
 from channels.inbound.downloading import ELSEWHERE, GONE
+from channels.telegram.client import Endpoint
 from channels.telegram.files import TelegramFiles
+from gateway.config.attachments import Attachments
 from gateway.contracts.errors import FileRefused
+from gateway.limits import ATTACHMENT_BYTES_CEILING
 
 
 class LocalServer:
@@ -24,7 +27,7 @@ class LocalServer:
 
 
 def files_at(path: Path, folder: Path | None) -> TelegramFiles:
-    return TelegramFiles(cast(Bot, LocalServer(path)), files_base="http://127.0.0.1:1/file/bot1:SECRET", folder=folder)
+    return TelegramFiles(cast(Bot, LocalServer(path)), Endpoint("1:SECRET", "http://127.0.0.1:1", local_files=folder))
 
 
 async def reason(files: TelegramFiles, bytes_max: int = 100) -> str:
@@ -63,3 +66,12 @@ async def test_what_is_gone_or_too_large_is_refused_without_its_path(folder: Pat
     """In the path is the token."""
     assert await reason(files_at(folder / "1:SECRET/documents/none.txt", folder)) == GONE
     assert await reason(files_at(folder / "1:SECRET/documents/file_1.txt", folder), 4) == "it is larger than 1 MB"
+
+
+async def test_more_than_telegram_hands_out_is_read_where_the_operator_wants_it(folder: Path) -> None:
+    size = 21 * 1024 * 1024
+    with (folder / "film.mp4").open("wb") as film:
+        film.truncate(size)
+    settings = Attachments(file_bytes_max=ATTACHMENT_BYTES_CEILING)
+    found = await files_at(folder / "film.mp4", folder).fetch("id", bytes_max=settings.file_bytes_max)
+    assert len(found.content) == size

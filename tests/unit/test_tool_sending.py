@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import (
+    FILE_NAME_BYTES_MAX,
     FILE_NAME_CHARS_MAX,
     SENT_BYTES_MAX,
     SENT_FILE_BYTES_MAX,
@@ -153,6 +154,7 @@ async def test_where_no_answer_follows_nothing_is_sent(tools: ToolRegistry, work
         (".env", "env"),
         ("...", "file"),
         ("x" * 300 + ".tar.gz", "x" * (FILE_NAME_CHARS_MAX - 3) + ".gz"),
+        ("报告" * 60 + ".pdf", "报告" * 32 + "报.pdf"),
         ("name." + "e" * 200, "name." + "e" * (FILE_NAME_CHARS_MAX - 5)),
     ],
 )
@@ -164,6 +166,7 @@ def test_a_name_deceives_nobody(path: str, name: str) -> None:
 def test_a_safe_name_stays_itself_and_fits_everywhere(path: str) -> None:
     name = safe_name(path)
     assert 0 < len(name) <= FILE_NAME_CHARS_MAX
+    assert len(name.encode()) <= FILE_NAME_BYTES_MAX
     assert name == posixpath.basename(name)
     assert not any(unicodedata.category(char) in {"Cc", "Cf", "Cs"} for char in name)
     assert not set(name) & set('<>:"/\\|?*')

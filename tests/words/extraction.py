@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,9 @@ _TABLES: Final = {
     "CommandSpec": {"about": 1, "argument": 2},
     "ProfileRow": {"about": 1},
     "_profile_row": {"about": 1},
+    **{error: {"own": 0} for error in ("Declined", "BadRule", "BadLimit", "NoSuchCode", "LockedOut")},
 }
-"""The rows of tables that hold sentences: in which fields, and where these stand in a call."""
+"""The rows of tables, and the errors, that hold sentences: in which fields, and where these stand in a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +51,27 @@ def sources() -> Iterator[Path]:
 
 def sentences() -> list[Found]:
     """Those of all sources, in their order."""
-    found = (each for path in sources() for each in said_in(path.read_text("utf-8"), _name(path)))
-    return [each for each in found if isinstance(each, Found)]
+    return [each for each in _said_anywhere() if isinstance(each, Found)]
 
 
 def unreadable() -> list[Unreadable]:
     """Where the sources say something that is no literal."""
-    found = (each for path in sources() for each in said_in(path.read_text("utf-8"), _name(path)))
-    return [each for each in found if isinstance(each, Unreadable)]
+    return [each for each in _said_anywhere() if isinstance(each, Unreadable)]
 
 
 def said_in(source: str, path: str) -> Iterator[Found | Unreadable]:
     """What one source says."""
-    tree = ast.parse(source)
-    typed = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and _is_typed(node.annotation)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(source)))
+    typed = {node.arg for node in nodes if isinstance(node, ast.arg) and _is_typed(node.annotation)}
+    for node in nodes:
         if isinstance(node, ast.Call):
             yield from _said(node, path, typed)
+
+
+@functools.cache
+def _said_anywhere() -> tuple[Found | Unreadable, ...]:
+    """Read once per process, which takes seconds; never while tests are only collected."""
+    return tuple(each for path in sources() for each in said_in(path.read_text("utf-8"), _name(path)))
 
 
 def _is_typed(annotation: ast.expr | None) -> bool:

@@ -13,7 +13,6 @@ from gateway.words import Language, about_in, argument_in
 from tests.words.catalogues import TRANSLATED, catalogue, mo_bytes, mo_path, po_bytes, po_path, updated
 from tests.words.extraction import Found, Unreadable, said_in, sentences, unreadable
 
-FOUND = sentences()
 MENU_CHARS_MAX = 100
 """What Discord takes; Telegram takes more."""
 
@@ -35,7 +34,7 @@ def messages(language: Language) -> list[Message]:
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_every_sentence_of_the_sources_has_a_translation(language: Language) -> None:
     known = {message.id: message for message in messages(language)}
-    for each in FOUND:
+    for each in sentences():
         message = known.get((each.one, each.many) if each.many else each.one)
         assert message is not None, f"{language}: run `make words`: {each}"
         assert all(translations(message)), f"{language} has no words for: {each}"
@@ -43,7 +42,7 @@ def test_every_sentence_of_the_sources_has_a_translation(language: Language) -> 
 
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_a_catalogue_holds_nothing_but_sentences_of_the_sources(language: Language) -> None:
-    assert po_bytes(updated(language, FOUND)) == po_path(language).read_bytes(), "run `make words`"
+    assert po_bytes(updated(language, sentences())) == po_path(language).read_bytes(), "run `make words`"
     assert not catalogue(language).obsolete
     assert not [message.id for message in messages(language) if message.fuzzy]
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import puremagic
 
-from agent.limits import FILE_NAME_CHARS_MAX
+from agent.limits import FILE_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX
 from gateway.scrub.readable import is_text
 
 OCTETS: Final = "application/octet-stream"
@@ -31,14 +31,16 @@ _BY_NAME: Final = {".md": "text/markdown", ".csv": "text/csv", ".yaml": "applica
 
 
 def safe_name(path: str) -> str:
-    """The last part of a path as a name that may stand anywhere, at most FILE_NAME_CHARS_MAX characters long."""
+    """The last part of a path as a name that may stand anywhere, at most FILE_NAME_CHARS_MAX characters and
+    FILE_NAME_BYTES_MAX bytes long."""
     name = unicodedata.normalize("NFC", posixpath.basename(path.replace("\\", "/")))
     seen = "".join(char for char in name if unicodedata.category(char) not in _HIDDEN)
     tidy = _RESERVED.sub("_", seen).strip(" .")
     stem, ending = posixpath.splitext(tidy)
     if len(ending) > _ENDING_CHARS_MAX:
         stem, ending = tidy, ""
-    return (stem[: FILE_NAME_CHARS_MAX - len(ending)].rstrip(" .") + ending) or _NAMELESS
+    short = stem[: FILE_NAME_CHARS_MAX - len(ending)].encode()[: FILE_NAME_BYTES_MAX - len(ending.encode())]
+    return (short.decode(errors="ignore").rstrip(" .") + ending) or _NAMELESS
 
 
 def media_type(name: str, content: bytes) -> str:

@@ -81,6 +81,8 @@ class MessagesApi:
         existing = self._same_nonce(call.body)
         if existing is not None:
             return JSONResponse(self._shape(existing))
+        if self._switches.refuses_replies is not None and call.body.get("message_reference"):
+            raise self._switches.refuses_replies
         reply_to = self._replied_to(channel, call.body.get("message_reference"))
         draft = new_draft(call.body, call.files, reply_to=reply_to, strips=self._switches.strips_content)
         message = self._posting.post(channel, self._world.bot, draft)

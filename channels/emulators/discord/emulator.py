@@ -33,7 +33,7 @@ from channels.emulators.discord.herald import Herald
 from channels.emulators.discord.http_interactions import HttpInteractions
 from channels.emulators.discord.interactions import Interactions
 from channels.emulators.discord.posting import Draft, Posting, rewritten
-from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of
+from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of, files_of
 from channels.emulators.discord.switches import Switches
 from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageFlag, MessageKind, User, World
 from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
@@ -195,6 +195,13 @@ class DiscordEmulator:
         self._herald.opened(self.world.dm_with(person))
         return as_person(person)
 
+    def give_role(self, person_id: str, name: str) -> str:
+        """A new role of the guild, which this person has; its id. Clients that are connected hear nothing of it."""
+        role_id = self.world.new_id()
+        self.guild.role_names[role_id] = name
+        self.guild.roles_of.setdefault(int(person_id), []).append(role_id)
+        return str(role_id)
+
     def add_bot(self, name: str) -> Person:
         """Another bot in the guild: its messages reach ours like everybody's."""
         return as_person(self._join(name, is_bot=True))
@@ -257,6 +264,14 @@ class DiscordEmulator:
         )
         return as_said(self.world, self._posting.post(channel, author, draft))
 
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+        """A forward; the words are a message of their own behind it."""
+        author = self.world.users[int(person_id)]
+        said = self._posting.forward(self._channel(to_id), author, self._message(message_id, place_id))
+        if text:
+            await self.say(person_id, to_id, text)
+        return as_said(self.world, said)
+
     async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
         """A webhook writes: `webhook_id` is set and there is no member."""
         webhook_id = self.world.new_id()
@@ -313,7 +328,7 @@ class DiscordEmulator:
         return [as_said(self.world, message) for message in messages if not message.flags & MessageFlag.LOADING]
 
     def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
-        files = self._message(message_id, place_id).files
+        files = files_of(self._message(message_id, place_id))
         if not 0 <= number < len(files):
             raise KeyError("no such file")
         return SharedFile(files[number].name, files[number].content_type, files[number].content)

@@ -65,7 +65,6 @@ class Gateway:
         self._clock_s = clock_s
         self._sessions: dict[str, Session] = {}
         self._lines: dict[Outlet, Callable[[], None]] = {}
-        self._mute: set[Outlet] = set()
         self.identified = 0
         self.resumed = 0
         self.opened = 0
@@ -87,10 +86,6 @@ class Gateway:
         """As a network fault: no close frame."""
         for abort in list(self._lines.values()):
             abort()
-
-    def fall_silent(self) -> None:
-        """The connections that stand now are half dead: they stay open, take everything and bring nothing."""
-        self._mute.update(self._lines)
 
     def close(self, code: int) -> None:
         self._say_to_all(Farewell(code))
@@ -121,7 +116,7 @@ class Gateway:
         await websocket.accept()
         outlet: Outlet = asyncio.Queue()
         self._lines[outlet] = cut_of(websocket.scope)
-        writer = asyncio.create_task(_write(websocket, outlet, lambda: outlet in self._mute))
+        writer = asyncio.create_task(_write(websocket, outlet))
         code = 1006
         try:
             await self._converse(websocket, outlet)
@@ -134,7 +129,6 @@ class Gateway:
         finally:
             writer.cancel()
             del self._lines[outlet]
-            self._mute.discard(outlet)
             self._leave(outlet, code)
 
     async def _converse(self, websocket: WebSocket, outlet: Outlet) -> None:
@@ -221,7 +215,8 @@ class Gateway:
         session.dispatch("READY", ready | ({"shard": [index, count]} if "shard" in data else {}))
         if intents & Intent.GUILDS:
             for guild in guilds:
-                session.dispatch("GUILD_CREATE", shapes.guild_create(self._world, guild))
+                told = shapes.guild_create(self._world, guild)
+                session.dispatch("GUILD_CREATE", told | ({"threads": []} if self._switches.hides_threads else {}))
         return session
 
     def _admitted(self, data: Json) -> Intent:
@@ -295,12 +290,10 @@ class Gateway:
         session.dispatch("GUILD_MEMBERS_CHUNK", chunk | ({"nonce": data["nonce"]} if "nonce" in data else {}))
 
 
-async def _write(websocket: WebSocket, outlet: Outlet, is_mute: Callable[[], bool]) -> None:
+async def _write(websocket: WebSocket, outlet: Outlet) -> None:
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the other side was faster
         while True:
             item = await outlet.get()
-            if is_mute():
-                continue
             if isinstance(item, Farewell):
                 await websocket.close(item.code, item.reason)
                 return

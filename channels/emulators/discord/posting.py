@@ -22,6 +22,7 @@ from channels.emulators.discord.world import (
 from channels.emulators.traffic import Json
 
 THREAD_NAME_MAX: Final = 100
+FORWARD: Final = 1  # a kind of reference; 0 is that of an answer
 ARCHIVE_CHOICES_MIN: Final = (60, 1440, 4320, 10080)
 
 
@@ -41,6 +42,7 @@ class Draft:
     kind: MessageKind | None = None
     interaction: Json | None = None
     reference: Json | None = None
+    passed_on: Message | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -68,6 +70,14 @@ class Posting:
         self._herald.said(message)
         return message
 
+    def forward(self, channel: Channel, author: User, message: Message) -> Message:
+        """A message without words of its own: it refers to another one and carries it as it stands now."""
+        source = message.passed_on or message
+        reference = self._reference(message) | {"type": FORWARD}
+        return self.post(
+            channel, author, Draft(flags=MessageFlag.HAS_SNAPSHOT, reference=reference, passed_on=replace(source))
+        )
+
     def _message(self, channel: Channel, author: User, draft: Draft) -> Message:
         target = draft.reply_to
         kind = draft.kind or (MessageKind.REPLY if target else MessageKind.DEFAULT)
@@ -89,6 +99,7 @@ class Posting:
             nonce=draft.nonce,
             reference=self._reference(target) if target else draft.reference,
             interaction=draft.interaction,
+            passed_on=draft.passed_on,
         )
 
     def _reference(self, target: Message) -> Json:

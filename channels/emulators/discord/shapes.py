@@ -23,6 +23,18 @@ from channels.emulators.traffic import Json
 EVERYTHING: Final = str((1 << 50) - 1)  # a permissions bit set with every named permission
 CDN_LIFE_S: Final = 24 * 3600  # signed attachment links die after about a day
 _WAVEFORM: Final = "AAAAAAAAAAAA"  # base64 of its loudness over time
+_SNAPSHOT: Final = (
+    "type",
+    "content",
+    "timestamp",
+    "edited_timestamp",
+    "flags",
+    "mentions",
+    "mention_roles",
+    "attachments",
+    "embeds",
+    "components",
+)
 _CONTENT_FLAGS: Final = 1 << 18  # application flag GATEWAY_MESSAGE_CONTENT
 
 
@@ -53,7 +65,7 @@ def member(world: World, guild: Guild, who: User) -> Json:
         "nick": None,
         "avatar": None,
         "banner": None,
-        "roles": [str(guild.bot_role_id)] if who.id == world.bot.id else [],
+        "roles": [str(guild.bot_role_id)] if who.id == world.bot.id else [*map(str, guild.roles_of.get(who.id, ()))],
         "joined_at": timestamp(guild.joined_ms),
         "premium_since": None,
         "deaf": False,
@@ -83,8 +95,9 @@ def role(role_id: int, name: str, *, bot_id: int | None = None) -> Json:
 
 
 def roles(world: World, guild: Guild) -> list[Json]:
-    """@everyone, whose id is the guild's, and the bot's managed role, which shares the bot's name."""
-    return [role(guild.id, "@everyone"), role(guild.bot_role_id, world.bot.username, bot_id=world.bot.id)]
+    """@everyone, whose id is the guild's, the bot's managed role, which shares the bot's name, and what people have."""
+    named = [role(role_id, name) for role_id, name in guild.role_names.items()]
+    return [role(guild.id, "@everyone"), role(guild.bot_role_id, world.bot.username, bot_id=world.bot.id), *named]
 
 
 def channel(world: World, place: Channel) -> Json:
@@ -281,6 +294,7 @@ def _attachments(world: World, said: Message) -> list[Json]:
 
 def _relations(world: World, said: Message, *, reads_everything: bool) -> Json:
     shape: Json = {}
+    is_open = reads_everything or world.addresses_bot(said)
     if said.nonce is not None:
         shape["nonce"] = said.nonce
     if said.author.webhook_id is not None:
@@ -289,6 +303,8 @@ def _relations(world: World, said: Message, *, reads_everything: bool) -> Json:
         shape["interaction_metadata"] = said.interaction
     if said.reference is not None:
         shape["message_reference"] = said.reference
+    if said.passed_on is not None:
+        shape["message_snapshots"] = [{"message": _snapshot(world, said.passed_on)}] if is_open else []
     if said.kind in (MessageKind.REPLY, MessageKind.THREAD_STARTER):
         target = world.message(said.reference)
         shape["referenced_message"] = target and message(world, target, reads_everything=reads_everything)
@@ -296,6 +312,12 @@ def _relations(world: World, said: Message, *, reads_everything: bool) -> Json:
     if thread is not None:
         shape["thread"] = channel(world, thread)
     return shape
+
+
+def _snapshot(world: World, said: Message) -> Json:
+    """What a forward shows of a message: neither who wrote it, nor where."""
+    whole = message(world, said, reads_everything=True)
+    return {name: whole[name] for name in _SNAPSHOT}
 
 
 def _reaction(world: World, emoji: str, users: list[int]) -> Json:

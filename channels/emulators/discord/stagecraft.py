@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from channels.emulators.discord import markup
-from channels.emulators.discord.world import Channel, Message, MessageFlag, MessageKind, User, World
+from channels.emulators.discord.world import Channel, File, Message, MessageFlag, MessageKind, User, World
 from channels.emulators.stage import Button, Person, Place, PlaceKind, Said
 from channels.emulators.traffic import Json
 
@@ -41,11 +41,16 @@ def as_said(world: World, message: Message) -> Said:
         at_ms=message.at_ms,
         edited=message.edited_ms is not None,
         reply_to=_target(message.reference) if message.kind is MessageKind.REPLY else None,
-        files=tuple(file.name for file in message.files),
+        files=tuple(file.name for file in files_of(message)),
         buttons=tuple(buttons_of(message.components)),
         only_for=_only_for(message),
         silent=bool(message.flags & MessageFlag.SILENT),
     )
+
+
+def files_of(message: Message) -> tuple[File, ...]:
+    """Its own, and those of the message that it forwards."""
+    return message.files + (message.passed_on.files if message.passed_on else ())
 
 
 def buttons_of(components: Iterable[Json]) -> Iterator[Button]:
@@ -84,13 +89,15 @@ def _text(world: World, message: Message) -> str:
         name = name_in(world, sign + found.group(2))
         return found.group(0) if name is None else sign[0] + name
 
-    return _notice(message) or _MENTION.sub(shown, message.content)
+    return _notice(message) or _MENTION.sub(shown, (message.passed_on or message).content)
 
 
 def _html(world: World, message: Message) -> str:
     notice = _notice(message)
     if notice:
         return f"<em>{markup.to_html(notice, lambda _: None)}</em>"
+    if message.passed_on is not None:
+        return f"<blockquote><small>Forwarded</small>\n{_html(world, message.passed_on)}</blockquote>"
     html = markup.to_html(message.content, lambda mention: name_in(world, mention))
     return html + "".join(_embed(embed) for embed in message.embeds)
 

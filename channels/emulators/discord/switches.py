@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from channels.emulators.discord.errors import Refused
+
 RateTable = dict[str, tuple[int, float]]
 
 
@@ -35,6 +37,9 @@ class Switches:
     - `sends_unfurls`: a message with a link is followed by a MESSAGE_UPDATE that is no edit.
     - `announces_dms`: CHANNEL_CREATE for direct chats, which API v6 sent to bots and v8 and later do not.
     - `strips_content`: leading and trailing white space of `content` is dropped, as the clients see it.
+    - `refuses_replies`: how a message of the bot that names the one it answers is refused (160002 where the history
+      is closed to it); None takes it.
+    - `hides_threads`: a session begins without a word of threads, as if all of them were asleep.
     - `moderates`: the bot may delete what others wrote, and change the threads of others.
     - `first_answer_s`, `token_life_s`: how long an interaction waits for its first answer, and for all others.
     - `heartbeat_ms`, `resume_window_s`: how long a gateway session lives without word from the client.
@@ -51,6 +56,8 @@ class Switches:
     sends_unfurls: bool = False
     announces_dms: bool = False
     strips_content: bool = True
+    refuses_replies: Refused | None = None
+    hides_threads: bool = False
     moderates: bool = False
     first_answer_s: float = 3.0
     token_life_s: float = 15 * 60.0

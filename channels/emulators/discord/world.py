@@ -39,6 +39,7 @@ class MessageFlag(IntEnum):
     LOADING = 1 << 7
     SILENT = 1 << 12
     VOICE = 1 << 13
+    HAS_SNAPSHOT = 1 << 14
     COMPONENTS_V2 = 1 << 15
 
 
@@ -84,6 +85,7 @@ class Message:
     nonce: str | None = None
     reference: Json | None = None
     interaction: Json | None = None
+    passed_on: Message | None = None  # a copy of the message that this one forwards
     reactions: dict[str, list[int]] = field(default_factory=dict)
 
 
@@ -126,6 +128,8 @@ class Guild:
     bot_role_id: int
     joined_ms: int
     member_ids: list[int] = field(default_factory=list)
+    role_names: dict[int, str] = field(default_factory=dict)  # beside @everyone and the bot's own
+    roles_of: dict[int, list[int]] = field(default_factory=dict)  # by the member
 
 
 class World:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import fields
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from channels.emulators.stage import Faults, SharedFile
 
 BODY_BYTES_MAX: Final = 256 * 1024
+_HALF: Final = re.compile(r"[\ud800-\udfff]")  # of a character that a client cut in two: no answer could hold it
 _FAULTS: Final = {each.name for each in fields(Faults)}
 
 
@@ -28,9 +30,11 @@ async def json_body(request: Request, *, bytes_max: int = BODY_BYTES_MAX) -> dic
     """The JSON object a request carries. A form cannot carry one, so no foreign page can send it."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise Refused("the body must be application/json")
-    body = await request.body()
-    if len(body) > bytes_max:
-        raise Refused(f"the body is larger than {bytes_max} bytes")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > bytes_max:
+            raise Refused(f"the body is larger than {bytes_max} bytes")
     try:
         given = json.loads(body or b"{}")
     except ValueError:
@@ -56,6 +60,8 @@ def text_of(given: Mapping[str, Any], name: str) -> str:
     value = given.get(name)
     if not isinstance(value, str) or not value:
         raise Refused(f"{name} must be text")
+    if _HALF.search(value):
+        raise Refused(f"{name} holds half a character")
     return value
 
 

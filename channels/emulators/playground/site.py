@@ -3,7 +3,7 @@
 Other processes may drive the stages by the same calls as the page. Every body and answer is JSON; a refusal is
 `{"error": "<one sentence>"}` with status 400 (bad input) or 404 (no such platform). `{p}` is a platform's name.
 
-    GET    /stage                     {"platforms": ["telegram", ...], "can": {"telegram": ["menu", "thread", "share"]}}
+    GET    /stage                     {"platforms": ["telegram", ...], "can": {"discord": ["menu", "thread"], ...}}
     GET    /stage/{p}/people          {"people": [Person]}
     POST   /stage/{p}/people          {"name"}                                              -> Person
     GET    /stage/{p}/places          {"places": [Place]}
@@ -57,7 +57,6 @@ from channels.emulators.stage import (
     LanguageStage,
     MenuStage,
     PlaceKind,
-    SharingStage,
     Stage,
     StageEvent,
     ThreadStage,
@@ -67,7 +66,7 @@ STATIC: Final = Path(__file__).parent / "static"
 SAID_BYTES_MAX: Final = 64 * 1024 * 1024  # with files, in base64: one more than any platform hands to a bot
 STILL_THERE_S: Final = 15.0  # a comment this often keeps proxies and browsers from closing a quiet stream
 POLICY: Final = "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-_ABILITIES: Final[Mapping[str, Any]] = {"menu": MenuStage, "thread": ThreadStage, "share": SharingStage}
+_ABILITIES: Final[Mapping[str, Any]] = {"menu": MenuStage, "thread": ThreadStage}
 
 
 class Playground:
@@ -156,7 +155,7 @@ class Playground:
         except (Refused, KeyError, ValueError):
             return JSONResponse({"error": "there is no such file"}, 404)
         headers = {
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}",
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='', errors='replace')}",
             "X-Content-Type-Options": "nosniff",
         }
         return Response(file.content, media_type=file.media_type, headers=headers)
@@ -207,8 +206,6 @@ class Playground:
 
     async def _share(self, request: Request) -> object:
         stage, given = self._stage(request), await json_body(request)
-        if not isinstance(stage, SharingStage):
-            raise Refused("nobody can pass a message on here")
         names = ("person_id", "message_id", "place_id", "to_id")
         who, message_id, place_id, to_id = (text_of(given, name) for name in names)
         return asdict(await stage.share(who, message_id, place_id, to_id, optional_text(given, "text") or ""))
@@ -255,27 +252,29 @@ class Playground:
         return StreamingResponse(self._told(watched), media_type="text/event-stream", headers=headers)
 
     async def _told(self, watched: Mapping[str, AsyncIterator[StageEvent]]) -> AsyncIterator[str]:
-        lines: asyncio.Queue[str] = asyncio.Queue()
+        lines: asyncio.Queue[str] = asyncio.Queue(maxsize=1)  # what a slow page has not read yet waits in its audience
 
         async def follow(platform: str, events: AsyncIterator[StageEvent]) -> None:
             async for event in events:
                 shape = asdict(event) | {"platform": platform}
-                lines.put_nowait(f"data: {json.dumps(shape)}\n\n")
+                await lines.put(f"data: {json.dumps(shape)}\n\n")
 
-        closing = asyncio.ensure_future(self._closing.wait())
-        tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(follow(*each)) for each in watched.items()]
+        async def close() -> None:
+            await self._closing.wait()
+            await lines.put("")
+
+        tasks = [asyncio.create_task(each) for each in (close(), *(follow(*each) for each in watched.items()))]
         try:
-            yield ": watching\n\n"
-            while not closing.done():
-                line = asyncio.ensure_future(lines.get())
-                tasks.append(line)
-                either: set[asyncio.Future[Any]] = {line, closing}
-                await asyncio.wait(either, timeout=STILL_THERE_S, return_when=asyncio.FIRST_COMPLETED)
-                tasks.remove(line)
-                yield line.result() if line.done() else ": still here\n\n"
-                line.cancel()
+            line = ": watching\n\n"
+            while line:
+                yield line
+                try:
+                    async with asyncio.timeout(STILL_THERE_S):
+                        line = await lines.get()
+                except TimeoutError:
+                    line = ": still here\n\n"
         finally:
-            for task in (closing, *tasks):
+            for task in tasks:
                 task.cancel()
 
     def _stage(self, request: Request) -> Stage:

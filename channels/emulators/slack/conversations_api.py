@@ -95,6 +95,9 @@ class ConversationsApi:
         types = {kind.strip() for kind in (call.text("types") or default_types).split(",")}
         if types - {"public_channel", "private_channel", "mpim", "im"}:
             raise Refused("invalid_types")
+        lacking = sorted({_SCOPES[kind] for kind in types} - self._switches.scopes)
+        if lacking:
+            raise Refused("missing_scope", needed=lacking[0], provided=",".join(sorted(self._switches.scopes)))
         found = [c for c in places if _kind(c) in types and not (c.is_archived and call.flag("exclude_archived"))]
         start, limit = _position(call.text("cursor")), min(call.number("limit", LIST_DEFAULT), LIST_MAX)
         shown = [shapes.conversation(self._world, place) for place in found[start : start + limit]]
@@ -137,6 +140,14 @@ class ConversationsApi:
         place.member_ids.remove(self._world.bot.id)
         self._herald.membership(place, self._world.bot, joined=False)
         return {}
+
+
+_SCOPES: Final = {
+    "public_channel": "channels:read",
+    "private_channel": "groups:read",
+    "mpim": "mpim:read",
+    "im": "im:read",
+}
 
 
 def _kind(place: Conversation) -> str:

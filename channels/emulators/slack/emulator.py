@@ -46,7 +46,8 @@ class SlackEmulator:
 
     Threads are places of the stage, named `C…/ts`. Counted faults hit what delivers something to people;
     `faults.other["any_request"] = 1` lets them hit every method. Further switches in `faults.other`:
-    `server_error_status` (502) and `fatal_error` (that many calls answer `fatal_error` with nothing done).
+    `server_error_status` (502) and `fatal_error` (that many calls answer `fatal_error` with nothing done,
+    with `fatal_error_after` though all was done).
     What is the vendor's to choose is in `switches`.
     """
 
@@ -197,6 +198,12 @@ class SlackEmulator:
         place = self.world.conversations[place_id]
         self._herald.membership(place, self.world.bot, joined=False)
         place.member_ids.remove(self.world.bot.id)
+
+    def share_channel(self, place_id: str) -> Place:
+        """A person shares a channel with another workspace: it has another id from now on."""
+        channel = self.world.conversations[place_id]
+        self._herald.id_changed(self.world.share(channel), channel)
+        return as_place(channel)
 
     # --- the stage: what is said
 

@@ -6,7 +6,7 @@ import mimetypes
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from channels.emulators.slack import shapes
 from channels.emulators.slack.errors import Refused, missing_argument
@@ -93,7 +93,10 @@ class FilesApi:
         """Without the bot's token or `files:read`: a login page with status 200, as Slack does."""
         team_file = request.path_params["team_file"].partition("-")[2]
         file = self._world.files.get(team_file)
+        if self._switches.hides_files == "redirect":
+            return RedirectResponse("https://emulator.slack.com/?redir=file", 302)
         is_known = request.headers.get("authorization") == f"Bearer {self._tokens.bot}"
+        is_known = is_known and not self._switches.hides_files
         if not is_known or "files:read" not in self._switches.scopes:
             return HTMLResponse(_LOGIN_PAGE)
         if file is None:

@@ -137,6 +137,11 @@ class Herald:
         if kind in self._switches.subscriptions:
             self._post(event)
 
+    def id_changed(self, old: str, place: Conversation) -> None:
+        event: Json = {"type": "channel_id_changed", "old_channel_id": old, "new_channel_id": place.id}
+        self._send(place, event | {"event_ts": self._world.new_ts(place)}, "channel_id_changed")
+        self.opened(place)
+
     def home_opened(self, user: User, tab: str) -> None:
         place = self._world.dm_with(user)
         event: Json = {"type": "app_home_opened", "user": user.id, "channel": place.id, "tab": tab}

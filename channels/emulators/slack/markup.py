@@ -15,8 +15,9 @@ from channels.emulators.traffic import Json
 NameOf = Callable[[str], str | None]
 """The name behind a user or conversation id, or None."""
 
-_FENCE: Final = re.compile(r"```\n?(.*?)\n?```", re.DOTALL)
-_QUOTE: Final = re.compile(r"(?:^&gt; ?[^\n]*\n?)+", re.MULTILINE)
+# Both with the empty line on either side: a box and a bar stand off by themselves.
+_FENCE: Final = re.compile(r"\n{0,2}```\n?(.*?)\n?```\n{0,2}", re.DOTALL)
+_QUOTE: Final = re.compile(r"\n{0,2}(?:^&gt; ?[^\n]*\n?)+\n?", re.MULTILINE)
 _INLINE: Final = re.compile(
     r"`(?P<code>[^`\n]+)`"
     r"|<(?P<control>[^<>\n]+)>"
@@ -46,7 +47,7 @@ def _quotes(text: str, name_of: NameOf) -> str:
     end = 0
     for quote in _QUOTE.finditer(text):
         parts.append(_inline(text[end : quote.start()], name_of))
-        inner = re.sub(r"^&gt; ?", "", quote.group(0).rstrip("\n"), flags=re.MULTILINE)
+        inner = re.sub(r"^&gt; ?", "", quote.group(0).strip("\n"), flags=re.MULTILINE)
         parts.append(f"<blockquote>{_inline(inner, name_of)}</blockquote>")
         end = quote.end()
     parts.append(_inline(text[end:], name_of))

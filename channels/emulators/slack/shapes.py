@@ -133,6 +133,8 @@ def message(world: World, said: Message, *, with_metadata: bool = False) -> Json
     shape: Json = {"type": "message", "ts": said.ts, "text": said.text}
     if who.is_user:
         shape |= {"user": who.id, "team": who.team_id}
+        if world.conversations[said.channel_id].is_shared:
+            shape |= {"user_team": who.team_id, "source_team": who.team_id}
     if who.bot_id is not None:
         shape["bot_id"] = who.bot_id
         if who.is_user:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 EVERY_SCOPE: Final = frozenset(
     {
@@ -33,6 +33,7 @@ EVERY_SCOPE: Final = frozenset(
 EVERY_EVENT: Final = frozenset(
     {
         "app_mention",
+        "channel_id_changed",
         "message.channels",
         "message.groups",
         "message.im",
@@ -74,6 +75,8 @@ class Switches:
     - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
     - `echoes_streams`: every append of a stream comes back as `message_changed`, not only its end.
     - `ack_within_s`, `retry_after_s`: redelivery of events that nobody acknowledged; scale them down in tests.
+    - `hides_files`: though files.info answers, a download gives the page to log in at (`page`), or leads to it
+      (`redirect`).
     - `refuses_sockets` n: the next n websockets get no handshake though their ticket was good; it is spent.
     - `connection_life_s`: after so long, minus `warning_s`, a socket is warned, then asked to refresh. 0: never.
     """
@@ -100,5 +103,6 @@ class Switches:
     connection_life_s: float = 0.0
     warning_s: float = 10.0
     sockets_max: int = 10
+    hides_files: Literal["", "page", "redirect"] = ""
     refuses_sockets: int = 0
     tier_per_minute: dict[str, int] = field(default_factory=lambda: {"1": 30, "2": 20, "3": 50, "4": 100, "5": 300})

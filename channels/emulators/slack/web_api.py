@@ -106,6 +106,9 @@ class WebApi:
             body = refused.body()
         except RateLimited as limited:
             return answer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(limited.retry_after_s)})
+        if method is not None and method.delivers and self.faults.other.get("fatal_error_after", 0) > 0:
+            self.faults.other["fatal_error_after"] -= 1
+            body = Refused("fatal_error").body()
         if method is not None and method.delivers and self.faults.drop_after > 0:
             self.faults.drop_after -= 1
             return NoAnswer()

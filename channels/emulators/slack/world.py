@@ -167,6 +167,16 @@ class World:
         self.conversations[channel.id] = channel
         return channel
 
+    def share(self, channel: Conversation) -> str:
+        """Another workspace is let in, and the channel gets another id: its old one, which nobody knows any more."""
+        old = channel.id
+        channel.id, channel.is_shared = self.new_id("C"), True
+        for message in channel.messages.values():
+            message.channel_id = channel.id
+        del self.conversations[old]
+        self.conversations[channel.id] = channel
+        return old
+
     def dm_with(self, user: User) -> Conversation:
         if user.id in self._dms:
             return self._dms[user.id]

@@ -50,6 +50,8 @@ class Backstage:
     audience: Audience
     faults: Faults
     drafts: dict[str, Said] = field(default_factory=dict)  # by place
+    stoppable: dict[str, tuple[Chat, int | None, int] | None] = field(default_factory=dict)  # by place
+    stopped: set[int] = field(default_factory=set)
     commands: CommandLists = field(default_factory=CommandLists)
     callbacks: dict[str, Press] = field(default_factory=dict)  # by the id of the callback query
 
@@ -78,9 +80,14 @@ class Backstage:
         if place_id := self.world.place_id(chat.id, thread_id):
             self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=status))
 
-    def show_draft(self, chat: Chat, thread_id: int | None, draft_id: int, content: FormattedText) -> None:
-        """What the bot is about to say. It fades by itself, or when the bot speaks there."""
-        if place_id := self.world.place_id(chat.id, thread_id):
+    def show_draft(
+        self, chat: Chat, thread_id: int | None, draft_id: int, content: FormattedText, *, can_stop: bool
+    ) -> None:
+        """What the bot is about to say. It fades by itself, or when the bot speaks there. One that was stopped is not
+        shown again."""
+        place_id = self.world.place_id(chat.id, thread_id)
+        if place_id and draft_id not in self.stopped:
+            self.stoppable[place_id] = (chat, thread_id, draft_id) if can_stop else None
             said = Said(
                 id=f"draft-{draft_id}",
                 place_id=place_id,
@@ -96,6 +103,18 @@ class Backstage:
         """What of that can be seen now."""
         said = self.drafts.get(place_id)
         return said if said and self.world.now() * 1000 - said.at_ms < DRAFT_SHOWN_S * 1000 else None
+
+    def stop_draft(self, place_id: str) -> None:
+        """Somebody presses the button under the draft: he sees no more of it, and the bot is told."""
+        shown = self.stoppable.pop(place_id, None)
+        if shown is None or self.draft(place_id) is None:
+            raise ValueError("no draft with a stop button is shown there")
+        chat, thread_id, draft_id = shown
+        self.stopped.add(draft_id)
+        del self.drafts[place_id]
+        payload: Json = {"chat": chat.as_json(), "draft_id": draft_id}
+        payload |= {} if thread_id is None else {"message_thread_id": thread_id}
+        self.updates.put("stopped_message_generation", payload, lane=chat.id)
 
     def show_toast(self, press: Press, text: str) -> None:
         """The answer to a press, for the one who pressed."""
@@ -162,9 +181,9 @@ class Backstage:
         reply_to = quoted.number("message_id")
         if not reply_to:
             return Target(thread_id)
-        message = chat.messages.get(reply_to)
+        message = None if self.switch("no_reply_targets") else chat.messages.get(reply_to)
         if message is None:
-            if quoted.flag("allow_sending_without_reply"):
+            if quoted.flag("allow_sending_without_reply") and not self.switch("no_reply_targets"):
                 return Target(thread_id)
             raise bad_request("message to be replied not found")
         if quoted.text("quote") and quoted.text("quote") not in message.content.text:
@@ -204,6 +223,7 @@ class Backstage:
         keyboard: Json | None = None,
         media: Json | None = None,
         files: tuple[str, ...] = (),
+        origin: Json | None = None,
     ) -> Json:
         """A message of the bot; its Message. The bot gets no update for what it sends itself."""
         message = self.world.add_message(
@@ -214,6 +234,7 @@ class Backstage:
             reply_to=target.reply_to,
             media=media,
             files=files,
+            origin=origin,
         )
         message.reply_markup, message.is_silent = keyboard, target.is_silent
         self.drafts.pop(self.world.place_id(chat.id, message.topic_id), None)

@@ -18,6 +18,13 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `general_topic_is_1` 1: sending with `message_thread_id=1` works;
 - `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
+- `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only;
+- `before_10_3` 1: a server that does not know the kinds of updates that came with Bot API 10.3;
+- `lean_chats` 1: getChat tells no more of a chat than a message does, as an old server;
+- `status_200` 1: refusals come with the status 200, so that only their `error_code` tells;
+- `front_pages` n: the next n calls are answered by a proxy in front of the server, which knows no such page;
+- `hasty_polls` 1: polls are answered at once, whatever they ask for;
+- `no_reply_targets` 1: nothing can be answered, not even with `allow_sending_without_reply`;
 - `drafts_cost` 1: drafts spend from the chat's allowance as messages do, which the documentation leaves open;
 - `unlimited` 1: no token buckets, so no 429 but those of `faults.rate_limit`;
 - `faults_everywhere` 1: the counted faults strike all methods, not only those that write;
@@ -207,6 +214,7 @@ class TelegramEmulator:
         reply_to: str | None = None,
         media: Json | None = None,
         files: tuple[str, ...] = (),
+        origin: Json | None = None,
     ) -> Said:
         chat = self._world.chats[spot.chat_id]
         if chat.user is not None and chat.user.id != user.id:
@@ -221,11 +229,21 @@ class TelegramEmulator:
             reply_to=int(reply_to) if reply_to else None,
             media=media,
             files=files,
+            origin=origin,
         )
         self._backstage.show(EventKind.SAID, chat, message)
         if self._is_seen_by_bot(chat, message):
             self._backstage.tell_bot("message", chat, message)
         return self._world.said(chat, message, place_id)
+
+    async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
+        """A forward: a message of its own after that of the words, without its buttons and what it answered."""
+        user, spot = self._user(person_id), self._spot(to_id)
+        _, message = self._message(message_id, place_id)
+        if text:
+            await self.say(person_id, to_id, text)
+        media, origin = message.media_alone, message.as_origin
+        return self._speak(user, to_id, spot, message.content, media=media, files=message.files, origin=origin)
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
         chat, message = self._message(message_id, place_id)
@@ -304,6 +322,11 @@ class TelegramEmulator:
 
     # --- what only Telegram has
 
+    @property
+    def polls(self) -> int:
+        """How often the bot has asked for updates."""
+        return self._updates.polls
+
     async def polled(self) -> None:
         """Return when a long poll of the bot is waiting."""
         await self._updates.polled()
@@ -342,6 +365,10 @@ class TelegramEmulator:
     def draft(self, place_id: str) -> Said | None:
         """What the bot is about to say there, as long as it can be seen."""
         return self._backstage.draft(place_id)
+
+    def stop_draft(self, place_id: str) -> None:
+        """The person presses the button under the draft."""
+        self._backstage.stop_draft(place_id)
 
     @property
     def unanswered_presses(self) -> int:

@@ -53,6 +53,7 @@ class Message:
     media: Json = field(default_factory=dict)  # the media part of the shape, such as {"document": {...}}
     files: tuple[str, ...] = ()
     service: Json = field(default_factory=dict)  # the service part, such as {"forum_topic_created": {...}}
+    origin: Json = field(default_factory=dict)  # of a message that was passed on: its first author and date
     reply_markup: Json | None = None
     reactions: dict[int, list[Json]] = field(default_factory=dict)
     is_silent: bool = False
@@ -61,6 +62,16 @@ class Message:
     def topic_id(self) -> int | None:
         """The topic it is in; a reply chain is none."""
         return self.thread_id if self.is_topic_message else None
+
+    @property
+    def media_alone(self) -> Json:
+        """The media part without the album it came in."""
+        return {name: shape for name, shape in self.media.items() if name != "media_group_id"}
+
+    @property
+    def as_origin(self) -> Json:
+        """The API's MessageOrigin for whoever passes this message on: what was passed on before keeps its author."""
+        return self.origin or {"type": "user", "sender_user": self.sender.as_json(), "date": self.date}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +128,8 @@ class Chat:
             shape["edit_date"] = message.edited_at
         if with_reply and (target := self._reply_target(message)) is not None:
             shape["reply_to_message"] = self.message_json(target, users, with_reply=False)
+        if message.origin:
+            shape["forward_origin"] = message.origin
         shape |= message.media | message.service
         if message.content.text:
             prefix = "caption_" if message.media else ""

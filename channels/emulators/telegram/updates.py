@@ -32,6 +32,7 @@ KINDS: Final = frozenset(
         "channel_post",
         "edited_channel_post",
         "callback_query",
+        "stopped_message_generation",
         "my_chat_member",
         "chat_member",
         "message_reaction",
@@ -74,6 +75,8 @@ class UpdateQueue:
         self._allowed = KINDS - NOT_BY_DEFAULT
         self._changed = asyncio.Event()
         self._polled = asyncio.Event()
+        self.polls = 0
+        """How often the bot has asked."""
         self._poll: asyncio.Future[ApiError | PollCut] | None = None
         self._last_poll = (0, -LOOP_GUARD_S)
 
@@ -81,10 +84,9 @@ class UpdateQueue:
     def allowed(self) -> Sequence[str]:
         return sorted(self._allowed)
 
-    def allow(self, kinds: Sequence[str] | None) -> None:
-        """Which kinds are kept from now on. None keeps what was set before; an empty list is the default."""
-        if kinds is not None:
-            self._allowed = frozenset(kinds) & KINDS or KINDS - NOT_BY_DEFAULT
+    def allow(self, kinds: Sequence[str]) -> None:
+        """Which kinds are kept from now on; an empty list is the default."""
+        self._allowed = frozenset(kinds) & KINDS or KINDS - NOT_BY_DEFAULT
 
     def put(self, kind: str, payload: object, *, lane: int, date: float | None = None, times: int = 1) -> None:
         """Keep an update if its kind is wanted. `times` > 1 loses that many confirmations but one."""
@@ -136,6 +138,7 @@ class UpdateQueue:
 
     async def poll(self, *, offset: int, limit: int, timeout_s: float, is_guarded: bool = False) -> list[Json]:
         """getUpdates. Raises a 409 `ApiError` as soon as another poll for the same bot begins."""
+        self.polls += 1
         self.end_polls(
             conflict("terminated by other getUpdates request; make sure that only one bot instance is running")
         )

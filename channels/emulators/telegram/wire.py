@@ -1,6 +1,6 @@
 """The HTTP face: `/bot{token}/{method}` and `/file/bot{token}/{path}`, answers in the API's envelope.
 
-The HTTP status of a refusal equals its `error_code`, as clients rely on it.
+The HTTP status of a refusal equals its `error_code`, as clients rely on it, unless a switch says otherwise.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from channels.emulators.telegram.methods.method import Method
 from channels.emulators.telegram.updates import PollCut
 
 _TOKEN: Final = re.compile(r"\d+:[\w-]+")
+_BASICS: Final = frozenset({"getme", "getupdates", "deletewebhook", "sendmessage"})
+FRONT_PAGE: Final = "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
 BAD_GATEWAY: Final = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
 
 
@@ -55,7 +57,7 @@ class Wire:
                 self._admit(request.path_params["token"])
                 return await handler(request)
             except ApiError as refusal:
-                return _refusal(refusal)
+                return _refusal(refusal, 200 if self._backstage.switch("status_200") else refusal.status)
             except PollCut:
                 return NoAnswer()
 
@@ -67,8 +69,11 @@ class Wire:
             raise unauthorized() if _TOKEN.fullmatch(token) else ApiError(404, "Not Found")
 
     async def _call(self, request: Request) -> Response:
-        method = METHODS.get(request.path_params["method"].lower())
-        if method is None:
+        if self._backstage.take("front_pages"):
+            return Response(FRONT_PAGE, 404, media_type="text/html")
+        name = request.path_params["method"].lower()
+        method = METHODS.get(name)
+        if method is None or (self._backstage.switch("only_basics") and name not in _BASICS):
             raise method_not_found()
         call = await read_call(request, method.name)
         if method.name != "getUpdates" and self._backstage.faults.delay_s > 0:
@@ -113,8 +118,8 @@ def _take(backstage: Backstage, counter: str) -> bool:
     return left > 0
 
 
-def _refusal(refusal: ApiError) -> JSONResponse:
+def _refusal(refusal: ApiError, status: int) -> JSONResponse:
     body: dict[str, object] = {"ok": False, "error_code": refusal.status, "description": refusal.description}
     if refusal.parameters:
         body["parameters"] = dict(refusal.parameters)
-    return JSONResponse(body, refusal.status)
+    return JSONResponse(body, status)

@@ -7,6 +7,7 @@ import mimetypes
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Final
 
 from channels.emulators.stage import Button, Person, PlaceKind, Said
@@ -133,6 +134,7 @@ class World:
         media: Json | None = None,
         files: tuple[str, ...] = (),
         service: Json | None = None,
+        origin: Json | None = None,
     ) -> Message:
         """A new message at the end of `chat`. Outside forums a supergroup's replies carry their chain's id."""
         is_topic_message = thread_id is not None
@@ -150,6 +152,7 @@ class World:
             media=media or {},
             files=files,
             service=service or {},
+            origin=origin or {},
         )
         chat.next_message_id += 1
         chat.messages[message.id] = message
@@ -210,7 +213,7 @@ class World:
             place_id=place_id,
             author=person(author),
             text=message.content.text,
-            html=to_html(message.content),
+            html=_passed_on(message.origin) + to_html(message.content),
             at_ms=message.date * 1000,
             edited=message.edited_at is not None,
             reply_to=str(message.reply_to) if message.reply_to in chat.messages else None,
@@ -227,6 +230,12 @@ def buttons_of(message: Message) -> Iterator[Button]:
         for button in row:
             if "callback_data" in button:
                 yield Button(str(button["callback_data"]), str(button.get("text", "")))
+
+
+def _passed_on(origin: Json) -> str:
+    """The line with which a client begins what somebody passed on."""
+    author = origin.get("sender_user")
+    return f"<small>Forwarded from {escape(str(author['first_name']))}</small>\n" if isinstance(author, dict) else ""
 
 
 def person(user: User) -> Person:

@@ -8,6 +8,7 @@ from typing import Protocol
 from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Taken
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.limit_rules import Limited, LimitRule
 
 
 class AccessBook(Protocol):
@@ -45,6 +46,14 @@ class AccessBook(Protocol):
         """Replace what was decided about a place; an empty rule takes it back. False: nothing has changed."""
         ...
 
+    async def limit_rules(self) -> Mapping[Limited, LimitRule]:
+        """What is different from the configuration, by whom it is for."""
+        ...
+
+    async def put_limit_rule(self, whom: Limited, rule: LimitRule, *, actor: str, now_ms: int) -> bool:
+        """Replace what was decided about limits; an empty rule takes it back. False: nothing has changed."""
+        ...
+
     async def note_realm(self, place: SessionKey, realm: str) -> None:
         """Remember to which server or workspace a chat belongs."""
         ...
@@ -62,7 +71,7 @@ class AccessBus(Protocol):
     """
 
     async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
-        """What was decided about a user and about these places, all of one moment."""
+        """What was decided about a user, his limits, and these places, all of one moment."""
         ...
 
     async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -158,6 +158,10 @@ class PlaceBus(Protocol):
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         """The id under which each of these chats was known at first: session keys keep it."""
+        ...
+
+    async def moved(self, channel: str) -> Mapping[str, str]:
+        """Every other id that a chat of this channel has had since its first, and that first one."""
         ...
 
     async def keep_link(self, name: str, url: str, *, ttl_s: float) -> None:

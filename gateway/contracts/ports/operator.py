@@ -71,6 +71,11 @@ class OperatorBus(LaneDepth, Protocol):
         """Forget a dead letter. False: there is none with this id."""
         ...
 
+    async def forget(self, owner: SessionKey) -> int:
+        """Drop the dead letters of an owner; how many there were. What a server wrote down of messages that are on the
+        bus no more, whosesoever, is on no disk from then on."""
+        ...
+
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""
         ...

@@ -4,7 +4,7 @@ const IMAGE = /\.(png|jpe?g|gif|webp|avif|bmp)$/i;
 const SOUND = /\.(og[ga]|opus|mp3|m4a|wav|flac)$/i;
 const TEXT = /\.(txt|md|csv|tsv|json|ya?ml|toml|log|py|js|ts|html?|css|xml|sh|sql|rs|go|diff|patch)$/i;
 const PREVIEW_CHARS = 4000;
-const BYTES_MAX = 45 * 1024 * 1024; // in base64 it must fit into what the playground takes
+const BYTES_MAX = 45 * 1024 * 1024; // of one message: in base64 it must fit into what the playground takes
 
 export function shownFile(name, url) {
   const entry = document.createElement("li");
@@ -50,10 +50,11 @@ export class Attachments {
 
   async add(files) {
     for (const file of files) {
-      if (file.size > BYTES_MAX) {
-        this.report(new Error(`${file.name} is larger than ${BYTES_MAX / 1024 / 1024} MiB.`));
+      if (this.files.reduce((sum, { size }) => sum + size, file.size) > BYTES_MAX) {
+        this.report(new Error(`${file.name} does not fit: one message takes ${BYTES_MAX / 1024 / 1024} MiB of files.`));
       } else {
-        this.files.push({ name: file.name || "pasted", media_type: typeOf(file), url: await dataUrl(file) });
+        const { name, size } = file;
+        this.files.push({ name: name || "pasted", size, media_type: typeOf(file), url: await dataUrl(file) });
       }
     }
     this.#draw();

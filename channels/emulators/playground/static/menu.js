@@ -12,6 +12,7 @@ export class Menu {
     this.entries = [];
     this.offers = [];
     this.at = 0;
+    this.turn = 0; // which asking is the newest; older answers are not shown
     area.setAttribute("aria-controls", list.id);
     list.addEventListener("pointerdown", (pressed) => pressed.preventDefault()); // the area keeps the focus
     list.addEventListener("click", (clicked) => {
@@ -29,7 +30,7 @@ export class Menu {
 
   async typed() {
     const { value } = this.area;
-    this.turn = (this.turn ?? 0) + 1;
+    this.turn += 1;
     if (!/^\/\S*( [^\n]*)?$/.test(value)) {
       this.close();
       return;
@@ -80,7 +81,6 @@ export class Menu {
       this.at = pressed.key === "ArrowDown" ? (this.at + 1) % count : (this.at > 0 ? this.at : count) - 1;
       this.#mark();
     } else if (pressed.key === "Escape") {
-      this.turn += 1;
       this.close();
     } else if (this.at >= 0 && (pressed.key === "Enter" || (pressed.key === "Tab" && !pressed.shiftKey))) {
       this.take();
@@ -103,7 +103,13 @@ export class Menu {
     }
   }
 
+  // An answer that is still on its way opens it no more.
   close() {
+    this.turn += 1;
+    this.#hide();
+  }
+
+  #hide() {
     this.list.hidden = true;
     this.area.removeAttribute("aria-activedescendant");
   }
@@ -115,7 +121,7 @@ export class Menu {
     this.offers = offers;
     this.at = offers[0]?.text === undefined ? 0 : -1; // a suggestion counts when it is chosen, else what was typed
     if (!offers.length) {
-      this.close();
+      this.#hide();
       return;
     }
     this.list.replaceChildren(...offers.map((offer, number) => this.#option(offer, number)));

@@ -53,7 +53,6 @@ export function render(said, around) {
   part(".below").textContent = around.thread ? `Open the thread: ${around.thread.title}` : "";
   part(".change").hidden = part(".remove").hidden = !around.isMine;
   part(".branch").hidden = !around.can.has("thread");
-  part(".share").hidden = !around.can.has("share");
   for (const act of item.querySelectorAll(".acts button")) {
     act.setAttribute("aria-label", `${act.textContent} (${said.author.name}, ${part("time").textContent})`);
   }

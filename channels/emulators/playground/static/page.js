@@ -52,7 +52,11 @@ watch(
     sessions.soon();
   },
   () => {
-    Promise.all([...panes.values()].map((pane) => pane.refresh().catch(pane.report))).then(() => showLink("live", "live"));
+    const refreshed = [...panes.values()].map((pane) => {
+      pane.report("");
+      return pane.refresh().catch(pane.report);
+    });
+    Promise.all(refreshed).then(() => showLink("live", "live"));
   },
   () => showLink("lost", "connection lost"),
 );

@@ -37,7 +37,8 @@ export class Pane {
       this.#act(...act).catch(this.report),
     );
     this.writing = new Writing({
-      form: this.part(".write"), path, can, where, said: () => this.talk.toEnd(), report: this.report,
+      form: this.part(".write"), path, can, where, report: this.report,
+      said: (said) => this.#follow(said).catch(this.report),
     });
     new Adding(this.element, path, where, (what, made) => this.#added(what, made), this.report);
     this.#listen();
@@ -69,7 +70,8 @@ export class Pane {
     return this.#holding(async () => {
       const [people, places] = await Promise.all([call("GET", this.path("people")), call("GET", this.path("places"))]);
       this.people = people.people;
-      this.opened = this.opened.filter((each) => places.places.every((place) => place.id !== each.id));
+      const isThere = (id) => places.places.some((place) => place.id === id);
+      this.opened = this.opened.filter((each) => !isThere(each.id) && isThere(each.parent_id));
       this.places = [...places.places, ...this.opened];
       this.#fillPeople();
       this.#fillPlaces();
@@ -138,6 +140,16 @@ export class Pane {
     this.part(".place").value = place_id;
     await this.#load();
     this.part("textarea").focus();
+  }
+
+  // What was said went where the platform put it: on Slack an answer opens a thread.
+  async #follow(said) {
+    if (said && said.place_id !== this.place?.id) {
+      await this.refresh();
+      await this.#goTo(said.place_id);
+    } else {
+      this.talk.toEnd();
+    }
   }
 
   #around(said) {
@@ -235,7 +247,7 @@ export class Pane {
     } else if (name === "remove") {
       await call("DELETE", this.path("messages"), { place_id: said.place_id, message_id: said.id });
     } else if (name === "branch") {
-      const title = said.text.split("\n")[0].slice(0, TITLE_CHARS) || "Thread";
+      const title = [...said.text.split("\n")[0]].slice(0, TITLE_CHARS).join("") || "Thread";
       await this.#open(await call("POST", this.path("thread"), { ...asked, title }));
     } else if (name === "share") {
       const own = this.places.find((each) => each.kind === "dm" && each.person_id === this.person.id);

@@ -18,12 +18,8 @@ export class Sessions {
 
   // The conversations that the chat panes show now; their sessions are marked.
   mark(panes) {
-    this.chosen = new Set();
-    for (const { platform, person, place } of panes) {
-      if (person && place) {
-        this.chosen.add(place.kind === "dm" ? `${platform}:${person.id}` : `${platform}:${person.id}/${place.address}`);
-      }
-    }
+    const shown = [...panes].filter(({ person, place }) => person && place);
+    this.chosen = new Set(shown.map(({ platform, person, place }) => conversation(`${platform}:${person.id}`, place)));
     this.#draw();
   }
 
@@ -58,7 +54,7 @@ export class Sessions {
   #item(row) {
     const item = document.createElement("li");
     const add = (tag, name, text) => item.append(Object.assign(document.createElement(tag), { className: name, textContent: text }));
-    item.dataset.chosen = this.chosen.has(row.key);
+    item.dataset.chosen = row.status !== "closed" && this.chosen.has(innermost(row.key));
     item.dataset.nested = Boolean(row.parent_session_id);
     add("p", "title", row.title || "no title yet");
     item.firstElementChild.dataset.empty = !row.title;
@@ -66,6 +62,16 @@ export class Sessions {
     add("p", "facts", [row.status, count(row.message_count)].filter(Boolean).join(" · "));
     return item;
   }
+}
+
+// A key names the person, then the place from the outside in; an address is the vendor's ids. Both end with the innermost.
+function conversation(person, { kind, address }) {
+  return kind === "dm" ? person : `${person} ${address.split(/[/ ]/).at(-1)}`;
+}
+
+function innermost(key) {
+  const [person, ...place] = key.split("/");
+  return [person, ...place.slice(-1)].join(" ");
 }
 
 // Sub-agents' sessions stand below the one that they work for, however deep.

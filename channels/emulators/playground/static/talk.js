@@ -4,8 +4,8 @@ import { patch, render } from "./message.js";
 
 const NEAR_END_PX = 80;
 const DRAFT_MS = 30_000; // how long a platform shows a draft that nothing follows
-const GROWING_MS = 1500; // an edit this soon after another is a stream
-const SETTLED_MS = 1200; // read out when nothing has changed for so long
+const GROWING_MS = 4000; // an edit this soon after another is a stream: the slowest platform allows one in 3.5 s
+const SETTLED_MS = 2000; // read out when nothing has changed for so long: a stream begins with quick edits
 const READ_OUT_CHARS = 300;
 
 export class Talk {
@@ -18,6 +18,12 @@ export class Talk {
     list.addEventListener("scroll", () => (this.isAtEnd = this.#endIsNear()));
     list.addEventListener("load", () => this.isAtEnd && this.toEnd(), true); // a picture has got its height
     new ResizeObserver(() => this.isAtEnd && this.toEnd()).observe(list);
+    list.addEventListener("focusin", ({ target }) => {
+      if (this.isAtEnd && list.lastElementChild?.contains(target)) {
+        this.toEnd(); // on a phone its buttons appear below it
+      }
+    });
+    list.addEventListener("keydown", (pressed) => this.#walk(pressed));
     list.addEventListener("click", (clicked) => {
       const button = clicked.target.closest("button[data-act], .buttons button");
       const said = this.messages.get(button?.closest("li[data-id]").dataset.id);
@@ -47,7 +53,7 @@ export class Talk {
         this.#arrive(said);
       }
     });
-    this.#later(`news ${said.id}`, SETTLED_MS, () => this.#readOut(this.messages.get(said.id)));
+    this.#later(`news ${said.id}`, old ? GROWING_MS : SETTLED_MS, () => this.#readOut(this.messages.get(said.id)));
   }
 
   // What the bot is about to say. It fades by itself, or becomes the message.
@@ -82,6 +88,18 @@ export class Talk {
   toEnd() {
     this.list.scrollTop = this.list.scrollHeight;
     this.isAtEnd = true;
+  }
+
+  // The arrow keys go from message to message: only the buttons of the one with the focus are on the way of Tab.
+  #walk(pressed) {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[pressed.key];
+    if (!step || !pressed.target.matches("ol, li, button")) {
+      return;
+    }
+    const items = [...this.list.children];
+    const at = items.indexOf(pressed.target.closest("li[data-id]"));
+    items.at(at < 0 ? Math.min(step, 0) : Math.max(at + step, 0))?.focus();
+    pressed.preventDefault();
   }
 
   #arrive(said) {

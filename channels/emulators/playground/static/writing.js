@@ -5,7 +5,7 @@ import { Attachments } from "./files.js";
 import { Menu } from "./menu.js";
 
 export class Writing {
-  // `where()` gives {person, place}; `said()` is called when something has gone out.
+  // `where()` gives {person, place}; `said(message)` is called when something has gone out, with what was new.
   constructor({ form, path, can, where, said, report }) {
     Object.assign(this, { form, path, where, said, report });
     this.area = form.querySelector(".text");
@@ -55,12 +55,7 @@ export class Writing {
         this.#attach([...pasted.clipboardData.files]);
       }
     });
-    const pane = this.form.closest(".pane");
-    pane.addEventListener("dragover", (over) => over.preventDefault());
-    pane.addEventListener("drop", (dropped) => {
-      dropped.preventDefault();
-      this.#attach([...dropped.dataTransfer.files]);
-    });
+    this.#takeDrops(this.form.closest(".pane"));
     this.form.querySelector(".answering button").addEventListener("click", () => {
       this.stop();
       this.area.focus();
@@ -77,6 +72,26 @@ export class Writing {
       }
     });
     this.area.addEventListener("blur", () => this.menu.close());
+  }
+
+  // Files may be dropped anywhere on the pane; text goes where the browser puts it.
+  #takeDrops(pane) {
+    const hasFiles = ({ dataTransfer }) => dataTransfer.types.includes("Files");
+    const mark = (isOver) => (pane.dataset.over = isOver);
+    pane.addEventListener("dragover", (over) => {
+      if (hasFiles(over)) {
+        over.preventDefault();
+        mark(true);
+      }
+    });
+    pane.addEventListener("dragleave", (left) => pane.contains(left.relatedTarget) || mark(false));
+    pane.addEventListener("drop", (dropped) => {
+      mark(false);
+      if (hasFiles(dropped)) {
+        dropped.preventDefault();
+        this.#attach([...dropped.dataTransfer.files]);
+      }
+    });
   }
 
   #key(pressed) {
@@ -114,32 +129,39 @@ export class Writing {
     this.report("");
     if (this.changing) {
       await call("PATCH", `${this.path}/messages`, { place_id: place.id, message_id: this.changing.id, text });
-    } else {
-      await call("POST", `${this.path}/say`, {
-        person_id: person.id,
-        place_id: place.id,
-        text,
-        mention_bot: this.form.querySelector(".mention").checked,
-        reply_to: this.answering?.id,
-        files,
-      });
+      this.#sent();
+      return;
     }
-    this.#sent();
+    const said = await call("POST", `${this.path}/say`, {
+      person_id: person.id,
+      place_id: place.id,
+      text,
+      mention_bot: this.form.querySelector(".mention").checked,
+      reply_to: this.answering?.id,
+      files,
+    });
+    this.attachments.clear();
+    this.#sent(said);
   }
 
   async #invoke(name, argument) {
     const { person, place } = this.where();
+    const written = this.area.value;
     this.report("");
     this.#sent();
-    await call("POST", `${this.path}/invoke`, { person_id: person.id, place_id: place.id, name, argument });
+    try {
+      await call("POST", `${this.path}/invoke`, { person_id: person.id, place_id: place.id, name, argument });
+    } catch (problem) {
+      this.#set(this.area.value || written);
+      throw problem;
+    }
   }
 
-  #sent() {
+  #sent(said) {
     this.menu.close();
     this.#set("");
-    this.attachments.clear();
     this.stop();
-    this.said();
+    this.said(said);
   }
 
   #set(text) {

@@ -24,6 +24,8 @@ _NO_GIFTS: Final = {
 
 
 async def get_chat(backstage: Backstage, call: Call) -> Json:
+    if backstage.switch("lean_chats"):
+        return backstage.chat_of(call).as_json()
     return backstage.chat_of(call).as_json() | {
         "accent_color_id": 0,
         "max_reaction_count": REACTIONS_PER_MESSAGE,

@@ -14,6 +14,7 @@ from channels.emulators.telegram.webhook import CONNECTIONS_MAX, checked_hook
 
 CALLBACK_ANSWER_S: Final = 30.0
 CALLBACK_TEXT_MAX: Final = 200
+_NEW_KINDS: Final = ("stopped_message_generation",)
 
 
 async def get_updates(backstage: Backstage, call: Call) -> list[Json]:
@@ -28,7 +29,7 @@ async def get_updates(backstage: Backstage, call: Call) -> list[Json]:
     return await backstage.updates.poll(
         offset=call.number("offset"),
         limit=limit if 1 <= limit <= BATCH_MAX else BATCH_MAX,
-        timeout_s=max(0, call.number("timeout")),
+        timeout_s=0 if backstage.switch("hasty_polls") else max(0, call.number("timeout")),
         is_guarded=bool(backstage.switch("loop_guard")),
     )
 
@@ -71,7 +72,9 @@ async def answer_callback_query(backstage: Backstage, call: Call) -> bool:
 
 def _allow(backstage: Backstage, call: Call) -> None:
     rows = call.rows("allowed_updates")
-    backstage.updates.allow(None if rows is None else [str(each) for each in rows])
+    if rows is not None:
+        known = rows if not backstage.switch("before_10_3") else [each for each in rows if each not in _NEW_KINDS]
+        backstage.updates.allow([str(each) for each in known])
 
 
 METHODS: Final = (

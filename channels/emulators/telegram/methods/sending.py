@@ -56,7 +56,7 @@ async def send_message_draft(backstage: Backstage, call: Call) -> bool:
     thread_id = backstage.thread_of(call, chat)
     if backstage.switch("drafts_cost"):
         backstage.spend(chat)
-    backstage.show_draft(chat, thread_id, draft_id, content)
+    backstage.show_draft(chat, thread_id, draft_id, content, can_stop=call.flag("can_stop"))
     return True
 
 
@@ -74,7 +74,7 @@ async def copy_message(backstage: Backstage, call: Call) -> Json:
     message = _source(backstage, call)
     target = backstage.target_of(call, chat)
     backstage.spend(chat)
-    sent = backstage.post(chat, target, message.content, media=message.media, files=message.files)
+    sent = backstage.post(chat, target, message.content, media=message.media_alone, files=message.files)
     return {"message_id": sent["message_id"]}
 
 
@@ -83,9 +83,8 @@ async def forward_message(backstage: Backstage, call: Call) -> Json:
     message = _source(backstage, call)
     target = backstage.target_of(call, chat)
     backstage.spend(chat)
-    origin = {"type": "user", "sender_user": message.sender.as_json(), "date": message.date}
-    sent = backstage.post(chat, target, message.content, media=message.media, files=message.files)
-    return sent | {"forward_origin": origin}
+    media, origin = message.media_alone, message.as_origin
+    return backstage.post(chat, target, message.content, media=media, files=message.files, origin=origin)
 
 
 async def set_message_reaction(backstage: Backstage, call: Call) -> bool:

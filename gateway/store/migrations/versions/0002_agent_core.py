@@ -55,6 +55,7 @@ def _schedules() -> None:
         sa.Column("author_id", sa.Text, nullable=False),
         sa.Column("author_name", sa.Text, nullable=False),
         sa.Column("is_private", sa.Boolean, nullable=False),
+        sa.Column("place", sa.Text, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("text", sa.Text, nullable=False),
         sa.Column("recurrence", sa.Text, nullable=False),
@@ -412,6 +413,7 @@ def _access_rules() -> None:
         sa.Column("lets_guests", sa.Boolean),
         sa.Column("tools", sa.Text),
         sa.Column("profile", sa.Text),
+        sa.Column("roles", sa.Text),
         sa.PrimaryKeyConstraint("place", name="pk_place_rules"),
     )
     op.create_table(
@@ -419,6 +421,15 @@ def _access_rules() -> None:
         sa.Column("place", sa.Text, nullable=False),
         sa.Column("realm", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("place", name="pk_place_realms"),
+    )
+    op.create_table(
+        "limit_rules",
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("tokens", sa.BigInteger),
+        sa.Column("nano_usd", sa.BigInteger),
+        sa.Column("turns", sa.BigInteger),
+        sa.Column("per_minute", sa.Integer),
+        sa.PrimaryKeyConstraint("owner", name="pk_limit_rules"),
     )
     op.create_table(
         "access_revision",

@@ -1,0 +1,119 @@
+"""The SDK's `Bot` with two HTTP clients, one for calls and one for the poll that waits; and whose bot it is.
+
+The token never appears in a message of ours; the HTTP client, which would log it with every address, is silenced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import warnings
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from telegram import Bot
+from telegram.error import NetworkError
+from telegram.request import HTTPXRequest
+from telegram.warnings import PTBUserWarning
+
+from channels.proxies import goes_direct
+from channels.telegram import limits
+from channels.telegram.envelopes import status_in
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Which bot, at which Bot API, by which way. `api_base` is its address without `/bot`. With a `hook_url` Telegram
+    calls us there, else we poll. `local_files` is where a Bot API server of ours keeps what people sent; `bots` are
+    other bots that are heard."""
+
+    token: str = field(repr=False)
+    api_base: str
+    hook_url: str = ""
+    proxy: str = field(default="", repr=False)
+    local_files: Path | None = None
+    bots: frozenset[str] = frozenset()
+
+    @property
+    def bot_id(self) -> str:
+        """The first part of the token, which is no secret."""
+        return self.token.partition(":")[0]
+
+    @property
+    def account(self) -> str:
+        """Marks, buckets and places are named after it."""
+        return f"telegram:{self.bot_id}"
+
+    @property
+    def files_base(self) -> str:
+        """What addresses of files begin with; the token is in it."""
+        return f"{self.api_base}/file/bot{self.token}"
+
+
+class Client:
+    """`bot` makes calls while the client is open."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        _silence_the_sdk()
+        self._calls = _http(limits.CONNECTIONS_MAX, endpoint)
+        self._polls = _http(1, endpoint)
+        self.bot = Bot(
+            endpoint.token,
+            base_url=f"{endpoint.api_base}/bot",
+            base_file_url=f"{endpoint.api_base}/file/bot",
+            request=self._calls,
+            get_updates_request=self._polls,
+        )
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Connections are kept inside the context; it may be entered again."""
+        await self._polls.initialize()
+        await self._calls.initialize()
+        try:
+            yield
+        finally:
+            await self._polls.shutdown()
+            await self._calls.shutdown()
+
+
+class _Http(HTTPXRequest):
+    """The SDK believes the status of HTTP; what counts is the envelope, and whether a Bot API server wrote one."""
+
+    async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
+        """As the SDK has it. A page of whatever stands between us and the server says nothing of the token."""
+        status, body = await super().do_request(*args, **kwargs)
+        said = status_in(body)
+        if said is None:
+            raise NetworkError(f"{_phrase(status)} ({status}), and not from a Bot API server")
+        return said, body
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"
+
+
+def _http(connections_max: int, endpoint: Endpoint) -> _Http:
+    return _Http(
+        connection_pool_size=connections_max,
+        read_timeout=limits.CALL_TIMEOUT_S,
+        write_timeout=limits.CALL_TIMEOUT_S,
+        connect_timeout=limits.CONNECT_TIMEOUT_S,
+        pool_timeout=limits.CALL_TIMEOUT_S,
+        proxy=endpoint.proxy or None,
+        httpx_kwargs={"trust_env": not endpoint.proxy and not goes_direct(endpoint.api_base)},
+    )
+
+
+def _silence_the_sdk() -> None:
+    """httpx logs every address, and with it the token; two warnings of the SDK concern its other users."""
+    for name in ("httpx", "httpcore", "telegram"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", r"Please use 'Bot\.get(Updates|Chat)'", PTBUserWarning)
+    warnings.filterwarnings("ignore", ".*attribute `retry_after`", PTBUserWarning)

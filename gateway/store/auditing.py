@@ -1,0 +1,46 @@
+"""Changes of access are counted, and written down with who made them."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from sqlalchemy import Connection, Executable
+
+from gateway.store.access_tables import access_revision
+from gateway.store.dialects import InsertInto, per_dialect
+from gateway.store.rows import Values
+from gateway.store.subagent_tables import audit
+
+USER: Final = "user:"
+"""How the audit names a person; what follows is his key."""
+
+_ONE: Final = {"id": 1}
+_WRITE_DOWN: Final = audit.insert()
+
+
+@per_dialect
+def _count(insert: InsertInto) -> Executable:
+    return insert(access_revision).on_conflict_do_update(
+        index_elements=[access_revision.c.id], set_={"revision": access_revision.c.revision + 1}
+    )
+
+
+def has_changed(connection: Connection) -> None:
+    """Count a change. It also makes changes wait for each other, so that each begins with what the last one left."""
+    connection.execute(_count(connection), _ONE | {"revision": 1})
+
+
+def write_down(
+    connection: Connection,
+    actor: str,
+    action: str,
+    subject: str,
+    before: Values | None,
+    after: Values | None,
+    now_ms: int,
+) -> None:
+    """Add a line to the audit."""
+    texts = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
+    line = {"at_ms": now_ms, "actor": actor, "action": action, "subject": subject, **texts}
+    connection.execute(_WRITE_DOWN, line)

@@ -1,0 +1,104 @@
+"""Bot API servers that are not Telegram's own: older ones, half ones, and what stands in front of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from channels.emulators.stage import PlaceKind
+from channels.emulators.telegram import TelegramEmulator
+from gateway.bus.bus import RedisBus
+from gateway.contracts.messages import Choice, own_words
+from tests.contract.telegram_parts import dm_of, listening
+from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.doors import OpenDoor
+from tests.parts.platforms import ServedTelegram
+from tests.parts.towns import Town, telegram_town
+from tests.parts.waiting import until
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Town]:
+    async with telegram_town() as built:
+        yield built
+
+
+@pytest.fixture
+def stage(town: Town) -> TelegramEmulator:
+    assert isinstance(town.stage, TelegramEmulator)
+    return town.stage
+
+
+@pytest.fixture
+async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
+    async with EchoAgent(bus).at_work() as echo:
+        yield echo
+
+
+@pytest.mark.parametrize("switch", ["only_basics", "front_pages", "status_200"])
+async def test_a_server_with_its_own_ways_is_spoken_to(
+    town: Town, stage: TelegramEmulator, bus: RedisBus, agent: EchoAgent, switch: str
+) -> None:
+    """One that knows nothing but messages; a page of a proxy, which says nothing of the token; refusals that only their
+    own words call refusals."""
+    stage.faults.other[switch] = 1
+    stage.faults.rate_limit, stage.faults.retry_after_s = 1, 1
+    async with town.line(bus):
+        await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
+        assert await town.until_answers(1) == ["echo: hello"]
+
+
+async def test_an_answer_to_a_message_that_is_gone_is_sent_all_the_same(
+    town: Town, stage: TelegramEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """Servers that do not know how to leave the quote away refuse the whole."""
+    stage.faults.other["no_reply_targets"] = 1
+    async with town.line(bus):
+        await stage.say(town.ann.id, town.group.id, "hello", mention_bot=True)
+        await town.until_answers(1, town.group)
+    (answer,) = town.answers(town.group)
+    assert (answer.text, answer.reply_to) == ("echo: hello", None)
+
+
+async def test_an_old_server_can_be_asked_what_became_of_a_message(
+    town: Town, stage: TelegramEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """It tells less of a chat than the SDK wants to hear; enough to know that there are no topics in it."""
+    stage.faults.other["lean_chats"] = 1
+    stage.faults.drop_after = 1
+    kitchen = stage.add_place(PlaceKind.GROUP, "kitchen")
+    async with town.line(bus):
+        await stage.say(town.ann.id, kitchen.id, "hello", mention_bot=True)
+        await until(lambda: not stage.faults.drop_after)
+        await until_delivered(bus, "telegram")
+    assert town.texts(kitchen) == ["echo: hello"]
+
+
+async def test_who_presses_while_telegram_has_too_much_to_do_is_told_later(
+    telegram_emulator: ServedTelegram, bus: RedisBus
+) -> None:
+    stage, door = telegram_emulator.emulator, OpenDoor()
+    ann = stage.add_person("Ann")
+    dm = dm_of(telegram_emulator, ann)
+    async with listening(telegram_emulator, bus, door) as adapter:
+        await stage.say(ann.id, dm.id, "hello")
+        await until(lambda: len(door.heard) == 1)
+        (chunk,) = adapter.chunks(own_words("Shall I?"))
+        offered = adapter.offering(chunk, [Choice(own_words("Yes"), own_words("/approve K7QM2PXA"))])
+        (message_id,) = await adapter.send(door.heard[0].address, offered, send_id="r:0", plain=False)
+        stage.faults.other["faults_everywhere"] = 1
+        stage.faults.rate_limit, stage.faults.retry_after_s = 2, 1  # one of them strikes the next poll
+        stage.press(ann.id, dm.id, message_id, "/approve K7QM2PXA")
+        await until(lambda: not stage.unanswered_presses)
+    assert len(door.pressed) == 1
+
+
+async def test_a_server_that_never_waits_is_not_stormed(telegram_emulator: ServedTelegram, bus: RedisBus) -> None:
+    stage = telegram_emulator.emulator
+    stage.faults.other["hasty_polls"] = 1
+    async with listening(telegram_emulator, bus, OpenDoor()):
+        await until(lambda: stage.polls >= 2)
+        await asyncio.sleep(0.5)
+        assert stage.polls <= 6
