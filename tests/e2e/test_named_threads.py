@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -193,3 +194,23 @@ async def test_a_thread_that_is_gone_ends_its_title(
         late = called(agent.heard[1], "Boiling more eggs")
         await bus.lanes.republish([late])
         await until_state(bus, late, DeliveryState.FAILED)
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["closed", "deleted"])
+async def test_an_answer_to_a_thread_that_takes_none_is_reported_as_undelivered(
+    town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent, is_there: bool
+) -> None:
+    """Somebody locked and archived it, or took it away, while the answer was being made; elsewhere all goes on."""
+    async with town.line(bus, adapter=beginning(town, bus)):
+        thread, done = await begun(town, stage, agent), asyncio.Event()
+        agent.think_until(done)
+        await stage.say(town.ann.id, thread, "and now?")
+        await until(lambda: len(agent.heard) == 2)
+        if is_there:
+            stage.world.channels[int(thread)].archived = stage.world.channels[int(thread)].locked = True
+        else:
+            del stage.world.channels[int(thread)]
+        done.set()
+        await until_state(bus, agent.reply_to(agent.heard[1]), DeliveryState.FAILED)
+        await stage.say(town.ann.id, town.dm(town.ann).id, "still there?")
+        await until(lambda: "echo: still there?" in town.texts(town.dm(town.ann)))

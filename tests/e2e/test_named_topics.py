@@ -64,16 +64,18 @@ async def test_a_topic_of_a_group_that_we_began_bears_the_title(bus: RedisBus) -
         await until(lambda: name_of(town.stage, topic) == "Boiling eggs")
 
 
-async def test_a_topic_that_is_gone_ends_its_title(bus: RedisBus) -> None:
+async def test_a_topic_that_is_gone_takes_neither_title_nor_answer(bus: RedisBus) -> None:
+    """Both are reported as undelivered, and the chat around it is as alive as before."""
     async with telegram_town() as town, EchoAgent(bus).at_work() as agent, town.line(bus):
         assert isinstance(town.stage, TelegramEmulator)
         topic = town.stage.add_place(PlaceKind.THREAD, "eggs", parent_id=town.dm(town.ann).id)
         await town.stage.say(town.ann.id, topic.id, "how long?")
         await town.until_answers(1, topic)
         town.stage.delete_topic(topic.id)
-        title = called(agent.heard[0], "Boiling eggs")
-        await bus.lanes.republish([title])
+        title, late = called(agent.heard[0], "Boiling eggs"), agent.reply_to(agent.heard[0], "late")
+        await bus.lanes.republish([title, late])
         await until_state(bus, title, DeliveryState.FAILED)
+        await until_state(bus, late, DeliveryState.FAILED)
         await town.stage.say(town.ann.id, town.dm(town.ann).id, "still there?")
         assert await town.until_answers(1, town.dm(town.ann)) == ["echo: still there?"]
 
