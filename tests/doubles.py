@@ -101,6 +101,7 @@ class MemoryBus:
     own_bots: set[str] = field(default_factory=set)
     bot_turns: dict[str, set[str]] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
+    namers: dict[str, str] = field(default_factory=dict)
     ambiguous: int = 0
     contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
     away_for_files: int = 0
@@ -351,6 +352,12 @@ class MemoryBus:
     async def person_spoke(self, room: str) -> None:
         self._check()
         self.bot_turns.pop(room, None)
+
+    async def may_name(self, place: str, *, conversation: str, is_first: bool) -> bool:
+        self._check()
+        if is_first:
+            self.namers.setdefault(place, conversation)
+        return self.namers.get(place) == conversation
 
     async def count_ambiguous(self, channel: str) -> None:
         self._check()
