@@ -14,11 +14,11 @@ from channels.line import Line
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.limits import BOT_TURNS_MAX, BOT_TURNS_WINDOW_S
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
 from tests.parts.towns import OPEN, Town, town
 from tests.parts.waiting import until
 
-__all__ = ["town"]
+__all__ = ["agent", "town"]
 
 HEARING = replace(OPEN, hears_bots=True)
 
@@ -27,12 +27,6 @@ HEARING = replace(OPEN, hears_bots=True)
 def rival(town: Town) -> Person:
     town.stage.faults.other["bot_to_bot"] = 1
     return town.stage.add_bot("Rival")
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
 
 
 @contextlib.asynccontextmanager

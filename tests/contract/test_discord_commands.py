@@ -33,7 +33,6 @@ PAIRING = replace(OPEN, access=AccessPolicy(StrangerRule.PAIRING))
 
 @pytest.fixture
 async def town(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Town]:
-    monkeypatch.setattr(limits, "GUILDS_WITHIN_S", 0.1)
     monkeypatch.setattr(limits, "LINK_OPENS_WITHIN_S", 0.3)
     async with discord_town() as built:
         yield built

@@ -5,7 +5,7 @@ The shapes are those of Discord's documents, in which fields may be absent, null
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import pytest
@@ -17,28 +17,12 @@ from channels.emulators.discord.sessions import Happening
 from channels.emulators.traffic import Json
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import QuoteKind
-from tests.parts.answering import EchoAgent, until_at_most_queued, until_delivered, until_queued
-from tests.parts.towns import Town, discord_town
+from tests.parts.answering import EchoAgent, agent, until_at_most_queued, until_delivered, until_queued
+from tests.parts.only_discord import stage, town
+from tests.parts.towns import Town
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Town]:
-    monkeypatch.setattr(limits, "GUILDS_WITHIN_S", 0.1)
-    async with discord_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> DiscordEmulator:
-    assert isinstance(town.stage, DiscordEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 def told(stage: DiscordEmulator, event: str, payload: object) -> None:

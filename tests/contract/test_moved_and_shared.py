@@ -12,10 +12,12 @@ from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.processes import ProcessName
 from gateway.contracts.messages import DeliveryState
-from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.towns import Town, telegram_town
 from tests.parts.towns import town as any_town
 from tests.parts.waiting import until
+
+__all__ = ["agent"]
 
 town = any_town
 
@@ -24,12 +26,6 @@ town = any_town
 async def telegram() -> AsyncIterator[Town]:
     async with telegram_town() as town:
         yield town
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
 
 
 def emulator(town: Town) -> TelegramEmulator:

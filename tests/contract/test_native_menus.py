@@ -8,7 +8,6 @@ import pytest
 
 from channels import menus, publishing
 from channels.adapter import ChannelAdapter
-from channels.discord import limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import LanguageStage, MenuEntry, MenuStage
 from channels.emulators.telegram import TelegramEmulator
@@ -28,8 +27,7 @@ WITH_MENUS = ("discord", "telegram")
 
 
 @pytest.fixture(params=WITH_MENUS)
-async def town(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Town]:
-    monkeypatch.setattr(limits, "GUILDS_WITHIN_S", 0.1)
+async def town(request: pytest.FixtureRequest) -> AsyncIterator[Town]:
     async with TOWNS[request.param]() as built:
         yield built
 

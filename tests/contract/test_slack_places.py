@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-
-import pytest
 
 from channels.emulators.slack import SlackEmulator
 from gateway.bus.bus import RedisBus
-from tests.parts.answering import EchoAgent, until_delivered
-from tests.parts.towns import Town, slack_town
+from tests.parts.answering import EchoAgent, agent, until_delivered
+from tests.parts.only_slack import stage, town
+from tests.parts.towns import Town
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with slack_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> SlackEmulator:
-    assert isinstance(town.stage, SlackEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 def knows_all(stage: SlackEmulator) -> bool:

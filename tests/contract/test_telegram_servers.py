@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,29 +11,14 @@ from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import Choice, own_words
 from tests.contract.telegram_parts import dm_of, listening
-from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.doors import OpenDoor
+from tests.parts.only_telegram import stage, town
 from tests.parts.platforms import ServedTelegram
-from tests.parts.towns import Town, telegram_town
+from tests.parts.towns import Town
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with telegram_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> TelegramEmulator:
-    assert isinstance(town.stage, TelegramEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 @pytest.mark.parametrize("switch", ["only_basics", "front_pages", "status_200"])

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import pytest
 
 from channels.emulators.discord import DiscordEmulator
 from gateway.bus.bus import RedisBus
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
 from tests.parts.towns import Town, discord_town, town
 from tests.parts.waiting import until
 
-__all__ = ["town"]
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "town"]
 
 
 async def test_an_edit_of_what_waits_is_what_is_answered(town: Town, bus: RedisBus, agent: EchoAgent) -> None:

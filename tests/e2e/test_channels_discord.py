@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from channels.discord.adapter import DiscordAdapter
@@ -13,27 +11,12 @@ from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import PlaceKind
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
 from tests.parts.incoming import NobodyHome
-from tests.parts.towns import Town, discord_endpoint, discord_town, parts_on
+from tests.parts.only_discord import stage, town
+from tests.parts.towns import Town, discord_endpoint, parts_on
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with discord_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> DiscordEmulator:
-    assert isinstance(town.stage, DiscordEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 async def test_a_group_and_a_thread_are_read_back_after_a_restart(town: Town, bus: RedisBus, agent: EchoAgent) -> None:

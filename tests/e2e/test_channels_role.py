@@ -21,8 +21,10 @@ from gateway.contracts.access import Projection
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_CONFIG, EXIT_OK
-from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.waiting import until
+
+__all__ = ["agent"]
 
 SECRET = "AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"
 TOKEN = f"4242001:{SECRET}"
@@ -58,12 +60,6 @@ async def telegram(valkey_url: str, tmp_path: Path) -> AsyncIterator[Telegram]:
     emulator = TelegramEmulator(token=TOKEN)
     async with serve({"telegram": emulator}) as where:
         yield Telegram(emulator, where.url_of("telegram"), valkey_url, tmp_path)
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
 
 
 @contextlib.asynccontextmanager

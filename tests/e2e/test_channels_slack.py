@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from channels.adapter import CONNECTED
@@ -14,29 +12,14 @@ from channels.slack.adapter import SlackAdapter
 from channels.slack.connection import Endpoint
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
 from tests.parts.emulated_slack import BOT_TOKEN
 from tests.parts.incoming import NobodyHome
-from tests.parts.towns import Town, parts_on, slack_town
+from tests.parts.only_slack import stage, town
+from tests.parts.towns import Town, parts_on
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with slack_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> SlackEmulator:
-    assert isinstance(town.stage, SlackEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 async def test_a_thread_we_were_called_into_needs_no_further_mention(

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import httpx
-import pytest
 
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from channels.leases import SOMEBODY_ELSE
 from gateway.bus.bus import RedisBus
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
+from tests.parts.only_telegram import stage, town
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import Town, telegram_town
+from tests.parts.towns import Town
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with telegram_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> TelegramEmulator:
-    assert isinstance(town.stage, TelegramEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 async def test_an_answer_follows_a_group_that_became_a_supergroup(

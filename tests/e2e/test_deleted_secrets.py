@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-
-import pytest
 
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import Place
@@ -13,22 +10,16 @@ from channels.emulators.telegram import TelegramEmulator
 from channels.line import Rules
 from channels.notices import UNDELETED
 from gateway.bus.bus import RedisBus
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
 from tests.parts.towns import OPEN, Town, discord_town, slack_town, telegram_town, town
 from tests.parts.waiting import until
 from tests.scrubbing import draw
 
-__all__ = ["town"]
+__all__ = ["agent", "town"]
 
 DELETING: Rules = replace(OPEN, deletes_inbound=True)
 TOKEN = draw("ghp_<base62:36>", seed=21)
 OTHER = draw("ghp_<base62:36>", seed=22)
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
 
 
 def standing(town: Town, place: Place) -> list[str]:

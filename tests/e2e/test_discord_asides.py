@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from agent.model.scripted import ScriptedClient
-from channels.discord import limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.world import MessageFlag
 from channels.emulators.stage import Place, Said
@@ -20,11 +19,8 @@ from tests.parts.waiting import until
 
 
 @pytest.fixture
-async def town(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Town]:
+async def town(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[Town]:
     """With an agent behind it, and its menu in front."""
-    monkeypatch.setattr(limits, "GUILDS_WITHIN_S", 0.1)
     async with (
         discord_town() as built,
         running_agent(bus, sqlite_store, ScriptedClient(), tmp_path, grace_s=0.1),

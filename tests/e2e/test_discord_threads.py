@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -17,28 +16,12 @@ from channels.emulators.stage import Place, PlaceKind
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.messages import InboundMessage, QuoteKind
-from tests.parts.answering import EchoAgent, until_at_most_queued, until_queued
-from tests.parts.towns import OPEN, Town, discord_endpoint, discord_town, parts_on
+from tests.parts.answering import EchoAgent, agent, until_at_most_queued, until_queued
+from tests.parts.only_discord import stage, town
+from tests.parts.towns import OPEN, Town, discord_endpoint, parts_on
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Town]:
-    monkeypatch.setattr(limits, "GUILDS_WITHIN_S", 0.1)
-    async with discord_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> DiscordEmulator:
-    assert isinstance(town.stage, DiscordEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 STARTER = "The message this thread began with."

@@ -6,10 +6,7 @@ Nobody else waits with it, nothing is acknowledged before it is on the bus, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from channels.emulators.serving import serve
 from channels.emulators.telegram import TelegramEmulator
@@ -17,21 +14,15 @@ from gateway.bus.bus import RedisBus
 from gateway.scrub.placeholder import PLACEHOLDER
 from tests.e2e.test_channels_role import TOKEN as BOT_TOKEN
 from tests.e2e.test_channels_role import Telegram, role
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
 from tests.parts.towns import Town, town
 from tests.parts.waiting import until
 from tests.scrubbing import draw
 
-__all__ = ["town"]
+__all__ = ["agent", "town"]
 
 TOKEN = draw("ghp_<base62:36>", seed=51)
 HEAD, REST = f"take {TOKEN[:20]}", f"{TOKEN[20:]} please"
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
 
 
 def heard(agent: EchoAgent) -> list[str]:

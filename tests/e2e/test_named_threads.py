@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -17,29 +16,13 @@ from channels.emulators.discord.world import MessageKind
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import DeliveryState
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
+from tests.parts.only_discord import stage, town
 from tests.parts.titles import called, title_of, until_state
-from tests.parts.towns import Town, discord_endpoint, discord_town, parts_on
+from tests.parts.towns import Town, discord_endpoint, parts_on
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Town]:
-    monkeypatch.setattr(limits, "GUILDS_WITHIN_S", 0.1)
-    async with discord_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> DiscordEmulator:
-    assert isinstance(town.stage, DiscordEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 def beginning(town: Town, bus: RedisBus) -> ChannelAdapter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -16,28 +16,13 @@ from channels.emulators.discord.sessions import Happening
 from channels.emulators.traffic import Json
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
 from tests.parts.incoming import NobodyHome
-from tests.parts.towns import Town, discord_endpoint, discord_town, parts_on
+from tests.parts.only_discord import stage, town
+from tests.parts.towns import Town, discord_endpoint, parts_on
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with discord_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> DiscordEmulator:
-    assert isinstance(town.stage, DiscordEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 @pytest.fixture(autouse=True)

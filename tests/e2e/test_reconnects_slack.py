@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -10,27 +10,12 @@ from channels.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
 from channels.slack import limits
 from gateway.bus.bus import RedisBus
-from tests.parts.answering import EchoAgent
-from tests.parts.towns import Town, slack_town
+from tests.parts.answering import EchoAgent, agent
+from tests.parts.only_slack import stage, town
+from tests.parts.towns import Town
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with slack_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> SlackEmulator:
-    assert isinstance(town.stage, SlackEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from channels.adapter import CONNECTED, ChannelAdapter
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram import limits
@@ -13,28 +9,13 @@ from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.client import Endpoint as TelegramEndpoint
 from channels.telegram.polling import Patience
 from gateway.bus.bus import RedisBus
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, agent
+from tests.parts.only_telegram import stage, town
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import Town, parts_on, telegram_town
+from tests.parts.towns import Town, parts_on
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with telegram_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> TelegramEmulator:
-    assert isinstance(town.stage, TelegramEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -17,28 +17,13 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.commands import Suggests
 from gateway.contracts.messages import CleanText
 from gateway.contracts.suggestions import Suggestion, Wanted
-from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.called import called_slack_town
+from tests.parts.only_slack import stage, town
 from tests.parts.towns import Town, slack_town
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with slack_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> SlackEmulator:
-    assert isinstance(town.stage, SlackEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 async def said_in(town: Town, place: Place) -> Sequence[Said]:

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import PlaceKind
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import InboundMessage, QuoteKind
-from tests.parts.answering import EchoAgent, until_queued
-from tests.parts.towns import Town, slack_town
+from tests.parts.answering import EchoAgent, agent, until_queued
+from tests.parts.only_slack import stage, town
+from tests.parts.towns import Town
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with slack_town() as built:
-        yield built
-
-
-@pytest.fixture
-def stage(town: Town) -> SlackEmulator:
-    assert isinstance(town.stage, SlackEmulator)
-    return town.stage
-
-
-@pytest.fixture
-async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
-    async with EchoAgent(bus).at_work() as echo:
-        yield echo
+__all__ = ["agent", "stage", "town"]
 
 
 def quoted(message: InboundMessage) -> list[tuple[str, str]]:

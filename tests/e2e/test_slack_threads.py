@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from channels.adapter import ChannelAdapter
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Said
@@ -14,14 +10,11 @@ from channels.slack.connection import Endpoint
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent, until_at_most_queued, until_queued
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN
-from tests.parts.towns import Town, parts_on, slack_town
+from tests.parts.only_slack import town
+from tests.parts.towns import Town, parts_on
 from tests.parts.waiting import until
 
-
-@pytest.fixture
-async def town() -> AsyncIterator[Town]:
-    async with slack_town() as built:
-        yield built
+__all__ = ["town"]
 
 
 def beginning(town: Town, bus: RedisBus) -> ChannelAdapter:

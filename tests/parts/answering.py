@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
+import pytest
+
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import Projection
@@ -118,3 +120,10 @@ async def _until(bus: RedisBus, is_true: Callable[[QueueFigures], object]) -> No
     async with asyncio.timeout(PATIENCE_S):
         while not is_true(await bus.operator.figures()):  # noqa: ASYNC110 - Redis tells only those who ask
             await asyncio.sleep(POLL_S)
+
+
+@pytest.fixture
+async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
+    """One that says everything again."""
+    async with EchoAgent(bus).at_work() as echo:
+        yield echo
