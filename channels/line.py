@@ -85,17 +85,17 @@ class Line:
     """One channel. Run it once."""
 
     def __init__(self, adapter: ChannelAdapter, rooms: Rooms, rules: Rules, *, consumer: str) -> None:
+        deliveries, places, scrubber, clock = rooms.deliveries, rooms.places, rooms.scrubber, rooms.clock
+        homes, tenure, spots = Homes(adapter, places), Tenure(), Spots()
         self._adapter = adapter
         self._operator = rooms.operator
-        self._scrubber = rooms.scrubber
-        self._clock = rooms.clock
+        self._scrubber = scrubber
+        self._clock = clock
         self._rejection: str | None = None
-        self._indicators = Indicators(adapter, rooms.deliveries, rooms.clock, also=self._follow)
-        self._deletions = (
-            Deletions(adapter, rooms.intake, rooms.deliveries, rooms.clock) if rules.deletes_inbound else None
-        )
+        self._indicators = Indicators(adapter, deliveries, clock, also=self._follow)
+        self._deletions = Deletions(adapter, rooms.intake, deliveries, clock) if rules.deletes_inbound else None
         self._fetching = (
-            Fetching(adapter, rooms.attachments, rooms.scrubber) if isinstance(adapter, SupportsDownloads) else None
+            Fetching(adapter, rooms.attachments, scrubber) if isinstance(adapter, SupportsDownloads) else None
         )
         self._promises = Promises(adapter)
         self._intake = Intake(
@@ -105,38 +105,18 @@ class Line:
             delete=self._deletions.add if self._deletions is not None else None,
             promises=self._promises,
         )
-        company = Company(rooms.places) if rules.hears_bots else None
-        self._door = Doorstep(self._intake, adapter, rooms.places, company)
-        homes, tenure, spots = Homes(adapter, rooms.places), Tenure(), Spots()
+        self._door = Doorstep(self._intake, adapter, places, Company(places) if rules.hears_bots else None)
         self._streams = (
-            Streams(
-                adapter,
-                rooms.deliveries,
-                rooms.places,
-                rooms.scrubber,
-                rooms.clock,
-                homes,
-                tenure,
-                spots,
-                shows=rules.streams,
-            )
+            Streams(adapter, deliveries, places, scrubber, clock, homes, tenure, spots, shows=rules.streams)
             if isinstance(adapter, StreamingAdapter)
             else None
         )
         courier = Courier(
-            adapter,
-            rooms.deliveries,
-            rooms.places,
-            rooms.scrubber,
-            rooms.clock,
-            homes,
-            tenure,
-            rules=rules.sends,
-            answering=self._answering,
+            adapter, deliveries, places, scrubber, clock, homes, tenure, rules=rules.sends, answering=self._answering
         )
         self._delivery = Delivery(
             adapter,
-            rooms.deliveries,
+            deliveries,
             courier,
             homes,
             tenure,
