@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,15 +10,13 @@ from typing import Any
 import httpx
 from telegram import Bot
 
-from channels.adapter import CONNECTED
 from channels.emulators.stage import Person, Place, PlaceKind
 from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.client import Endpoint
 from gateway.bus.bus import RedisBus
 from tests.parts.doors import OpenDoor
 from tests.parts.platforms import TELEGRAM_TOKEN, ServedTelegram
-from tests.parts.towns import parts_on
-from tests.parts.waiting import until
+from tests.parts.towns import connected, parts_on
 
 
 async def client_of(served: ServedTelegram) -> AsyncIterator[Bot]:
@@ -69,10 +66,5 @@ def group_of(served: ServedTelegram, title: str = "Kitchen") -> Place:
 async def listening(served: ServedTelegram, bus: RedisBus, door: OpenDoor) -> AsyncIterator[TelegramAdapter]:
     """Our adapter, connected, in front of `door`."""
     adapter = TelegramAdapter(Endpoint(TELEGRAM_TOKEN, served.api_base), parts_on(bus))
-    running = asyncio.create_task(adapter.run(door))
-    try:
-        await until(lambda: adapter.state == CONNECTED)
+    async with connected(adapter, door):
         yield adapter
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)

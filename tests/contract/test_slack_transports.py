@@ -13,7 +13,6 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from channels.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack.http_events import signature
 from channels.slack.adapter import SlackAdapter
@@ -22,7 +21,7 @@ from tests.parts.answering import EchoAgent
 from tests.parts.called import CalledTown, called_slack_town
 from tests.parts.doors import OpenDoor
 from tests.parts.emulated_slack import SIGNING_SECRET
-from tests.parts.towns import Town, slack_town
+from tests.parts.towns import Town, connected, slack_town
 from tests.parts.waiting import until
 
 FORM = "application/x-www-form-urlencoded"
@@ -38,13 +37,8 @@ async def town() -> AsyncIterator[CalledTown]:
 async def listening(town: Town, bus: RedisBus, door: OpenDoor) -> AsyncIterator[SlackAdapter]:
     adapter = town.adapter(bus)
     assert isinstance(adapter, SlackAdapter)
-    running = asyncio.create_task(adapter.run(door))
-    try:
-        await until(lambda: adapter.state == CONNECTED)
+    async with connected(adapter, door):
         yield adapter
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def post(

@@ -22,7 +22,7 @@ from tests.parts.answering import EchoAgent
 from tests.parts.called import CalledTown, called_telegram_town
 from tests.parts.doors import OpenDoor
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import QUIET_S
+from tests.parts.towns import QUIET_S, connected
 from tests.parts.waiting import until
 
 UPDATE = {
@@ -48,13 +48,8 @@ async def listening(town: CalledTown, bus: RedisBus, door: OpenDoor) -> AsyncIte
     """The adapter in front of a door of ours, with its webhook set."""
     adapter = town.adapter(bus)
     assert isinstance(adapter, TelegramAdapter)
-    running = asyncio.create_task(adapter.run(door))
-    try:
-        await until(lambda: adapter.state == CONNECTED)
+    async with connected(adapter, door):
         yield adapter
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
 
 
 async def post(town: CalledTown, body: bytes, secret: str | bytes = secret_of(TELEGRAM_TOKEN)) -> int:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from channels.adapter import CONNECTED, AdapterParts, ChannelAdapter
+from channels.adapter import CONNECTED, AdapterParts, ChannelAdapter, Door
 from channels.discord import connection as discord_connection
 from channels.discord import gateway as discord_gateway
 from channels.discord import limits as discord_limits
@@ -58,6 +58,18 @@ def parts_on(bus: RedisBus, holder: str = "test") -> AdapterParts:
 def discord_endpoint(address: str, token: str = DISCORD_TOKEN) -> discord_gateway.Endpoint:
     """The bot's, on an emulator at `address`."""
     return discord_gateway.Endpoint(token, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws"))
+
+
+@contextlib.asynccontextmanager
+async def connected(adapter: ChannelAdapter, door: Door) -> AsyncIterator[None]:
+    """The adapter listens for this door inside the context."""
+    running = asyncio.create_task(adapter.run(door))
+    try:
+        await until(lambda: adapter.state == CONNECTED)
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 class BotHome(Emulator, Protocol):
