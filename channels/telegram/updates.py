@@ -25,8 +25,6 @@ class Updates:
         self._me = me
         self._presses = presses
         self._places = places
-        self.poisoned = 0
-        """Updates that could not be understood, since the start."""
 
     async def message_in(self, update: Any, door: Door) -> Incoming | None:
         """The message that is left to hand in, None when nothing is. Raises `BusUnavailable`."""
@@ -36,7 +34,6 @@ class Updates:
         try:
             incoming = normalize_stop(update, self._me) or normalize(update, self._me)
         except Exception:  # named boundary, adapter callback: one poisonous update must not hold up the others
-            self.poisoned += 1
             log.exception("%s: update %s is skipped: it cannot be understood", self._me.channel, id_of(update))
             return None
         if isinstance(incoming, Ignored):
