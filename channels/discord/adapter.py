@@ -30,7 +30,7 @@ from gateway.config import Settings, table_of
 from gateway.contracts.errors import AddressDead, ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.ports import FetchedFile
 
 
 class DiscordAdapter:
@@ -42,35 +42,21 @@ class DiscordAdapter:
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        places: PlaceBus,
-        clock: Clock,
-        holder: str,
-        name: str = "discord",
-        patience: Patience = PATIENCE,
+        self, endpoint: Endpoint, parts: AdapterParts, *, name: str = "discord", patience: Patience = PATIENCE
     ) -> None:
-        """`holder` names this process in the lease."""
         self.name = name
         self._in_flight: set[asyncio.Timeout] = set()
-        self._clock = clock
+        self._clock = parts.clock
         self._files = DiscordFiles(endpoint.api_base, endpoint.proxy)
-        links = Links(places, leases, lambda: self.account)
+        links = Links(parts.places, parts.leases, lambda: self.account)
         self._asides = Asides(links)
-        self._openings = Openings(clock, is_wanted=endpoint.begins_threads)
+        self._openings = Openings(parts.clock, is_wanted=endpoint.begins_threads)
         self._connection = Connection(
             endpoint,
-            positions,
-            leases,
-            places,
+            parts,
             links,
             self._openings,
-            clock,
             name=name,
-            holder=holder,
             patience=patience,
             ended=self._cut_calls,
         )
@@ -303,12 +289,4 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordA
         begins_threads=chosen.threads == "mention",
         proxy=chosen.proxy,
     )
-    return DiscordAdapter(
-        endpoint,
-        name=name,
-        positions=parts.positions,
-        leases=parts.leases,
-        places=parts.places,
-        clock=parts.clock,
-        holder=parts.holder,
-    )
+    return DiscordAdapter(endpoint, parts, name=name)

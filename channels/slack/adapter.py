@@ -29,7 +29,7 @@ from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.ports import FetchedFile
 
 
 class SlackAdapter:
@@ -43,25 +43,18 @@ class SlackAdapter:
     def __init__(
         self,
         endpoint: Endpoint,
+        parts: AdapterParts,
         *,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        places: PlaceBus,
-        clock: Clock,
-        holder: str,
         name: str = "slack",
         patience: Patience = PATIENCE,
         stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
-        """`holder` names this process in the lease."""
         self.name = name
         self._api_base = endpoint.api_base
         self._proxy = endpoint.proxy
-        self._links = Links(places, lambda: self.account, proxy=endpoint.proxy)
-        self._connection = Connection(
-            endpoint, positions, leases, clock, places, self._links, name=name, holder=holder, patience=patience
-        )
-        self._streams = Streams(self._connected, clock, life_s=stream_life_s)
+        self._links = Links(parts.places, lambda: self.account, proxy=endpoint.proxy)
+        self._connection = Connection(endpoint, parts, self._links, name=name, patience=patience)
+        self._streams = Streams(self._connected, parts.clock, life_s=stream_life_s)
 
     @property
     def account(self) -> str:
@@ -252,15 +245,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAda
         bots=frozenset(chosen.bots),
         begins_threads=chosen.threads == "mention",
     )
-    return SlackAdapter(
-        endpoint,
-        name=name,
-        positions=parts.positions,
-        leases=parts.leases,
-        places=parts.places,
-        clock=parts.clock,
-        holder=parts.holder,
-    )
+    return SlackAdapter(endpoint, parts, name=name)
 
 
 def _value(secret: SecretStr | None) -> str:

@@ -31,7 +31,7 @@ from gateway.config.channels import SOCKS_SCHEMES
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.ports import FetchedFile
 
 
 class TelegramAdapter:
@@ -45,17 +45,13 @@ class TelegramAdapter:
     def __init__(
         self,
         endpoint: Endpoint,
+        parts: AdapterParts,
         *,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        places: PlaceBus,
-        clock: Clock,
-        holder: str,
         name: str = "telegram",
         patience: Patience = PATIENCE,
         admins: Sequence[int] = (),
     ) -> None:
-        """`holder` names this process in the lease; `admins` are users with commands of their own."""
+        """`admins` are users with commands of their own."""
         self.name = name
         self.account = endpoint.account
         self._client = Client(endpoint)
@@ -64,9 +60,7 @@ class TelegramAdapter:
         self._drafts = TelegramDrafts(self._bot)
         self._files = TelegramFiles(self._bot, endpoint)
         self._admins = tuple(admins)
-        self._connection = Connection(
-            endpoint, self._bot, positions, leases, places, clock, name=name, holder=holder, patience=patience
-        )
+        self._connection = Connection(endpoint, parts, self._bot, name=name, patience=patience)
 
     @property
     def state(self) -> str:
@@ -245,11 +239,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> Telegram
     )
     return TelegramAdapter(
         endpoint,
+        parts,
         name=name,
-        positions=parts.positions,
-        leases=parts.leases,
-        places=parts.places,
-        clock=parts.clock,
-        holder=parts.holder,
         admins=[int(key.user) for key in settings.access.admins if key.channel == name and key.user.isdecimal()],
     )

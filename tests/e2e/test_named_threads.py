@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,17 +12,14 @@ from channels.adapter import ChannelAdapter
 from channels.discord import limits
 from channels.discord.adapter import DiscordAdapter
 from channels.discord.address import DiscordTarget, make_target
-from channels.discord.gateway import Endpoint
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.world import MessageKind
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import DeliveryState
 from tests.parts.answering import EchoAgent
-from tests.parts.emulated_discord import TOKEN
 from tests.parts.titles import called, title_of, until_state
-from tests.parts.towns import Town, discord_town
+from tests.parts.towns import Town, discord_endpoint, discord_town, parts_on
 from tests.parts.waiting import until
 
 
@@ -46,15 +44,7 @@ async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
 
 def beginning(town: Town, bus: RedisBus) -> ChannelAdapter:
     """Our adapter, which begins a thread for each conversation."""
-    gateway = f"{town.api_base}/gateway".replace("http", "ws")
-    return DiscordAdapter(
-        Endpoint(TOKEN, f"{town.api_base}/api/v10", gateway, begins_threads=True),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
-    )
+    return DiscordAdapter(replace(discord_endpoint(town.api_base), begins_threads=True), parts_on(bus))
 
 
 def renamings(stage: DiscordEmulator, thread_id: str) -> list[str]:
