@@ -192,14 +192,11 @@ class Sender:
             return await self._asked(
                 lambda: amending.amend(address, chunk, message_id=message_id, plain=journey.is_plain)
             )
-        except AddressDead as error:
-            refusal = error
-        except FormatRefused as error:
-            if not journey.is_plain:
+        except (AddressDead, FormatRefused) as error:
+            if isinstance(error, FormatRefused) and not journey.is_plain:
                 raise
-            refusal = error
-        log.warning("%s: what showed reply %s cannot be changed: %s", self._adapter.name, page.reply.id, refusal)
-        return False
+            log.warning("%s: what showed reply %s cannot be changed: %s", self._adapter.name, page.reply.id, error)
+            return False
 
     async def _put_away(self, page: Page, address: ReplyAddress) -> None:
         """What shows half of an answer that is going to be sent as a whole, if it is there and we may."""

@@ -20,7 +20,7 @@ from channels.emulators.discord.errors import Refused, forbidden
 from channels.emulators.discord.interactions import Interaction
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Place
-from channels.outbound import courier, journey
+from channels.outbound import journey
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import DeliveryState
 from tests.parts.answering import EchoAgent, until_delivered
@@ -60,7 +60,7 @@ class Scene:
 async def grown(platform: str, bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     show_at_once(monkeypatch)
     monkeypatch.setattr(journey, "RETRY_DELAYS_S", (0.05,) * len(journey.RETRY_DELAYS_S))
-    monkeypatch.setattr(courier, "SETTLE_DELAYS_S", (0.05,) * len(courier.SETTLE_DELAYS_S))
+    monkeypatch.setattr("channels.outbound.courier.SETTLE_DELAYS_S", (0.05,) * 4)
     async with TOWNS[platform]() as town:
         town.stage.faults.other["unlimited"] = 1
         place = town.dm(town.ann) if platform == "slack" else town.group
