@@ -28,7 +28,7 @@ FIRST_ANSWER_SETTLES_S: Final = 0.25  # until Discord knows the answer to its re
 
 NONCE_CHARS: Final = 24  # at most 25
 CALL_TIMEOUT_S: Final = 60.0  # discord.py retries inside a call, up to five times
-RATE_LIMIT_WAIT_MAX_S: Final = 60.0  # the least that discord.py accepts is 30; longer waits become ours
+RATE_LIMIT_WAIT_MAX_S: Final = 30.0  # the least that discord.py accepts; longer waits are ours
 
 READY_TIMEOUT_S: Final = 60.0
 LOST_AFTER_S: Final = 45.0  # discord.py may wait 17 minutes before it tries again; we build a new client

@@ -39,6 +39,7 @@ class Switches:
     - `strips_content`: leading and trailing white space of `content` is dropped, as the clients see it.
     - `refuses_replies`: how a message of the bot that names the one it answers is refused (160002 where the history
       is closed to it); None takes it.
+    - `refuses_edits`: how a change of the bot's own message is refused; None takes it.
     - `refuses_links`: how whatever follows the first answer to an interaction is refused; None takes it.
     - `says_little`: the API answers of a message only its id, its place, its words and its nonce.
     - `hides_threads`: a session begins without a word of threads, as if all of them were asleep.
@@ -59,6 +60,7 @@ class Switches:
     announces_dms: bool = False
     strips_content: bool = True
     refuses_replies: Refused | None = None
+    refuses_edits: Refused | None = None
     refuses_links: Refused | None = None
     says_little: bool = False
     hides_threads: bool = False

@@ -17,6 +17,8 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `private_topics` 1: getMe says that chats with the bot have topics, as its owner chose;
 - `general_topic_is_1` 1: sending with `message_thread_id=1` works;
 - `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
+- `refuses_edits` 400 or 403: nothing of the bot's can be edited any more ("message can't be edited"), or the bot has
+  no right to write ("not enough rights");
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
 - `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only;
 - `before_10_3` 1: a server that does not know the kinds of updates that came with Bot API 10.3;
