@@ -36,18 +36,33 @@ _Run = Callable[[Asked], Awaitable[Done]]
 
 def access_commands(keeper: Doorkeeper) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
+    commands = _Commands(keeper)
+    return (
+        CommandRow("pair", _refusing(commands.pair)),
+        CommandRow("role", _refusing(commands.role)),
+        CommandRow("block", _refusing(commands.block)),
+        CommandRow("unblock", _refusing(commands.unblock)),
+        CommandRow("place", _refusing(commands.place)),
+    )
 
-    async def pair(asked: Asked) -> Done:
+
+class _Commands:
+    """What admins may say."""
+
+    def __init__(self, keeper: Doorkeeper) -> None:
+        self._keeper = keeper
+
+    async def pair(self, asked: Asked) -> Done:
         match asked.argument.split():
             case [] | ["list"]:
-                return Done(await _waiting(asked, keeper))
+                return Done(await _waiting(asked, self._keeper))
             case ["deny", code]:
-                owner = await insist(lambda: keeper.deny(code, actor=_actor(asked)))
+                owner = await insist(lambda: self._keeper.deny(code, actor=_actor(asked)))
                 return Done(asked.words.say("{person} was turned down.", person=_named(asked, owner)))
             case [code, *rest] if not rest or rest[0] in _ROLES:
                 role = GrantRole(rest[0]) if rest else GrantRole.MEMBER
                 who, turn = _actor(asked), asked.turn_id
-                paired = await insist(lambda: keeper.pair(code, role, actor=who, by=who, taker=turn))
+                paired = await insist(lambda: self._keeper.pair(code, role, actor=who, by=who, taker=turn))
                 return Done(
                     asked.words.say(
                         "{person} is {role} now and was told so.",
@@ -57,18 +72,18 @@ def access_commands(keeper: Doorkeeper) -> tuple[CommandRow, ...]:
                 )
         return Done(asked.words.say("Write `/pair CODE`, `/pair CODE guest`, `/pair list` or `/pair deny CODE`."))
 
-    async def role(asked: Asked) -> Done:
+    async def role(self, asked: Asked) -> Done:
         match asked.argument.split():
             case [person, word] if word in _ROLES:
                 owner = SessionKey.parse(person).owner
-                await insist(lambda: keeper.grant(owner, GrantRole(word), actor=_actor(asked)))
+                await insist(lambda: self._keeper.grant(owner, GrantRole(word), actor=_actor(asked)))
                 return Done(
                     asked.words.say(
                         "{person} is {role} now.", person=str(owner), role=asked.words.say(ROLE_NAMES[GrantRole(word)])
                     )
                 )
             case [person, "none"]:
-                return await _taken_back(asked, keeper, person)
+                return await _taken_back(asked, self._keeper, person)
         return Done(
             asked.words.say(
                 "Write /role, a person by his key, such as `telegram:123456789`, and `guest`, `member`, `admin` or "
@@ -76,12 +91,12 @@ def access_commands(keeper: Doorkeeper) -> tuple[CommandRow, ...]:
             )
         )
 
-    async def block(asked: Asked) -> Done:
+    async def block(self, asked: Asked) -> Done:
         person, _, reason = asked.argument.partition(" ")
         if person in ("", "list"):
-            return Done(await _blocked(asked, keeper))
+            return Done(await _blocked(asked, self._keeper))
         owner = SessionKey.parse(person).owner
-        await insist(lambda: keeper.grant(owner, GrantRole.BLOCKED, actor=_actor(asked), reason=reason))
+        await insist(lambda: self._keeper.grant(owner, GrantRole.BLOCKED, actor=_actor(asked), reason=reason))
         return Done(
             asked.words.say(
                 "{person} is blocked: I do not hear the next message any more. /unblock takes it back.",
@@ -89,29 +104,21 @@ def access_commands(keeper: Doorkeeper) -> tuple[CommandRow, ...]:
             )
         )
 
-    async def unblock(asked: Asked) -> Done:
+    async def unblock(self, asked: Asked) -> Done:
         if not asked.argument:
             return Done(asked.words.say("Write /unblock and a person by his key, such as `telegram:123456789`."))
-        return await _taken_back(asked, keeper, asked.argument)
+        return await _taken_back(asked, self._keeper, asked.argument)
 
-    async def place(asked: Asked) -> Done:
+    async def place(self, asked: Asked) -> Done:
         where, words = _place(asked)
         if where is None:
             return Done(asked.words.say(_PLACE_FORMS))
-        before = (await insist(keeper.places)).get(where, PlaceRule())
+        before = (await insist(self._keeper.places)).get(where, PlaceRule())
         if not words:
             return Done(f"{_rule_text(where, before, asked.words)}\n\n{asked.words.say(_PLACE_FORMS)}")
         after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
-        await insist(lambda: keeper.set_place(where, after, actor=_actor(asked)))
+        await insist(lambda: self._keeper.set_place(where, after, actor=_actor(asked)))
         return Done(_rule_text(where, after, asked.words))
-
-    return (
-        CommandRow("pair", _refusing(pair)),
-        CommandRow("role", _refusing(role)),
-        CommandRow("block", _refusing(block)),
-        CommandRow("unblock", _refusing(unblock)),
-        CommandRow("place", _refusing(place)),
-    )
 
 
 def _refusing(run: _Run) -> _Run:

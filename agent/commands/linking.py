@@ -42,21 +42,34 @@ def linking_commands(
     links: LinkBook, scrubber: Scrubber, clock: Clock, *, changed: Changed, tell: Tell
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
+    commands = _Commands(links, scrubber, clock, changed, tell)
+    return (CommandRow("link", commands.link), CommandRow("unlink", commands.unlink))
 
-    async def link(asked: Asked) -> Done:
+
+class _Commands:
+    """What people may say about accounts of theirs."""
+
+    def __init__(self, links: LinkBook, scrubber: Scrubber, clock: Clock, changed: Changed, tell: Tell) -> None:
+        self._links = links
+        self._scrubber = scrubber
+        self._clock = clock
+        self._changed = changed
+        self._tell = tell
+
+    async def link(self, asked: Asked) -> Done:
         words, code = asked.words, asked.argument.strip()
         if not _is_alone(asked):
             if not code:
                 return Done(words.say(_PRIVATELY))
-            await insist(lambda: links.withdraw(code))
+            await insist(lambda: self._links.withdraw(code))
             return Done(words.say(_SAID_ALOUD))
-        return Done(await redeemed(asked, code) if code else await offered(asked))
+        return Done(await self._redeemed(asked, code) if code else await self._offered(asked))
 
-    async def offered(asked: Asked) -> str:
-        code, address = clock.code(PAIRING_CODE_CHARS), asked.message.address
-        expires_at_ms = clock.now_ms() + LINK_CODE_TTL_S * 1000
+    async def _offered(self, asked: Asked) -> str:
+        code, address = self._clock.code(PAIRING_CODE_CHARS), asked.message.address
+        expires_at_ms = self._clock.now_ms() + LINK_CODE_TTL_S * 1000
         offer = LinkOffer(asked.session.key.owner, address, asked.words.language.value, expires_at_ms)
-        await insist(lambda: links.offer(offer, code))
+        await insist(lambda: self._links.offer(offer, code))
         return asked.words.say(
             "Write `/link {code}` to me in a direct message, from your account on the other platform, within {minutes} "
             "minutes. Then I know both as one person: what I remember of you, and what you may use in a day, is one. "
@@ -65,34 +78,34 @@ def linking_commands(
             minutes=LINK_CODE_TTL_S // _MINUTE_S,
         )
 
-    async def redeemed(asked: Asked, code: str) -> str:
+    async def _redeemed(self, asked: Asked, code: str) -> str:
         owner, told = asked.session.key.owner, list[Reply]()
 
         def notice(offer: LinkOffer) -> Reply:
-            told.append(_notice(asked, offer, scrubber, now_ms=clock.now_ms()))
+            told.append(_notice(asked, offer, self._scrubber, now_ms=self._clock.now_ms()))
             return told[-1]
 
         found = await insist(
-            lambda: links.redeem(owner, code, taker=asked.turn_id, now_ms=clock.now_ms(), notice=notice)
+            lambda: self._links.redeem(owner, code, taker=asked.turn_id, now_ms=self._clock.now_ms(), notice=notice)
         )
         if found.verdict is LinkVerdict.LINKED:
-            await insist(changed)
+            await insist(self._changed)
             if told:
-                await insist(lambda: tell(told[-1]))
+                await insist(lambda: self._tell(told[-1]))
         return _verdict_text(found, asked.words)
 
-    async def unlink(asked: Asked) -> Done:
+    async def unlink(self, asked: Asked) -> Done:
         words, owner, wanted = asked.words, asked.session.key.owner, asked.argument.strip()
         if not _is_alone(asked):
             return Done(words.say(_PRIVATELY))
-        ends = await insist(lambda: links.ends_of(owner))
+        ends = await insist(lambda: self._links.ends_of(owner))
         if len(ends) == 1:
             return Done(words.say("This account is linked with no other. `/link` begins that."))
         leaving = _meant(wanted, ends)
         if not leaving:
             return Done(_ends_text(owner, ends, words))
-        parted = await insist(lambda: links.part(owner, leaving, actor=str(owner), now_ms=clock.now_ms()))
-        await insist(changed)
+        parted = await insist(lambda: self._links.part(owner, leaving, actor=str(owner), now_ms=self._clock.now_ms()))
+        await insist(self._changed)
         return Done(
             words.say(
                 "Not linked any more: {accounts}. Each remembers what was told there; what was used today counts for "
@@ -100,8 +113,6 @@ def linking_commands(
                 accounts=", ".join(map(str, parted)),
             )
         )
-
-    return (CommandRow("link", link), CommandRow("unlink", unlink))
 
 
 def _is_alone(asked: Asked) -> bool:
