@@ -34,32 +34,62 @@ def conversation_commands(
     left: Sequence[Left] = (),
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
+    commands = _Commands(store, compactor, lanes, scrubber, ending, left)
+    return (
+        CommandRow("new", commands.new),
+        CommandRow("stop", commands.stop),
+        CommandRow("title", commands.title),
+        CommandRow("sessions", commands.sessions),
+        CommandRow("status", commands.status),
+        CommandRow("where", commands.status),
+        CommandRow("compact", commands.compact),
+    )
 
-    async def new(asked: Asked) -> Done:
-        for tell in left:
+
+class _Commands:
+    """What people may say about the conversation they are in, and about their others."""
+
+    def __init__(
+        self,
+        store: Store,
+        compactor: Compactor,
+        lanes: LaneDepth,
+        scrubber: Scrubber,
+        ending: Ending,
+        left: Sequence[Left],
+    ) -> None:
+        self._store = store
+        self._compactor = compactor
+        self._lanes = lanes
+        self._scrubber = scrubber
+        self._ending = ending
+        self._left = left
+
+    async def new(self, asked: Asked) -> Done:
+        for tell in self._left:
             await tell(asked.session.key)
-        await ending.ask(asked.session.key)
+        await self._ending.ask(asked.session.key)
         return Done(asked.words.say("A new conversation has begun."), (OpenSession(),))
 
-    async def stop(asked: Asked) -> Done:
+    async def stop(self, asked: Asked) -> Done:
         # The control lane stops turns; a /stop that comes this way finds its own lane idle.
-        ended = await ending.end(asked.session.key)
+        ended = await self._ending.end(asked.session.key)
         return Done(stopped_sentence(asked.words, was_running=False, dropped=0, ended=ended))
 
-    async def title(asked: Asked) -> Done:
+    async def title(self, asked: Asked) -> Done:
         words = asked.words
         if not asked.argument:
             return Done(words.say("This conversation is called **{title}**.", title=asked.session.title))
-        wanted = wanted_title(asked.argument, scrubber.for_chat(str(asked.session.key)).scrub)
+        wanted = wanted_title(asked.argument, self._scrubber.for_chat(str(asked.session.key)).scrub)
         if not wanted:
             return Done(words.say("A title needs at least one character that can be seen."))
         word = words.say("This conversation is now called **{title}**.", title=wanted)
         return Done(word, (SetTitle(wanted),), title=wanted)
 
-    async def sessions(asked: Asked) -> Done:
+    async def sessions(self, asked: Asked) -> Done:
         page, words = _page(asked.argument), asked.words
         offset = (page - 1) * SESSIONS_SHOWN
-        found = await store.sessions(key=asked.session.key, limit=SESSIONS_SHOWN + 1, offset=offset)
+        found = await self._store.sessions(key=asked.session.key, limit=SESSIONS_SHOWN + 1, offset=offset)
         shown, is_more = found[:SESSIONS_SHOWN], len(found) > SESSIONS_SHOWN
         if not shown:
             return Done(words.say("You have no older conversations."))
@@ -72,17 +102,17 @@ def conversation_commands(
         heading = words.say("Your conversations, newest first:")
         return Done("\n\n".join((heading, lines, *hints)), offers=tuple(offers))
 
-    async def status(asked: Asked) -> Done:
-        waiting, _ = await lanes.lane_depth(asked.session.key)
+    async def status(self, asked: Asked) -> Done:
+        waiting, _ = await self._lanes.lane_depth(asked.session.key)
         # This very command is the turn that runs and the message that waits.
-        tasks = await store.tasks.tasks_of_session(asked.session.id)
+        tasks = await self._store.tasks.tasks_of_session(asked.session.id)
         waiting = max(waiting - 1, 0)
         return Done(status_text(asked.session, asked.words, waiting=waiting, is_running=False, tasks=tasks))
 
-    async def compact(asked: Asked) -> Done:
-        view = await store.view(asked.session.id)
-        focus = scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
-        done = await compactor.compact(
+    async def compact(self, asked: Asked) -> Done:
+        view = await self._store.view(asked.session.id)
+        focus = self._scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
+        done = await self._compactor.compact(
             asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
         )
         if done.has_failed:
@@ -90,16 +120,6 @@ def conversation_commands(
         if not done.messages:
             return Done(asked.words.say("There is nothing to compact."))
         return Done(asked.words.count("Compacted {count} message.", "Compacted {count} messages.", done.messages))
-
-    return (
-        CommandRow("new", new),
-        CommandRow("stop", stop),
-        CommandRow("title", title),
-        CommandRow("sessions", sessions),
-        CommandRow("status", status),
-        CommandRow("where", status),
-        CommandRow("compact", compact),
-    )
 
 
 def _page(argument: str) -> int:
