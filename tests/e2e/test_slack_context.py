@@ -58,7 +58,7 @@ async def test_who_is_called_into_a_thread_learns_what_was_said_in_it(
     assert token not in question[1]
     assert {quote.kind for quote in first.quotes} == {QuoteKind.THREAD}
     assert quoted(second) == []
-    assert [text for _, text in quoted(third)][2:] == ["@trivet help us", "echo: help us", "and?", "echo: and?"]
+    assert [text for _, text in quoted(third)][2:] == ["@Trivet help us", "echo: help us", "and?", "echo: and?"]
     assert quoted(third)[3][0] == "Trivet"
 
 

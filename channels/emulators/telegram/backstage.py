@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from channels.emulators.audience import Audience
-from channels.emulators.stage import EventKind, Faults, Said, StageEvent
+from channels.emulators.stage import Button, EventKind, Faults, Said, StageEvent
 from channels.emulators.telegram.call import Call
 from channels.emulators.telegram.errors import ApiError, bad_request, forbidden, upgraded
 from channels.emulators.telegram.menus import CommandLists
@@ -20,6 +20,7 @@ from channels.emulators.telegram.world import World, person
 
 DRAFT_SHOWN_S: Final = 30
 CALLBACK_DATA_BYTES_MAX: Final = 64
+STOP: Final = Button("stop", "Stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Backstage:
                 text=content.text,
                 html=to_html(content),
                 at_ms=int(self.world.now() * 1000),
+                buttons=(STOP,) if can_stop else (),
             )
             self.drafts[place_id] = said
             self.audience.tell(StageEvent(EventKind.DRAFT, place_id, said))
@@ -111,7 +113,8 @@ class Backstage:
             raise ValueError("no draft with a stop button is shown there")
         chat, thread_id, draft_id = shown
         self.stopped.add(draft_id)
-        del self.drafts[place_id]
+        said = self.drafts.pop(place_id)
+        self.audience.tell(StageEvent(EventKind.DELETED, place_id, message_id=said.id))
         payload: Json = {"chat": chat.as_json(), "draft_id": draft_id}
         payload |= {} if thread_id is None else {"message_thread_id": thread_id}
         self.updates.put("stopped_message_generation", payload, lane=chat.id)

@@ -53,7 +53,7 @@ from channels.emulators.stage import (
     SharedFile,
     StageEvent,
 )
-from channels.emulators.telegram.backstage import Backstage, Press
+from channels.emulators.telegram.backstage import STOP, Backstage, Press
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
 from channels.emulators.telegram.quotas import Quotas
 from channels.emulators.telegram.sharing import shared
@@ -264,6 +264,10 @@ class TelegramEmulator:
         ]
 
     async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
+        shown = self.draft(place_id)
+        if shown is not None and (shown.id, button_id) == (message_id, STOP.id):
+            self.stop_draft(place_id)
+            return
         _, message = self._message(message_id, place_id)
         if all(button.id != button_id for button in buttons_of(message)):
             raise ValueError("the message shows no such button")
