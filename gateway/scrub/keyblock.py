@@ -24,9 +24,12 @@ _MARK_CHARS_MAX: Final = 80
 _HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
 _GAP: Final = re.compile(r"(?:\\{1,2}[nr]|[\s>|\"'+*`,\\-]){0,48}")
 _LINE_MARK: Final = re.compile(
-    r"(?:\\{1,2}[nr]|\r?\n)[^\n\\]{0,48}?(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{40,120}={0,2}(?:[\s\\]|\Z))", re.ASCII
+    r"(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)[^\n\\]){0,48}?"
+    r"(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{40,120}={0,2}(?:[\s\\]|\Z))",
+    re.ASCII,
 )
-"""Line numbers, comment signs, names of containers, times: what tools put in front of each line."""
+"""Line numbers, comment signs, names of containers, times: what tools put in front of each line. A placeholder is none:
+the token that it stands for was too long for one, or had been taken with the whole key."""
 
 _MARKED_CHARS_MAX: Final = 192
 """So much text behind a header shows whether its lines are marked."""

@@ -12,7 +12,10 @@ import re
 from typing import Final
 
 RUN_CHARS_MAX: Final = 16 * 1024
-"""A longer unit is cut here, in a stream and in a whole text alike: nothing may wait for ever."""
+"""A longer unit is cut here, in a stream and in a whole text alike: nothing may wait for ever.
+
+The cut is counted in characters, and a placeholder has not as many as its secret: of a text with such a unit a second
+scrub may remove more than the first. Counting anew from each secret would mean to read every unit twice."""
 
 CONTEXT_CHARS: Final = 128
 """How far a rule may look back: a stream keeps this much of what it already gave away."""

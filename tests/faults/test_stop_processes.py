@@ -17,7 +17,15 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.entries import UNTITLED
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind, ControlRequest, DeliveryRecord, DeliveryState, Receipt, Reply
+from gateway.contracts.messages import (
+    ControlKind,
+    ControlRequest,
+    DeliveryRecord,
+    DeliveryState,
+    Receipt,
+    Reply,
+    ReplyKind,
+)
 from gateway.store.store import open_store
 from tests.parts.agents import message
 from tests.parts.waiting import until
@@ -92,7 +100,8 @@ class Fleet:
                 record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1)
                 receipt = Receipt(record, pending.reply.key, "telegram")
                 await self.bus.deliveries.finish("telegram", pending.entry_id, receipt)
-                self.replies.append(pending.reply)
+                if pending.reply.kind is not ReplyKind.TITLE:
+                    self.replies.append(pending.reply)
 
 
 @pytest.fixture
