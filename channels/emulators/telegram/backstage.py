@@ -10,7 +10,7 @@ from channels.emulators.stage import Button, EventKind, Faults, Said, StageEvent
 from channels.emulators.telegram.call import Call
 from channels.emulators.telegram.errors import ApiError, bad_request, forbidden, upgraded
 from channels.emulators.telegram.menus import CommandLists
-from channels.emulators.telegram.people import GENERAL_TOPIC, Chat, ChatType, Json, Message
+from channels.emulators.telegram.people import GENERAL_TOPIC, TELEGRAM, Chat, ChatType, Json, Message
 from channels.emulators.telegram.quotas import Quotas
 from channels.emulators.telegram.text.entities import FormattedText
 from channels.emulators.telegram.text.show import to_html
@@ -136,6 +136,19 @@ class Backstage:
         payload = chat.message_json(message, self.world.users)
         self.updates.put(kind, payload, lane=chat.id, date=date, times=times)
 
+    def discuss(self, channel: Chat, post: Message) -> None:
+        """A post of a channel comes into the group in which it is discussed, and the bot hears of it there as well."""
+        group = self.world.chats.get(channel.discussed_in or 0)
+        if group is None:
+            return
+        origin: Json = {"type": "channel", "chat": channel.as_json(), "message_id": post.id, "date": post.date}
+        shown = self.world.add_message(
+            group, TELEGRAM, post.content, media=post.media_alone, files=post.files, origin=origin
+        )
+        shown.sender_chat = channel.as_json()
+        self.show(EventKind.SAID, group, shown)
+        self.tell_bot("message", group, shown)
+
     # --- what is checked
 
     def chat_of(self, call: Call) -> Chat:
@@ -242,6 +255,7 @@ class Backstage:
         message.reply_markup, message.is_silent = keyboard, target.is_silent
         self.drafts.pop(self.world.place_id(chat.id, message.topic_id), None)
         self.show(EventKind.SAID, chat, message)
+        self.discuss(chat, message)
         return chat.message_json(message, self.world.users)
 
     def upgrade(self, chat: Chat) -> Chat:
