@@ -16,7 +16,7 @@ from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import Limited, LimitRule
-from gateway.contracts.links import blocking_all, limiting_all
+from gateway.contracts.links import blocked_through, blocking_all, limiting_all
 from gateway.contracts.messages import CleanText, Reply, clipped
 from gateway.contracts.ports import AccessBook, AccessBus, Clock
 from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
@@ -124,6 +124,11 @@ class Doorkeeper:
         has_changed = await self._book.drop_grant(person.owner, actor=actor, now_ms=self._clock.now_ms())
         await self.project()
         return has_changed
+
+    async def blocked_through(self, person: SessionKey) -> SessionKey | None:
+        """The linked account whose block holds for this one as well; None if there is none."""
+        held = await self._book.projection()
+        return blocked_through(person.owner, held.grants, held.persons, self._policy)
 
     # --- places
 

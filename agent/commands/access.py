@@ -145,12 +145,22 @@ def declined_text(error: Declined, words: Words) -> str:
     return words.say("{reason}.", reason=f"{why[:1].upper()}{why[1:]}")
 
 
-async def _taken_back(asked: Asked, keeper: Doorkeeper, person: str) -> Done:
-    owner = SessionKey.parse(person).owner
+async def _taken_back(asked: Asked, keeper: Doorkeeper, whom: str) -> Done:
+    owner = SessionKey.parse(whom).owner
     was_decided = await insist(lambda: keeper.revoke(owner, actor=_actor(asked)))
+    words, person = asked.words, str(owner)
     if was_decided:
-        return Done(asked.words.say("Nothing is decided about {person} any more.", person=str(owner)))
-    return Done(asked.words.say("Nothing was decided about {person}.", person=str(owner)))
+        told = words.say("Nothing is decided about {person} any more.", person=person)
+    else:
+        told = words.say("Nothing was decided about {person}.", person=person)
+    through = await insist(lambda: keeper.blocked_through(owner))
+    if through is None:
+        return Done(told)
+    if asked.message.is_private:
+        held = words.say("The same person is blocked as {other}, and that holds for both.", other=str(through))
+    else:
+        held = words.say("A linked account is blocked, and that holds for both: ask me in a direct message which.")
+    return Done(f"{told} {held}")
 
 
 async def _waiting(asked: Asked, keeper: Doorkeeper) -> str:

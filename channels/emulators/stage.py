@@ -57,7 +57,8 @@ class Button:
 class Said:
     """One message as people see it now. `text` is plain, `html` is how the vendor's client would show it.
 
-    `only_for` is the person who alone sees it; None: everybody does. A `silent` one rang nobody.
+    `only_for` is the person who alone sees it; None: everybody does. A `silent` one rang nobody. `above` is what the
+    client writes over it, such as who used which command.
     """
 
     id: str
@@ -72,6 +73,7 @@ class Said:
     buttons: tuple[Button, ...] = ()
     only_for: str | None = None
     silent: bool = False
+    above: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,9 @@ def revoke(person: PersonArgument, config: ConfigOption = None) -> None:
     owner = SessionKey.parse(person).owner
     was_decided = _run(config, lambda keeper: keeper.revoke(owner, actor=_ACTOR))
     say(f"Nothing is decided about {owner} any more." if was_decided else f"Nothing was decided about {owner}.")
+    through = _run(config, lambda keeper: keeper.blocked_through(owner))
+    if through is not None:
+        say(f"The same person is blocked as {through}, and that holds for both.")
 
 
 @app.command("place")

@@ -68,6 +68,15 @@ def blocking_all(grants: Sequence[Grant], persons: Iterable[Ends], policy: Acces
     return list(decided.values())
 
 
+def blocked_through(
+    owner: SessionKey, grants: Sequence[Grant], persons: Iterable[Ends], policy: AccessPolicy
+) -> SessionKey | None:
+    """The account whose block counts for `owner` too, because they are one person; None if there is none. Pure."""
+    decided = {grant.key: grant for grant in grants}
+    ends = next((ends for ends in persons if owner in ends), frozenset[SessionKey]())
+    return next((end for end in sorted(ends - {owner}, key=str) if _is_blocked(end, decided, policy)), None)
+
+
 def limiting_all(rules: Mapping[Limited, LimitRule], persons: Iterable[Ends]) -> Mapping[Limited, LimitRule]:
     """What was decided, with what limits the day of one end written out for all ends of the same person: the least that
     was said of any. How fast somebody may write stays an end's. Pure."""

@@ -33,6 +33,7 @@ async def test_a_command_is_deferred_filled_and_followed(discord_world: DiscordW
             )
         assert twice.value.code == 40060
     assert [said.text for said in stage.said(hall.id)] == ["because!", "and so on"]
+    assert stage.said(hall.id)[0].above == "Ada used /ask"
 
 
 async def test_a_button_changes_its_message(discord_world: DiscordWorld) -> None:

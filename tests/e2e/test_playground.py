@@ -305,6 +305,14 @@ class TestThePage:
         assert await bubble.get_attribute("data-draft") is None
         await expect(page.locator(".news")).to_have_text("Trivet: Tomatoes need sun.")
 
+    async def test_a_draft_with_a_stop_button_is_stopped(self, page: Page, ground: Ground) -> None:
+        """The draft is gone, and the bot is told which."""
+        await ground.draft("Tomatoes need", can_stop=True)
+        await page.get_by_role("button", name="Stop").click()
+        await expect(page.locator(".said li")).to_have_count(0)
+        *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["stopped_message_generation"])
+        assert update.api_kwargs["stopped_message_generation"]["draft_id"] == 7
+
     async def test_the_menu_of_commands_is_used_by_keyboard(self, page: Page, ground: Ground) -> None:
         await ground.bot.set_my_commands([("new", "begin anew"), ("title", "show the title"), ("tasks", "what runs")])
         area = page.get_by_label("Message", exact=True)

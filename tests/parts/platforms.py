@@ -71,9 +71,10 @@ class Ground:
     def ada(self) -> str:
         return self.telegram.people()[0].id
 
-    async def draft(self, text: str) -> None:
+    async def draft(self, text: str, *, can_stop: bool = False) -> None:
         """The bot shows what it is about to say to Ada."""
-        await self.bot.send_message_draft(chat_id=int(self.ada), draft_id=7, text=text)
+        more = {"can_stop": True} if can_stop else None
+        await self.bot.send_message_draft(chat_id=int(self.ada), draft_id=7, text=text, api_kwargs=more)
 
     @property
     def dm(self) -> str:

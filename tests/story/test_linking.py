@@ -94,3 +94,8 @@ async def test_a_block_of_one_account_blocks_the_person(agent: AgentProcess, bus
     await agent.ask(f"/block {DORA}", ANNA)
     for key in (DORA, SUE):
         assert (await bus.access.view(SessionKey.parse(key))).granted == GrantRole.BLOCKED.value
+    assert await agent.ask(f"/unblock {SUE}", ANNA) == (
+        f"Nothing was decided about {SUE}. The same person is blocked as {DORA}, and that holds for both."
+    )
+    assert await agent.ask(f"/unblock {DORA}", ANNA) == f"Nothing is decided about {DORA} any more."
+    assert (await bus.access.view(SessionKey.parse(SUE))).granted is None

@@ -109,7 +109,9 @@ class InteractionsApi:
         kind = MessageKind.COMMAND_ANSWER if asked.kind is InteractionKind.COMMAND else MessageKind.DEFAULT
         author: User = replace(self._world.bot, webhook_id=self._application_id)
         metadata = self._interactions.metadata(asked)
-        return self._posting.post(asked.channel, author, replace(draft, kind=kind, interaction=metadata))
+        command = str(asked.data.get("name", "")) if asked.kind is InteractionKind.COMMAND else ""
+        told = replace(draft, kind=kind, interaction=metadata, command=command)
+        return self._posting.post(asked.channel, author, told)
 
     def _shape(self, message: Message) -> Json:
         return shapes.message(self._world, message, reads_everything=True)

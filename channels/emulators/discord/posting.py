@@ -41,6 +41,7 @@ class Draft:
     reply_to: Message | None = None
     kind: MessageKind | None = None
     interaction: Json | None = None
+    command: str = ""
     reference: Json | None = None
     passed_on: Message | None = None
 
@@ -99,6 +100,7 @@ class Posting:
             nonce=draft.nonce,
             reference=self._reference(target) if target else draft.reference,
             interaction=draft.interaction,
+            command=draft.command,
             passed_on=draft.passed_on,
         )
 

@@ -45,6 +45,7 @@ def as_said(world: World, message: Message) -> Said:
         buttons=tuple(buttons_of(message.components)),
         only_for=_only_for(message),
         silent=bool(message.flags & MessageFlag.SILENT),
+        above=_above(world, message),
     )
 
 
@@ -66,6 +67,13 @@ def _only_for(message: Message) -> str | None:
     if not message.flags & MessageFlag.EPHEMERAL or message.interaction is None:
         return None
     return str(message.interaction["user"]["id"])
+
+
+def _above(world: World, message: Message) -> str:
+    """The client names the command that a message answers, and who chose it."""
+    if not message.command or message.interaction is None:
+        return ""
+    return f"{world.users[int(message.interaction['user']['id'])].shown_as} used /{message.command}"
 
 
 def _target(reference: Json | None) -> str | None:

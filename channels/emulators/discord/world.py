@@ -85,6 +85,7 @@ class Message:
     nonce: str | None = None
     reference: Json | None = None
     interaction: Json | None = None
+    command: str = ""  # the name of the one that it answers
     passed_on: Message | None = None  # a copy of the message that this one forwards
     reactions: dict[str, list[int]] = field(default_factory=dict)
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from channels.emulators.audience import Audience
-from channels.emulators.stage import EventKind, Faults, Said, StageEvent
+from channels.emulators.stage import Button, EventKind, Faults, Said, StageEvent
 from channels.emulators.telegram.call import Call
 from channels.emulators.telegram.errors import ApiError, bad_request, forbidden, upgraded
 from channels.emulators.telegram.menus import CommandLists
-from channels.emulators.telegram.people import GENERAL_TOPIC, Chat, ChatType, Json, Message
+from channels.emulators.telegram.people import GENERAL_TOPIC, TELEGRAM, Chat, ChatType, Json, Message
 from channels.emulators.telegram.quotas import Quotas
 from channels.emulators.telegram.text.entities import FormattedText
 from channels.emulators.telegram.text.show import to_html
@@ -20,6 +20,7 @@ from channels.emulators.telegram.world import World, person
 
 DRAFT_SHOWN_S: Final = 30
 CALLBACK_DATA_BYTES_MAX: Final = 64
+STOP: Final = Button("stop", "Stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Backstage:
                 text=content.text,
                 html=to_html(content),
                 at_ms=int(self.world.now() * 1000),
+                buttons=(STOP,) if can_stop else (),
             )
             self.drafts[place_id] = said
             self.audience.tell(StageEvent(EventKind.DRAFT, place_id, said))
@@ -111,7 +113,8 @@ class Backstage:
             raise ValueError("no draft with a stop button is shown there")
         chat, thread_id, draft_id = shown
         self.stopped.add(draft_id)
-        del self.drafts[place_id]
+        said = self.drafts.pop(place_id)
+        self.audience.tell(StageEvent(EventKind.DELETED, place_id, message_id=said.id))
         payload: Json = {"chat": chat.as_json(), "draft_id": draft_id}
         payload |= {} if thread_id is None else {"message_thread_id": thread_id}
         self.updates.put("stopped_message_generation", payload, lane=chat.id)
@@ -132,6 +135,19 @@ class Backstage:
         date = message.edited_at or message.date
         payload = chat.message_json(message, self.world.users)
         self.updates.put(kind, payload, lane=chat.id, date=date, times=times)
+
+    def discuss(self, channel: Chat, post: Message) -> None:
+        """A post of a channel comes into the group in which it is discussed, and the bot hears of it there as well."""
+        group = self.world.chats.get(channel.discussed_in or 0)
+        if group is None:
+            return
+        origin: Json = {"type": "channel", "chat": channel.as_json(), "message_id": post.id, "date": post.date}
+        shown = self.world.add_message(
+            group, TELEGRAM, post.content, media=post.media_alone, files=post.files, origin=origin
+        )
+        shown.sender_chat = channel.as_json()
+        self.show(EventKind.SAID, group, shown)
+        self.tell_bot("message", group, shown)
 
     # --- what is checked
 
@@ -239,6 +255,7 @@ class Backstage:
         message.reply_markup, message.is_silent = keyboard, target.is_silent
         self.drafts.pop(self.world.place_id(chat.id, message.topic_id), None)
         self.show(EventKind.SAID, chat, message)
+        self.discuss(chat, message)
         return chat.message_json(message, self.world.users)
 
     def upgrade(self, chat: Chat) -> Chat:

@@ -54,7 +54,7 @@ from channels.emulators.stage import (
     SharedFile,
     StageEvent,
 )
-from channels.emulators.telegram.backstage import Backstage, Press
+from channels.emulators.telegram.backstage import STOP, Backstage, Press
 from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
 from channels.emulators.telegram.quotas import Quotas
 from channels.emulators.telegram.sharing import shared
@@ -157,6 +157,16 @@ class TelegramEmulator:
         self._backstage.tell_bot("message", chat, joined)
         return self._world.add_spot(PlaceKind.GROUP, chat)
 
+    def add_channel(self, title: str, *, discussed_in: str | None = None) -> Place:
+        """A channel of which the bot is an administrator. The group `discussed_in` gets each of its posts."""
+        chat = self._world.add_group(title, ChatType.CHANNEL)
+        if discussed_in is not None:
+            chat.discussed_in = self._spot(discussed_in).chat_id
+        self._tell_membership(chat, self._somebody(), before="left", after="administrator")
+        place_id = self._world.add_spot(PlaceKind.GROUP, chat)
+        self._audience.tell(StageEvent(EventKind.PLACE, place_id))
+        return self._place(place_id, self._world.spots[place_id])
+
     def _add_topic(self, title: str, parent_id: str | None) -> str:
         spot = self._world.spots.get(parent_id or "")
         if spot is None or spot.kind is PlaceKind.THREAD:
@@ -235,7 +245,8 @@ class TelegramEmulator:
         )
         self._backstage.show(EventKind.SAID, chat, message)
         if self._is_seen_by_bot(chat, message):
-            self._backstage.tell_bot("message", chat, message)
+            self._backstage.tell_bot("channel_post" if chat.type is ChatType.CHANNEL else "message", chat, message)
+        self._backstage.discuss(chat, message)
         return self._world.said(chat, message, place_id)
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
@@ -255,7 +266,8 @@ class TelegramEmulator:
         message.content, message.edited_at = content, int(self._world.now())
         self._backstage.show(EventKind.EDITED, chat, message)
         if message.sender.id != self._world.bot.id and self._is_seen_by_bot(chat, message):
-            self._backstage.tell_bot("edited_message", chat, message)
+            kind = "edited_channel_post" if chat.type is ChatType.CHANNEL else "edited_message"
+            self._backstage.tell_bot(kind, chat, message)
 
     async def delete(self, message_id: str, place_id: str) -> None:
         """The bot hears nothing of it: Telegram has no update for deletions."""
@@ -273,6 +285,10 @@ class TelegramEmulator:
         ]
 
     async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
+        shown = self.draft(place_id)
+        if shown is not None and (shown.id, button_id) == (message_id, STOP.id):
+            self.stop_draft(place_id)
+            return
         _, message = self._message(message_id, place_id)
         if all(button.id != button_id for button in buttons_of(message)):
             raise ValueError("the message shows no such button")
@@ -389,7 +405,7 @@ class TelegramEmulator:
     def _is_seen_by_bot(self, chat: Chat, message: Message) -> bool:
         if chat.is_lost or (message.sender.is_bot and not self.faults.other.get("bot_to_bot")):
             return False
-        if chat.user is not None or not self.faults.other.get("privacy"):
+        if chat.type in (ChatType.PRIVATE, ChatType.CHANNEL) or not self.faults.other.get("privacy"):
             return True
         bot, text = self._world.bot, message.content.text
         target = chat.messages.get(message.reply_to) if message.reply_to else None

@@ -32,10 +32,15 @@ class User:
         return shape
 
 
+TELEGRAM: Final = User(777000, "Telegram", "")
+"""Whoever brings the posts of a channel into its discussion."""
+
+
 class ChatType(StrEnum):
     PRIVATE = "private"
     GROUP = "group"
     SUPERGROUP = "supergroup"
+    CHANNEL = "channel"
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class Message:
     reply_markup: Json | None = None
     reactions: dict[int, list[Json]] = field(default_factory=dict)
     is_silent: bool = False
+    sender_chat: Json = field(default_factory=dict)  # the channel that speaks, in it or in its discussion
 
     @property
     def topic_id(self) -> int | None:
@@ -96,6 +102,7 @@ class Chat:
     migrated_to: int | None = None
     is_lost: bool = False  # the person blocked the bot, or the group removed it
     last_bot_id: int = 0
+    discussed_in: int | None = None  # of a channel: the group that gets each of its posts
     messages: dict[int, Message] = field(default_factory=dict)
     topics: dict[int, Topic] = field(default_factory=dict)
 
@@ -116,10 +123,15 @@ class Chat:
         """The API's Message; a replied-to message carries no further reply."""
         shape: Json = {
             "message_id": message.id,
-            "from": message.sender.as_json(),
             "chat": self.as_json(),
             "date": message.date,
         }
+        if self.type is not ChatType.CHANNEL:  # nobody is told who of its administrators wrote a post
+            shape["from"] = message.sender.as_json()
+        if message.sender_chat:
+            shape["sender_chat"] = message.sender_chat
+        if message.sender.id == TELEGRAM.id:
+            shape["is_automatic_forward"] = True
         if message.thread_id is not None:
             shape["message_thread_id"] = message.thread_id
         if message.is_topic_message:

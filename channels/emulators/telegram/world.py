@@ -18,6 +18,12 @@ from channels.emulators.telegram.text.show import to_html
 FIRST_USER_ID: Final = 6_100_000_001  # above 32 bits, as new accounts are
 FIRST_GROUP_ID: Final = -4_100_000_001
 FIRST_SUPERGROUP_ID: Final = -1_002_100_000_001
+FIRST_CHANNEL_ID: Final = -1_002_600_000_001
+_FIRST_IDS: Final = {
+    ChatType.GROUP: FIRST_GROUP_ID,
+    ChatType.SUPERGROUP: FIRST_SUPERGROUP_ID,
+    ChatType.CHANNEL: FIRST_CHANNEL_ID,
+}
 THUMBNAIL_BYTES: Final = 2
 WORDLESS: Final = FormattedText()
 EPOCH_S: Final = 1_735_689_600  # 2025: ids that start at the seconds since then never repeat after a restart
@@ -103,8 +109,7 @@ class World:
         return chat
 
     def add_group(self, title: str, kind: ChatType) -> Chat:
-        first = FIRST_GROUP_ID if kind is ChatType.GROUP else FIRST_SUPERGROUP_ID
-        chat_id = first - sum(chat.type is kind for chat in self.chats.values())
+        chat_id = _FIRST_IDS[kind] - sum(chat.type is kind for chat in self.chats.values())
         chat = Chat(chat_id, kind, title, self.fresh_id())
         self.chats[chat.id] = chat
         return chat
@@ -121,7 +126,8 @@ class World:
         return next((name for name, spot in self.spots.items() if (spot.chat_id, spot.thread_id) == wanted), "")
 
     def groups(self) -> list[Chat]:
-        return [chat for chat in self.chats.values() if chat.user is None and chat.migrated_to is None]
+        kinds = (ChatType.GROUP, ChatType.SUPERGROUP)
+        return [chat for chat in self.chats.values() if chat.type in kinds and chat.migrated_to is None]
 
     def add_message(
         self,
@@ -153,6 +159,7 @@ class World:
             files=files,
             service=service or {},
             origin=origin or {},
+            sender_chat=chat.as_json() if chat.type is ChatType.CHANNEL else {},
         )
         chat.next_message_id += 1
         chat.messages[message.id] = message

@@ -5,7 +5,7 @@ import { safe } from "./safe.js";
 
 const HUES = 360;
 const FAR_APART = 137; // neighbouring ids get hues that cannot be mistaken for each other
-const PARTS = [".who", ".quoted", ".text", ".files", ".buttons", ".private", ".below"];
+const PARTS = [".who", ".above", ".quoted", ".text", ".files", ".buttons", ".private", ".below"];
 
 export function hueOf(id) {
   let sum = 7;
@@ -35,6 +35,8 @@ export function render(said, around) {
   part("time").textContent = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   part(".edited").hidden = !said.edited;
   part(".text").append(safe(said.html));
+  part(".above").hidden = !said.above;
+  part(".above").textContent = said.above;
   if (said.reply_to) {
     const { quoted } = around;
     part(".quoted").hidden = false;

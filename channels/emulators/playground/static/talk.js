@@ -26,7 +26,8 @@ export class Talk {
     list.addEventListener("keydown", (pressed) => this.#walk(pressed));
     list.addEventListener("click", (clicked) => {
       const button = clicked.target.closest("button[data-act], .buttons button");
-      const said = this.messages.get(button?.closest("li[data-id]").dataset.id);
+      const id = button?.closest("li[data-id]").dataset.id;
+      const said = this.messages.get(id) ?? (this.drafted?.id === id ? this.drafted : undefined);
       if (said) {
         act(button.dataset.act ?? "press", said, button.dataset.id);
       }
@@ -59,6 +60,7 @@ export class Talk {
   // What the bot is about to say. It fades by itself, or becomes the message.
   draft(said) {
     const old = this.#item(said.id);
+    this.drafted = said;
     this.#steady(() => {
       if (old) {
         patch(old, render(said, this.around(said)));
