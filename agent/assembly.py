@@ -127,7 +127,7 @@ async def assembled(
             store=store,
             turns=parts.turns(tools, planning),
             people=parts.people,
-            titler=Titler(parts.client, parts.models, store, scrubber, clock),
+            titler=Titler(parts.client, parts.models, store, scrubber, clock, bus.lanes.republish),
             scrubber=scrubber,
             clock=clock,
             concurrency=settings.agent.concurrency,

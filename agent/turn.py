@@ -31,6 +31,7 @@ from agent.routing import Depth
 from agent.running.deadlines import Deadline
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
 from agent.subagents.results import attempt_text
+from agent.titles.naming import nameable, title_reply
 from agent.tone import tone_of
 from agent.tools.lineage import Lineage
 from agent.tools.permissions import Permissions, Place
@@ -267,7 +268,16 @@ class TurnTaker:
             left.enclosures.add(file)
         reply = self._reply(batch, session, left, self._clean(batch, done.text), ReplyKind.NOTICE)
         reply = replace(reply, files=left.enclosures.files)
-        return self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects, offers=done.offers)
+        commit = self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects, offers=done.offers)
+        return commit if done.title is None else self._naming(batch, commit, done.title)
+
+    def _naming(self, batch: Batch, commit: TurnCommit, title: CleanText) -> TurnCommit:
+        address = nameable(batch.newest)
+        if address is None:
+            return commit
+        now_ms = self._clock.now_ms()
+        telling = title_reply(title, turn_id=batch.turn_id, key=batch.key, address=address, now_ms=now_ms)
+        return replace(commit, outbox=(*commit.outbox, telling))
 
     def _answer(self, batch: Batch, session: Session, taken: StepsTaken, little_left: str) -> Reply:
         answer = taken.answer or own_words("")

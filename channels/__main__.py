@@ -132,20 +132,18 @@ class Lines:
 
 def rules_of(settings: Settings, channel: str) -> Rules:
     """What the configuration says about access, lanes and sends of a channel."""
-    interrupts = settings.queue.mode is QueueMode.INTERRUPT
     chosen = settings.channels.each()[channel]
     placeholder = chosen.placeholder if isinstance(chosen, TelegramAccount) else PlaceholderUse.NEVER
-    sends = SendRules(chosen.unknown_sends, placeholder)
     return Rules(
         settings.access.policy,
         settings.session.scope,
-        settings.queue.settle_ms,
-        interrupts,
-        house_language(settings),
-        sends,
+        settle_ms=settings.queue.settle_ms,
+        interrupts=settings.queue.mode is QueueMode.INTERRUPT,
+        language=house_language(settings),
+        rate_of=settings.limits.rate_of,
+        sends=SendRules(chosen.unknown_sends, placeholder),
         deletes_inbound=settings.scrub.delete_inbound,
         streams=chosen.streaming == "auto",
-        rate_of=settings.limits.rate_of,
         hears_bots=bool(chosen.bots),
     )
 

@@ -227,6 +227,35 @@ class SupportsSilence(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Nameable:
+    """A thread or topic that one conversation may have to itself, and that bears its title then. `name` tells it from
+    all others of the account; the conversation that speaks there while it `is_first` is the one. Naming it spends from
+    `budgets`, the narrowest last."""
+
+    name: str
+    is_first: bool
+    budgets: Sequence[Budget]
+
+
+@runtime_checkable
+class SupportsNames(Protocol):
+    """A platform on which threads or topics have names, some of which are ours to give."""
+
+    def nameable(self, address: ReplyAddress) -> Nameable | None:
+        """The place of this address; None where places have no names."""
+        ...
+
+    async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
+        """Whether the place is ours to name and may have another name. Raises the `DeliveryError` tree: `SendFailed`
+        where it is not there yet."""
+        ...
+
+    async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
+        """Name the place, however often this is asked. Raises the `DeliveryError` tree."""
+        ...
+
+
 @runtime_checkable
 class SupportsDeletion(Protocol):
     """A platform on which we may delete what people wrote, here or there."""

@@ -15,13 +15,13 @@ from typing import Final, Self
 from channels.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
 from channels.backoff import Backoff
 from channels.homes import Doorstep, Homes
-from channels.inbound.admission import RateOf, unlimited
 from channels.inbound.company import Company
 from channels.inbound.deletions import Deletions
 from channels.inbound.fetching import Fetching
 from channels.inbound.intake import Intake
 from channels.inbound.keeping import Keeping
 from channels.inbound.promises import Promises
+from channels.inbound.terms import DoorRooms, DoorRules
 from channels.indicators import Indicators
 from channels.leases import SOMEBODY_ELSE, Tenure
 from channels.live.stream import StreamingAdapter
@@ -33,22 +33,9 @@ from channels.outbound.sender import SendRules
 from channels.publishing import menu_of
 from channels.together import first_to_end
 from gateway.bus.bus import RedisBus
-from gateway.contracts.access import AccessPolicy
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
-from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Activity, Reply
-from gateway.contracts.ports import (
-    AccessBus,
-    AttachmentBus,
-    Clock,
-    DeliveryBus,
-    IntakeBus,
-    OperatorBus,
-    PlaceBus,
-    PressBus,
-    Scrubber,
-    SuggestionSource,
-)
+from gateway.contracts.ports import AttachmentBus, Clock, OperatorBus, PlaceBus, Scrubber
 from gateway.limits import CHANNEL_REPORT_TTL_S
 
 log = logging.getLogger(__name__)
@@ -59,21 +46,13 @@ RESTART_FIRST_S: Final = 0.5
 RESTART_CAP_S: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rooms:
-    """The rooms of the bus that the channels role uses, and what else every line needs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rooms(DoorRooms):
+    """The rooms of a door, and those that a line uses besides."""
 
-    intake: IntakeBus
-    access: AccessBus
-    deliveries: DeliveryBus
     operator: OperatorBus
-    scrubber: Scrubber
-    clock: Clock
     places: PlaceBus
-    presses: PressBus
     attachments: AttachmentBus
-    suggestions: SuggestionSource
-    keeping: Keeping | None = None
 
     @classmethod
     def of(cls, bus: RedisBus, scrubber: Scrubber, clock: Clock, keeping: Keeping | None = None) -> Self:
@@ -93,18 +72,12 @@ class Rooms:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """The part of the configuration that every line obeys."""
+class Rules(DoorRules):
+    """The part of the configuration that a line obeys, at its door and behind it."""
 
-    access: AccessPolicy
-    scope: SessionScope
-    settle_ms: int = 0
-    interrupts: bool = False
-    language: str = ""
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
     streams: bool = True
-    rate_of: RateOf = unlimited
     hears_bots: bool = False
 
 
@@ -126,21 +99,9 @@ class Line:
         )
         self._promises = Promises(adapter)
         self._intake = Intake(
-            rooms.intake,
-            rooms.access,
-            rooms.deliveries,
-            rooms.scrubber,
-            rooms.clock,
-            rules.access,
-            rooms.presses,
-            scope=rules.scope,
-            suggestions=rooms.suggestions,
-            keeping=rooms.keeping,
-            settle_ms=rules.settle_ms,
-            interrupts=rules.interrupts,
-            language=rules.language,
+            rooms,
+            rules,
             accepted=self._indicators.accepted,
-            rate_of=rules.rate_of,
             delete=self._deletions.add if self._deletions is not None else None,
             promises=self._promises,
         )

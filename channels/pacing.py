@@ -36,6 +36,13 @@ class Pacer:
                 return False
         return True
 
+    async def spend(self, budgets: Sequence[Budget]) -> float:
+        """Spend one token of each bucket, the narrowest last; or how long to wait first."""
+        for budget in budgets:
+            if (wait_s := await self._take(budget, spare=0)) > 0:
+                return wait_s
+        return 0.0
+
     async def pause(self, budgets: Sequence[Budget], *, for_s: float) -> None:
         """The platform said how long everybody who writes to this place has to wait."""
         if budgets:

@@ -51,6 +51,7 @@ DELIVERY_ATTEMPTS_MAX: Final = 14  # one behind each pause of `channels.outbound
 POLLER_LEASE_TTL_S: Final = 10.0  # also of the delivery lease: what a vanished machine costs its successor
 DEAD_PLACE_TTL_S: Final = 3600  # a bot may be let in again without anybody saying a word
 REFUSALS_WINDOW_S: Final = 600  # Discord counts refused requests for so long
+NAMER_TTL_S: Final = 30 * 24 * 3600  # since it was named last: a thread nobody writes in needs no other name
 DOUBT_TTL_S: Final = 600  # a network that lost one acknowledgement loses the next
 BOT_TURNS_MAX: Final = 4  # messages of other bots that a room hears between two of people: a question or two, no loop
 BOT_TURNS_WINDOW_S: Final = 3600  # without a word of theirs they begin anew: what reports once an hour is no loop

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 pytest_plugins = ["tests.parts.valkey", "tests.parts.databases", "tests.parts.platforms"]
 
@@ -27,6 +28,14 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+
+@pytest.hookimpl(trylast=True)  # behind the command line's choice of a profile
+def pytest_configure() -> None:
+    """Hypothesis draws constants of whatever modules happen to be loaded: other examples after other tests, and
+    seconds of reading for every worker."""
+    if settings().derandomize:
+        pytest.MonkeyPatch().setattr(providers, "is_local_module_file", lambda path: False)
 
 
 @pytest.hookimpl(tryfirst=True)  # before the selection by markers

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from channels.adapter import AnyChunk, Budget, Door, OutgoingFile
+from channels.inbound.terms import DoorRooms
 from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Rate, Taken
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -29,6 +30,7 @@ from gateway.contracts.messages import (
     Reply,
 )
 from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict, WantedFile
+from gateway.contracts.ports import Scrubber as ScrubberPort
 from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import BOT_TURNS_MAX
 from gateway.scrub import Scrubber
@@ -101,6 +103,7 @@ class MemoryBus:
     own_bots: set[str] = field(default_factory=set)
     bot_turns: dict[str, set[str]] = field(default_factory=dict)
     moves: dict[str, str] = field(default_factory=dict)
+    namers: dict[str, str] = field(default_factory=dict)
     ambiguous: int = 0
     contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
     away_for_files: int = 0
@@ -352,6 +355,12 @@ class MemoryBus:
         self._check()
         self.bot_turns.pop(room, None)
 
+    async def may_name(self, place: str, *, conversation: str, is_first: bool) -> bool:
+        self._check()
+        if is_first:
+            self.namers.setdefault(place, conversation)
+        return self.namers.get(place) == conversation
+
     async def count_ambiguous(self, channel: str) -> None:
         self._check()
         self.ambiguous += 1
@@ -361,6 +370,19 @@ class MemoryBus:
         while not holds():
             self.changed.clear()
             await self.changed.wait()
+
+
+def door_rooms(bus: MemoryBus, scrubber: ScrubberPort | None = None, clock: ManualClock | None = None) -> DoorRooms:
+    """What a door stands on that has only this bus behind it."""
+    return DoorRooms(
+        intake=bus,
+        access=bus,
+        deliveries=bus,
+        presses=bus,
+        suggestions=bus,
+        scrubber=scrubber or PlainScrubber(),
+        clock=clock or ManualClock(),
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from agent.models import Models
 from agent.offering import Offer
 from agent.subagents.ending import Ending
 from gateway.contracts.alongside import words_in
-from gateway.contracts.entries import GrantRole, ResumeSession, Session, SetModel
+from gateway.contracts.entries import UNTITLED, GrantRole, ResumeSession, Session, SetModel
 from gateway.contracts.messages import joined
 from gateway.contracts.ports import Store
 
@@ -49,7 +49,7 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
             )
         await ending.ask(asked.session.key)
         back = words.say("Back in conversation {number}: **{title}**.", number=number, title=found.title)
-        return Done(back, (ResumeSession(number),))
+        return Done(back, (ResumeSession(number),), title=None if found.title == UNTITLED else found.title)
 
     async def model(asked: Asked) -> Done:
         wanted, words = asked.argument, asked.words

@@ -53,7 +53,8 @@ def conversation_commands(
         wanted = wanted_title(asked.argument, scrubber.for_chat(str(asked.session.key)).scrub)
         if not wanted:
             return Done(words.say("A title needs at least one character that can be seen."))
-        return Done(words.say("This conversation is now called **{title}**.", title=wanted), (SetTitle(wanted),))
+        word = words.say("This conversation is now called **{title}**.", title=wanted)
+        return Done(word, (SetTitle(wanted),), title=wanted)
 
     async def sessions(asked: Asked) -> Done:
         page, words = _page(asked.argument), asked.words

@@ -41,13 +41,15 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Done:
     """What a command says, what it changes and which files go along; all of it is committed together. `noted` is what
-    the transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons below."""
+    the transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons below.
+    `title` is what the conversation is called from now on, if that has changed."""
 
     text: str
     effects: tuple[Effect, ...] = ()
     noted: CleanText | None = None
     files: tuple[Enclosed, ...] = ()
     offers: tuple[Offer, ...] = ()
+    title: CleanText | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
@@ -17,11 +18,13 @@ from agent.limits import (
 from agent.model.client import ModelClient, ModelRequest, Permit, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
+from agent.titles.naming import title_reply
 from agent.titles.titling import first_request, sanitize_title
 from agent.usage.ledger import usage_of
 from gateway.contracts.entries import UNTITLED, Session, UsagePurpose
-from gateway.contracts.errors import BudgetSpent, ModelError, StoreError
-from gateway.contracts.messages import CleanText
+from gateway.contracts.errors import BudgetSpent, BusError, ModelError, StoreError
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText, Reply
 from gateway.contracts.ports import Clock, Scrubber, Store
 
 _log = structlog.get_logger(__name__)
@@ -30,21 +33,35 @@ _log = structlog.get_logger(__name__)
 class Titler:
     """The built-in sub-agent that names conversations. Its failures are logged, never shown."""
 
-    def __init__(self, client: ModelClient, models: Models, store: Store, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: ModelClient,
+        models: Models,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        publish: Callable[[Sequence[Reply]], Awaitable[None]],
+    ) -> None:
         self._client = client
         self._models = models
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
+        self._publish = publish
 
-    async def title(self, session: Session, *, turn_id: str, permit: Permit) -> None:
-        """Title `session` beside that turn, if it still has no title. Two workers never pay for the same title."""
+    async def title(
+        self, session: Session, *, turn_id: str, permit: Permit, address: ReplyAddress | None = None
+    ) -> None:
+        """Title `session` beside that turn, if it still has no title; the place at `address` is told. Two workers
+        never pay for the same title."""
         if session.title != UNTITLED or session.title_tries >= TITLE_TRIES_MAX:
             return
         try:
             first_text = await self._store.first_said(session.id)
             if first_text and await self._claim(session):
-                await self._try(session, first_text, turn_id, permit)
+                title = await self._try(session, first_text, turn_id, permit)
+                if title:
+                    await self._give(session, title, first_text, turn_id, address)
                 await self._store.release_title(session.id)
         except StoreError as error:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
@@ -54,19 +71,33 @@ class Titler:
             session.id, tries_max=TITLE_TRIES_MAX, held_ms=int(TITLE_CLAIM_S * 1000), now_ms=self._clock.now_ms()
         )
 
-    async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> None:
+    async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText | None:
         try:
             title = await self._make(session, first_text, turn_id, permit)
         except BudgetSpent:
             _log.info("title.skipped", session_id=session.id)  # the turn itself says why
-            return
+            return None
         except (ModelError, TimeoutError) as error:
             _log.warning("title.failed", session_id=session.id, reason=f"{type(error).__name__}: {error}")
-            return
-        if title:
-            await self._store.set_title_if_untitled(session.id, title, made_of=first_text)
-        else:
+            return None
+        if not title:
             _log.warning("title.failed", session_id=session.id, reason="nothing was left of the model's answer")
+        return title
+
+    async def _give(
+        self, session: Session, title: CleanText, made_of: CleanText, turn_id: str, address: ReplyAddress | None
+    ) -> None:
+        """One commit for the title and the word of it; what the bus does not take now, the relay brings."""
+        now_ms = self._clock.now_ms()
+        telling = (
+            title_reply(title, turn_id=turn_id, key=session.key, address=address, now_ms=now_ms) if address else None
+        )
+        is_given = await self._store.set_title_if_untitled(session.id, title, made_of=made_of, telling=telling)
+        if is_given and telling:
+            try:
+                await self._publish([telling])
+            except BusError as error:
+                _log.info("title.told_later", session_id=session.id, reason=str(error))
 
     async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
         """What the model calls it, empty if that is no title. Raises the `ModelError` tree and `TimeoutError`."""

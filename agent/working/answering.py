@@ -23,6 +23,7 @@ from agent.people import People
 from agent.running.background import Background
 from agent.running.insisting import insist
 from agent.subagents.staleness import stale_among
+from agent.titles.naming import nameable
 from agent.titles.titler import Titler
 from agent.turn import Batch, TurnTaker
 from agent.working.batches import first_batch, leading, mended, turn_id_of
@@ -210,7 +211,8 @@ class Answering:
 
     def _title(self, run: Run, batch: Batch, session: Session) -> None:
         if not batch.is_command:
-            title = self._titler.title(session, turn_id=batch.turn_id, permit=run.permit)
+            address = nameable(batch.newest)
+            title = self._titler.title(session, turn_id=batch.turn_id, permit=run.permit, address=address)
             run.beside(self._background.start(title))
 
     async def _put_off(self, run: Run) -> None:

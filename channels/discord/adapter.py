@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import discord
 
-from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, Nameable, OutgoingFile
 from channels.calls import Call, CallAnswer
 from channels.discord import limits
 from channels.discord.address import DiscordTarget, parse_target
@@ -22,54 +22,41 @@ from channels.discord.gateway import Endpoint
 from channels.discord.links import Links
 from channels.discord.lookup import find_message, nonce_of
 from channels.discord.menus import commands, say_the_same
+from channels.discord.naming import lacks_name, rename
 from channels.discord.openings import Openings, in_place
 from channels.discord.posting import is_silent, post
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
 from gateway.config import Settings, table_of
-from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
+from gateway.contracts.errors import AddressDead, ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.ports import FetchedFile
 
 
 class DiscordAdapter:
     """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
     `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
-    `SupportsPromises`, `SupportsStreaming`, `SupportsTyping`."""
+    `SupportsNames`, `SupportsPromises`, `SupportsStreaming`, `SupportsTyping`."""
 
     typing_period_s = limits.TYPING_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        places: PlaceBus,
-        clock: Clock,
-        holder: str,
-        name: str = "discord",
-        patience: Patience = PATIENCE,
+        self, endpoint: Endpoint, parts: AdapterParts, *, name: str = "discord", patience: Patience = PATIENCE
     ) -> None:
-        """`holder` names this process in the lease."""
         self.name = name
         self._in_flight: set[asyncio.Timeout] = set()
-        self._clock = clock
+        self._clock = parts.clock
         self._files = DiscordFiles(endpoint.api_base, endpoint.proxy)
-        links = Links(places, leases, lambda: self.account)
+        links = Links(parts.places, parts.leases, lambda: self.account)
         self._asides = Asides(links)
-        self._openings = Openings(clock, is_wanted=endpoint.begins_threads)
+        self._openings = Openings(parts.clock, is_wanted=endpoint.begins_threads)
         self._connection = Connection(
             endpoint,
-            positions,
-            leases,
-            places,
+            parts,
             links,
             self._openings,
-            clock,
             name=name,
-            holder=holder,
             patience=patience,
             ended=self._cut_calls,
         )
@@ -141,6 +128,26 @@ class DiscordAdapter:
                     raise
                 return await self._asides.amend(self._client(), target, chunk, message_id=message_id, plain=plain)
         return True
+
+    def nameable(self, address: ReplyAddress) -> Nameable | None:
+        target = parse_target(address.target)
+        rate = limits.THREAD_NAMES_MAX / limits.THREAD_NAMES_WITHIN_S
+        names = Budget(f"names:{target.channel_id}", rate, limits.THREAD_NAMES_MAX)
+        return Nameable(target.channel_id, is_first=target.begun_in is not None, budgets=(names,))
+
+    async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
+        target = parse_target(address.target)
+        try:
+            async with self._calling():
+                return await lacks_name(self._client(), target.channel_id, title)
+        except AddressDead:
+            if target.begun_in is not None and self._openings.may_begin(target.begun_in):
+                raise SendFailed("the thread has not begun yet, or is gone") from None
+            raise
+
+    async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
+        async with self._calling():
+            await rename(self._client(), parse_target(address.target).channel_id, title)
 
     async def release(self, address: ReplyAddress) -> None:
         async with self._calling():
@@ -282,12 +289,4 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordA
         begins_threads=chosen.threads == "mention",
         proxy=chosen.proxy,
     )
-    return DiscordAdapter(
-        endpoint,
-        name=name,
-        positions=parts.positions,
-        leases=parts.leases,
-        places=parts.places,
-        clock=parts.clock,
-        holder=parts.holder,
-    )
+    return DiscordAdapter(endpoint, parts, name=name)

@@ -8,7 +8,7 @@ such a one stands in no history and has no nonce, so what became of it nobody ca
 from __future__ import annotations
 
 import io
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import discord
 from discord.ui import View
@@ -16,6 +16,7 @@ from discord.ui import View
 from channels.discord import limits
 from channels.discord.address import DiscordTarget
 from channels.discord.buttons import view_of
+from channels.discord.hooks import hook_of
 from channels.discord.links import Links
 from channels.discord.render import DiscordFile, DiscordPart
 from channels.outbound.page import AGAIN
@@ -42,7 +43,7 @@ class Asides:
         token = await self._links.token_for(reply_id, target.link)
         if not token:
             return None
-        hook = _hook(client, token)
+        hook = hook_of(client, token)
         text = chunk.plain if plain else chunk.content
         view = view_of(chunk.choices)
         try:
@@ -61,7 +62,7 @@ class Asides:
         token = await self._links.token_for(_NO_REPLY, target.link) if target.link is not None else ""
         if token:
             try:
-                await _hook(client, token).delete_message(cast(int, ORIGINAL))
+                await hook_of(client, token).delete_message(cast(int, ORIGINAL))
             except discord.HTTPException as error:
                 if not _is_dead(error):
                     raise
@@ -79,7 +80,7 @@ class Asides:
         if not token:
             return False
         try:
-            await _hook(client, token).edit_message(
+            await hook_of(client, token).edit_message(
                 int(message_id),
                 content=chunk.plain if plain else chunk.content,
                 view=view_of(chunk.choices),
@@ -128,12 +129,6 @@ async def _followed(hook: discord.Webhook, text: str, view: View | None, chunk: 
 
 def _files(chunk: DiscordPart) -> list[discord.File]:
     return [discord.File(io.BytesIO(chunk.data), filename=chunk.name)] if isinstance(chunk, DiscordFile) else []
-
-
-def _hook(client: discord.Client, token: str) -> discord.Webhook:
-    """What the SDK makes of an interaction; its own maker of webhooks makes none that may whisper."""
-    payload: Any = {"id": client.application_id, "type": discord.WebhookType.application.value, "token": token}
-    return discord.Webhook.from_state(payload, client._connection)
 
 
 def _parted(send_id: str) -> tuple[str, bool]:

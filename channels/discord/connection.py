@@ -16,7 +16,7 @@ from typing import Any, Final
 import aiohttp
 import discord
 
-from channels.adapter import CONNECTED, Door
+from channels.adapter import CONNECTED, AdapterParts, Door
 from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
 from channels.discord import limits
@@ -45,7 +45,6 @@ from channels.inbound.threads import Threads
 from channels.leases import while_holding
 from channels.together import first_to_end, heedful
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -74,29 +73,25 @@ class Connection:
     def __init__(
         self,
         endpoint: Endpoint,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        places: PlaceBus,
+        parts: AdapterParts,
         links: Links,
         openings: Openings,
-        clock: Clock,
         *,
         name: str,
-        holder: str,
         patience: Patience,
         ended: Callable[[], None],
     ) -> None:
         logging.getLogger("discord").setLevel(logging.CRITICAL)
         self._name = name
         self._endpoint = endpoint
-        self._interactions = Interactions(endpoint.public_key, clock) if endpoint.public_key else None
-        self._positions = positions
-        self._leases = leases
-        self._places = places
+        self._interactions = Interactions(endpoint.public_key, parts.clock) if endpoint.public_key else None
+        self._positions = parts.positions
+        self._leases = parts.leases
+        self._places = parts.places
         self._links = links
         self._openings = openings
-        self._clock = clock
-        self._holder = holder
+        self._clock = parts.clock
+        self._holder = parts.holder
         self._patience = patience
         self._ended = ended
         self._errands = Errands(name)

@@ -28,7 +28,7 @@ FIRST_ANSWER_SETTLES_S: Final = 0.25  # until Discord knows the answer to its re
 
 NONCE_CHARS: Final = 24  # at most 25
 CALL_TIMEOUT_S: Final = 60.0  # discord.py retries inside a call, up to five times
-RATE_LIMIT_WAIT_MAX_S: Final = 60.0  # the least that discord.py accepts is 30; longer waits become ours
+RATE_LIMIT_WAIT_MAX_S: Final = 30.0  # the least that discord.py accepts; longer waits are ours
 
 READY_TIMEOUT_S: Final = 60.0
 LOST_AFTER_S: Final = 45.0  # discord.py may wait 17 minutes before it tries again; we build a new client
@@ -50,6 +50,9 @@ THREAD_ARCHIVED_AFTER_MIN: Final = 1440  # a day without a word; the next one wa
 THREADS_BARRED_S: Final = 3600.0  # where we may not begin one, we ask again within the hour
 THREADS_BEGUN_MAX: Final = 5_000  # remembered; to begin one again is refused and does no harm
 THREAD_EXISTS: Final = 160004  # the error code for a message that has a thread
+THREAD_NAME_UNITS_MAX: Final = 100  # characters, as JavaScript counts them
+THREAD_NAMES_MAX: Final = 2  # of one thread within THREAD_NAMES_WITHIN_S; not announced, and 429 for minutes beyond it
+THREAD_NAMES_WITHIN_S: Final = 600.0
 ORIGINS_MAX: Final = 1_000  # threads that nobody told us of, remembered: two ids each
 READ_AGAIN_AFTER_S: Final = 60.0  # a message whose files are fetched one after the other: addresses live for a day
 READ_LATELY_MAX: Final = 16  # such messages at a time

@@ -15,20 +15,20 @@ from typing import Final
 
 from channels import notices
 from channels.adapter import HELD_POLL_S, Outcome, QueueFull
-from channels.inbound.admission import RateOf, Reception, unlimited
+from channels.inbound.admission import Reception
 from channels.inbound.albums import Albums
 from channels.inbound.cleaning import Cleaner
 from channels.inbound.halves import Halves, Part, author_of
-from channels.inbound.keeping import Keeping
 from channels.inbound.promises import Promises
 from channels.inbound.recollection import Recollection
 from channels.inbound.telling import Telling
+from channels.inbound.terms import DoorRooms, DoorRules
 from channels.inbound.threshold import Threshold
 from channels.normalized import Incoming, Retraction
-from gateway.contracts.access import AccessPolicy, Admittance
+from gateway.contracts.access import Admittance
 from gateway.contracts.commands import COMMANDS, Suggests
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     CleanText,
     ControlKind,
@@ -37,17 +37,7 @@ from gateway.contracts.messages import (
     clipped,
     own_words,
 )
-from gateway.contracts.ports import (
-    AccessBus,
-    Amendment,
-    Clock,
-    DeliveryBus,
-    IntakeBus,
-    PressBus,
-    Scrubber,
-    SuggestionSource,
-    Verdict,
-)
+from gateway.contracts.ports import Amendment, Verdict
 from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import (
     PRESS_ANSWER_S,
@@ -73,41 +63,29 @@ class Intake:
 
     def __init__(
         self,
-        bus: IntakeBus,
-        access: AccessBus,
-        outbound: DeliveryBus,
-        scrubber: Scrubber,
-        clock: Clock,
-        policy: AccessPolicy,
-        presses: PressBus,
+        rooms: DoorRooms,
+        rules: DoorRules,
         *,
-        scope: SessionScope,
-        suggestions: SuggestionSource | None = None,
-        keeping: Keeping | None = None,
-        settle_ms: int = 0,
-        interrupts: bool = False,
-        language: str = "",
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
-        rate_of: RateOf = unlimited,
         delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
         promises: Promises | None = None,
     ) -> None:
-        """`accepted` is told of each message that waits for a turn now. With `interrupts` a message cancels the
-        running turn of its lane. With a `language` everybody is spoken to in that one. People write no faster than
-        `rate_of` their role. What held a secret is given to `delete` once it is on the bus without it."""
-        self._bus = bus
+        """`accepted` is told of each message that waits for a turn now. What held a secret is given to `delete` once
+        it is on the bus without it."""
+        scrubber, clock, language = rooms.scrubber, rooms.clock, rules.language
+        self._bus = rooms.intake
         self._scrubber = scrubber
         self._clock = clock
-        self._reception = Reception(access, policy, rate_of)
-        self._presses = presses
+        self._reception = Reception(rooms.access, rules.access, rules.rate_of)
+        self._presses = rooms.presses
         self._promises = promises
-        self._suggestions = suggestions
-        self._scope = scope
-        self._cleaner = Cleaner(scrubber, clock, scope, language=language)
-        self._telling = Telling(access, outbound, scrubber, clock, language=language)
-        self._keeping = keeping
-        self._settle_ms = settle_ms
-        self._interrupts = interrupts
+        self._suggestions = rooms.suggestions
+        self._scope = rules.scope
+        self._cleaner = Cleaner(scrubber, clock, rules.scope, language=language)
+        self._telling = Telling(rooms.access, rooms.deliveries, scrubber, clock, language=language)
+        self._keeping = rooms.keeping
+        self._settle_ms = rules.settle_ms
+        self._interrupts = rules.interrupts
         self._accepted = accepted
         self._delete = delete
         self._recollection = Recollection()
@@ -190,7 +168,7 @@ class Intake:
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         """What an agent process suggests to one who may talk to us; nothing while none can be asked."""
         kind = kind_of_suggestion(typing)
-        if typing.command is None or kind is Suggests.NOTHING or self._suggestions is None:
+        if typing.command is None or kind is Suggests.NOTHING:
             return ()
         if self._is_closed or self._suggesting.locked():
             return ()

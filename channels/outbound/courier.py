@@ -24,6 +24,7 @@ from channels.outbound.adopting import SETTLE_DELAYS_S, Adopting
 from channels.outbound.contents import Borrower, Contents
 from channels.outbound.journey import YOUNG_S, GiveUp, Journey, next_move
 from channels.outbound.lessons import Lessons
+from channels.outbound.naming import TitleCourier
 from channels.outbound.page import Page, TakenOver
 from channels.outbound.sender import Dropped, Sender, SendRules
 from channels.outbound.status import StatusCourier
@@ -49,8 +50,8 @@ _INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
 
 
 class Courier:
-    """Sends replies of one channel, but for status lines: these are for its `statuses`. Safe to use from many lanes at
-    once."""
+    """Sends replies of one channel, but for status lines and titles: these are for its `statuses` and `titles`. Safe to
+    use from many lanes at once."""
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class Courier:
         self._adopting = Adopting(adapter, bus, places, self._patience)
         self._withdrawing = Withdrawing(adapter)
         self._sender = Sender(adapter, places, pacer, self._patience, tenure, rules)
+        self.titles = TitleCourier(adapter, bus, places, homes, pacer, self._patience, scrubber, clock)
         self.statuses = StatusCourier(adapter, bus, homes, self._sender, self._lessons, self._patience, scrubber, clock)
 
     def abandon_waits(self) -> None:

@@ -1,5 +1,5 @@
 """Committed replies on their way out: one in flight per lane, lanes in parallel, nothing forgotten. Status lines go
-when nothing else waits in their lane.
+when nothing else waits in their lane, titles beside it.
 
 One process at a time delivers for an account, by a lease on the bus: so the order of a lane holds over
 retries and over a change of the process. The outbound stream keeps a reply until its receipt is written;
@@ -18,7 +18,7 @@ from channels.backoff import Backoff
 from channels.homes import Homes
 from channels.leases import Tenure, while_holding
 from channels.outbound.courier import Courier
-from channels.outbound.lane import Waiting
+from channels.outbound.lane import Waiting, lane_for
 from channels.outbound.page import TakenOver
 from channels.outbound.quiet import Spots
 from channels.outbound.status import PutOff
@@ -70,6 +70,7 @@ class Delivery:
         self._room = asyncio.Event()
         self._rejected: asyncio.Future[None] | None = None
         self._draining = False
+        self._leaving = False
 
     @property
     def is_draining(self) -> bool:
@@ -98,8 +99,7 @@ class Delivery:
         """Take nothing more, let what is in flight arrive; what waits stays in the stream."""
         self._draining = True
         self._courier.abandon_waits()
-        for waiting in self._lanes.values():
-            waiting.look()
+        self._leave()
         workers = tuple(self._workers.values())
         if workers:
             await asyncio.wait(workers, timeout=grace_s)
@@ -107,13 +107,21 @@ class Delivery:
     async def _deliver(self) -> None:
         """While the lease is ours: until told to drain, or the platform is out of reach for too long."""
         self._rejected = asyncio.get_running_loop().create_future()
+        self._leaving = False
         try:
             await first_to_end(self._take(), self._until_rejected(self._rejected), self._until_unready())
+            self._leave()
             await asyncio.gather(*self._workers.values())
         finally:
             await _cancelled(*self._workers.values())
             self._in_hand.clear()
             self._bus.put_back(self._adapter.name)
+
+    def _leave(self) -> None:
+        """What is in flight comes to its end, what waits stays in the stream."""
+        self._leaving = True
+        for waiting in self._lanes.values():
+            waiting.look()
 
     async def _until_rejected(self, rejected: asyncio.Future[None]) -> None:
         await rejected
@@ -141,7 +149,7 @@ class Delivery:
                 await asyncio.sleep(backoff.next_s())
                 continue
             for pending, lane in zip(taken, lanes, strict=True):
-                self._put(pending, lane)
+                self._put(pending, lane_for(pending.reply, lane))
             while len(self._in_hand) >= IN_HAND_MAX:
                 self._room.clear()
                 await self._room.wait()
@@ -159,7 +167,7 @@ class Delivery:
     async def _work(self, lane: str) -> None:
         waiting, spot = self._lanes[lane], self._spots.of(lane)
         try:
-            while waiting and not self._draining:
+            while waiting and not self._leaving:
                 pending = waiting.next()
                 if pending is None:
                     await waiting.until_changed()
@@ -181,11 +189,15 @@ class Delivery:
             del self._lanes[lane], self._workers[lane]
 
     async def _carry(self, pending: PendingReply, *, is_overtaken: bool) -> PutOff | None:
-        """Bring it to its end, or, a status line, perhaps not yet."""
+        """Bring it to its end, or, a status line or a title, perhaps not yet."""
         try:
-            if pending.reply.kind is ReplyKind.STATUS:
-                return await self._courier.statuses.attempt(pending, is_overtaken=is_overtaken)
-            await self._courier.deliver(pending)
+            match pending.reply.kind:
+                case ReplyKind.STATUS:
+                    return await self._courier.statuses.attempt(pending, is_overtaken=is_overtaken)
+                case ReplyKind.TITLE:
+                    return await self._courier.titles.attempt(pending, is_overtaken=is_overtaken)
+                case _:
+                    await self._courier.deliver(pending)
         except TakenOver:
             log.warning("%s: reply %s is delivered by another process", self._adapter.name, pending.reply.id)
         return None

@@ -1,13 +1,22 @@
-"""What waits in one lane: replies in the order of their commits, and status lines for when nothing else waits."""
+"""What waits in one lane: replies in the order of their commits, and what is no message of its own (status lines,
+titles) for when nothing else waits."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Final
 
 from channels.outbound.status import PutOff
-from gateway.contracts.messages import ReplyKind
+from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import PendingReply
+
+_ASIDES: Final = (ReplyKind.STATUS, ReplyKind.TITLE)
+
+
+def lane_for(reply: Reply, lane: str) -> str:
+    """Where it waits: titles have lanes of their own, so that nothing ever waits for them."""
+    return f"{lane} title" if reply.kind is ReplyKind.TITLE else lane
 
 
 class Waiting:
@@ -15,35 +24,37 @@ class Waiting:
 
     def __init__(self) -> None:
         self._replies: deque[PendingReply] = deque()
-        self._statuses: deque[PendingReply] = deque()
+        self._asides: deque[PendingReply] = deque()
         self._paused_until_s = float("-inf")
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._replies) + len(self._statuses)
+        return len(self._replies) + len(self._asides)
 
     def put(self, pending: PendingReply) -> None:
         self._row(pending).append(pending)
         self._changed.set()
 
     def next(self) -> PendingReply | None:
-        """What goes now; None while there is nothing, or only status lines that pause."""
+        """What goes now; None while there is nothing, or only what pauses."""
         if self._replies:
             return self._replies[0]
-        return self._statuses[0] if self._statuses and self._pause_left_s() <= 0 else None
+        return self._asides[0] if self._asides and self._pause_left_s() <= 0 else None
 
     def is_overtaken(self, pending: PendingReply) -> bool:
-        """True if a later edit of the same status line waits."""
-        amends = pending.reply.amends
-        return bool(amends) and any(other.reply.amends == amends for other in tuple(self._statuses)[1:])
+        """True if a later edit of the same status line waits, or a later title of the same conversation."""
+        reply, behind = pending.reply, tuple(self._asides)[1:]
+        if reply.kind is ReplyKind.TITLE:
+            return any(other.reply.key == reply.key for other in behind)
+        return bool(reply.amends) and any(other.reply.amends == reply.amends for other in behind)
 
     def done(self, pending: PendingReply) -> None:
         """What `next` gave has come to its end."""
         self._row(pending).popleft()
 
     def put_off(self, later: PutOff) -> None:
-        """The status line that `next` gave stays in front of the others; all of them pause."""
-        self._statuses[0] = later.pending
+        """The status line or title that `next` gave stays in front of the others; all of them pause."""
+        self._asides[0] = later.pending
         self._paused_until_s = asyncio.get_running_loop().time() + later.pause_s
 
     async def until_changed(self) -> None:
@@ -60,7 +71,7 @@ class Waiting:
         self._changed.set()
 
     def _row(self, pending: PendingReply) -> deque[PendingReply]:
-        return self._statuses if pending.reply.kind is ReplyKind.STATUS else self._replies
+        return self._asides if pending.reply.kind in _ASIDES else self._replies
 
     def _pause_left_s(self) -> float:
         return self._paused_until_s - asyncio.get_running_loop().time()

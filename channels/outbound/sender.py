@@ -33,10 +33,18 @@ from channels.adapter import (
 from channels.leases import Tenure
 from channels.outbound.journey import Journey
 from channels.outbound.page import Page
+from channels.outbound.withdrawing import Withdrawing
 from channels.pacing import Pacer
 from channels.patience import Patience
 from gateway.config.channels import PlaceholderUse, UnknownSends
-from gateway.contracts.errors import DeliveryError, OutcomeUnknown, SendFailed, Untraceable
+from gateway.contracts.errors import (
+    AddressDead,
+    DeliveryError,
+    FormatRefused,
+    OutcomeUnknown,
+    SendFailed,
+    Untraceable,
+)
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState
 from gateway.contracts.ports import PlaceBus
@@ -86,6 +94,7 @@ class Sender:
         self._patience = patience
         self._tenure = tenure
         self._rules = rules
+        self._withdrawing = Withdrawing(adapter)
         self._calls = asyncio.Semaphore(SENDS_MAX)
         self._editing = adapter if isinstance(adapter, SupportsPlaceholders) else None
         self._asking = adapter if isinstance(adapter, SupportsLookup) else None
@@ -162,21 +171,40 @@ class Sender:
         self, page: Page, chunk: AnyChunk, journey: Journey, leaving: Callable[[], None]
     ) -> tuple[str, ...]:
         """Make the message that showed the draft the chunk itself. This may be repeated; once somebody has deleted the
-        message, the chunk is sent."""
-        message_id, streaming, amending = page.shown, self._streaming, self._amending
+        message, or it cannot be changed any more, the chunk is sent."""
+        message_id = page.shown
         await self._about_to_call(page, journey, placeholder="")
         leaving()
-        is_there = False
-        if streaming is not None and amending is not None:
-            await self._asked(lambda: streaming.end_stream(journey.address, message_id=message_id))
-            is_there = await self._asked(
-                lambda: amending.amend(journey.address, chunk, message_id=message_id, plain=journey.is_plain)
-            )
-        if not is_there:
+        if not await self._is_made(page, chunk, journey):
+            await self._put_away(page, journey.address)
             page.lose_shown()
             await page.note(DeliveryState.RETRY)
-            raise SendFailed("the message that showed the draft is gone")
+            raise SendFailed("the message that showed the draft is gone, or nobody may change it")
         return (message_id,)
+
+    async def _is_made(self, page: Page, chunk: AnyChunk, journey: Journey) -> bool:
+        """False also where changes are refused for good: that says nothing of what is sent."""
+        address, message_id, streaming, amending = journey.address, page.shown, self._streaming, self._amending
+        if streaming is None or amending is None:
+            return False
+        try:
+            await self._asked(lambda: streaming.end_stream(address, message_id=message_id))
+            return await self._asked(
+                lambda: amending.amend(address, chunk, message_id=message_id, plain=journey.is_plain)
+            )
+        except (AddressDead, FormatRefused) as error:
+            if isinstance(error, FormatRefused) and not journey.is_plain:
+                raise
+            log.warning("%s: what showed reply %s cannot be changed: %s", self._adapter.name, page.reply.id, error)
+            return False
+
+    async def _put_away(self, page: Page, address: ReplyAddress) -> None:
+        """What shows half of an answer that is going to be sent as a whole, if it is there and we may."""
+        message_id = page.shown
+        try:
+            await self._asked(lambda: self._withdrawing.take_back(address, message_id, page.reply.language))
+        except (AddressDead, FormatRefused) as error:
+            log.warning("%s: a draft of reply %s stays: %s", self._adapter.name, page.reply.id, error)
 
     # --- where the platform can be asked
 

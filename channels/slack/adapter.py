@@ -9,7 +9,7 @@ from dataclasses import replace
 from pydantic import SecretStr
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, Nameable, OutgoingFile
 from channels.calls import Call, CallAnswer
 from channels.raw import Raw
 from channels.slack import limits
@@ -24,17 +24,18 @@ from channels.slack.posting import change, post
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
 from channels.slack.socket import PATIENCE, Patience
 from channels.slack.streams import Streams
+from channels.text.graphemes import clipped
 from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.ports import FetchedFile
 
 
 class SlackAdapter:
     """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsStreaming`, `SupportsWithdrawal`,
-    `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsTyping`,
-    `SupportsMoves`."""
+    `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsNames`,
+    `SupportsTyping`, `SupportsMoves`."""
 
     typing_period_s = limits.STATUS_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
@@ -42,25 +43,18 @@ class SlackAdapter:
     def __init__(
         self,
         endpoint: Endpoint,
+        parts: AdapterParts,
         *,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        places: PlaceBus,
-        clock: Clock,
-        holder: str,
         name: str = "slack",
         patience: Patience = PATIENCE,
         stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
-        """`holder` names this process in the lease."""
         self.name = name
         self._api_base = endpoint.api_base
         self._proxy = endpoint.proxy
-        self._links = Links(places, lambda: self.account, proxy=endpoint.proxy)
-        self._connection = Connection(
-            endpoint, positions, leases, clock, places, self._links, name=name, holder=holder, patience=patience
-        )
-        self._streams = Streams(self._connected, clock, life_s=stream_life_s)
+        self._links = Links(parts.places, lambda: self.account, proxy=endpoint.proxy)
+        self._connection = Connection(endpoint, parts, self._links, name=name, patience=patience)
+        self._streams = Streams(self._connected, parts.clock, life_s=stream_life_s)
 
     @property
     def account(self) -> str:
@@ -127,6 +121,28 @@ class SlackAdapter:
     async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
         target = parse_target(address.target)
         return await change(self._connected(), target, chunk, ts=message_id, plain=plain)
+
+    def nameable(self, address: ReplyAddress) -> Nameable | None:
+        """The threads of an app's direct messages, which are listed by their titles; no other thread has a name."""
+        target = parse_target(address.target)
+        if not (target.is_direct and target.thread_ts) or target.is_aside:
+            return None
+        return Nameable(
+            target.lane, is_first=True, budgets=(Budget("titles", limits.TITLES_PER_S, limits.TITLES_BURST),)
+        )
+
+    async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
+        return True  # nobody can ask for the title of a thread; the same one again changes nothing
+
+    async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
+        client, target = self._connected(), parse_target(address.target)
+        name = clipped(title, limits.TITLE_UNITS_MAX)
+        try:
+            await client.assistant_threads_setTitle(
+                channel_id=target.channel, thread_ts=target.thread_ts or "", title=name
+            )
+        except Exception as error:
+            raise delivery_error(error) from error
 
     def cadence(self, address: ReplyAddress) -> Cadence | None:
         return self._streams.cadence(parse_target(address.target))
@@ -229,15 +245,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAda
         bots=frozenset(chosen.bots),
         begins_threads=chosen.threads == "mention",
     )
-    return SlackAdapter(
-        endpoint,
-        name=name,
-        positions=parts.positions,
-        leases=parts.leases,
-        places=parts.places,
-        clock=parts.clock,
-        holder=parts.holder,
-    )
+    return SlackAdapter(endpoint, parts, name=name)
 
 
 def _value(secret: SecretStr | None) -> str:

@@ -22,7 +22,9 @@ from slack_bolt.middleware.async_middleware import AsyncMiddleware
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
+from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
+from slack_sdk.socket_mode.response import SocketModeResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from channels.raw import Raw
@@ -74,6 +76,15 @@ class Handler(AsyncSocketModeHandler):
             await send_async_response(client, req, BoltResponse(status=200), time())
         else:
             await super().handle(client, req)
+
+
+async def acknowledge_unreadable(client: AsyncBaseSocketModeClient, envelope: Raw) -> None:
+    """The same for an envelope of which the SDK makes no request (its payload is null, or a list), so that no handler
+    hears of it. Anything else is left alone."""
+    envelope_id = envelope.get("envelope_id")
+    is_request = isinstance(envelope.get("type"), str) and isinstance(envelope.get("payload"), dict | str)
+    if isinstance(envelope_id, str) and not is_request:
+        await client.send_socket_mode_response(SocketModeResponse(envelope_id))
 
 
 def _authorize_as(me: SlackIdentity, token: str) -> Callable[..., Awaitable[AuthorizeResult]]:

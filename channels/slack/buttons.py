@@ -64,9 +64,9 @@ class Presses:
         self._errands.start(pass_on())
 
     async def _known(self, press: Incoming) -> Incoming:
-        """With the language of the one who pressed."""
+        """With the name and the language of the one who pressed; the press itself has but a handle."""
         person = await self._people.one(press.user_id)
-        return replace(press, language=person.language) if person else press
+        return replace(press, author_name=person.name, language=person.language) if person else press
 
 
 async def _whisper(url: str, word: CleanText, proxy: str) -> None:

@@ -17,7 +17,7 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import Door
+from channels.adapter import AdapterParts, Door
 from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
@@ -44,7 +44,6 @@ from channels.slack.socket import Patience, Sockets
 from channels.slack.source import SlackSource
 from channels.together import first_to_end
 from gateway.contracts.errors import CredentialsRejected
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
@@ -76,27 +75,23 @@ class Connection:
     def __init__(
         self,
         endpoint: Endpoint,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        clock: Clock,
-        places: PlaceBus,
+        parts: AdapterParts,
         links: Links,
         *,
         name: str,
-        holder: str,
         patience: Patience,
     ) -> None:
         self._name = name
         self._endpoint = endpoint
-        self._positions = positions
-        self._leases = leases
-        self._clock = clock
-        self._places = places
+        self._positions = parts.positions
+        self._leases = parts.leases
+        self._clock = parts.clock
+        self._places = parts.places
         self._links = links
-        self._holder = holder
+        self._holder = parts.holder
         self._patience = patience
         self._errands = Errands(name)
-        self._events = None if endpoint.app_token else Events(endpoint.signing_secret, clock)
+        self._events = None if endpoint.app_token else Events(endpoint.signing_secret, parts.clock)
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None
         self.me: SlackIdentity | None = None

@@ -12,6 +12,9 @@ WORKSPACE_BURST: Final = 500  # the number is not published: peaks are tried, an
 OPTION_CHARS_MAX: Final = 75  # of a line in a list
 SECTION_CHARS_MAX: Final = 3_000  # of the text in one section block
 
+TITLES_PER_S: Final = 100 / 60  # assistant.threads.setTitle, for the whole app: tier 4
+TITLES_BURST: Final = 20
+TITLE_UNITS_MAX: Final = 250  # nowhere documented; far more than the list of threads shows
 STATUS_PERIOD_S: Final = 60.0  # assistant.threads.setStatus fades after two minutes
 
 CALL_TIMEOUT_S: Final = 30.0

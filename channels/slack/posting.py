@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from channels.raw import text
 from channels.slack.address import SlackTarget
 from channels.slack.blocks import blocks_of
 from channels.slack.errors import (
@@ -17,6 +19,7 @@ from channels.slack.errors import (
 )
 from channels.slack.lookup import client_msg_id, metadata_of
 from channels.slack.render import SlackChunk
+from gateway.contracts.errors import OutcomeUnknown
 
 
 async def post(client: AsyncWebClient, target: SlackTarget, chunk: SlackChunk, *, send_id: str, plain: bool) -> str:
@@ -35,7 +38,15 @@ async def post(client: AsyncWebClient, target: SlackTarget, chunk: SlackChunk, *
         )
     except Exception as error:
         raise delivery_error(error) from error
-    return str(posted["ts"])
+    return ts_of(posted)
+
+
+def ts_of(answer: AsyncSlackResponse) -> str:
+    """The name of what was posted. Raises `OutcomeUnknown` where Slack says that all is well, and does not tell it."""
+    ts = text(answer.get("ts"))
+    if not ts:
+        raise OutcomeUnknown("Slack does not say what it has posted")
+    return ts
 
 
 async def change(client: AsyncWebClient, target: SlackTarget, chunk: SlackChunk, *, ts: str, plain: bool) -> bool:

@@ -20,7 +20,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from channels.adapter import CONNECTED
 from channels.backoff import Backoff
 from channels.slack import limits
-from channels.slack.bolt import Handler
+from channels.slack.bolt import Handler, acknowledge_unreadable
 from channels.slack.errors import asked_to_wait_s, or_rejected
 from channels.slack.logs import sdk_log
 from channels.together import first_to_end
@@ -70,6 +70,8 @@ class _Link:
             case "disconnect":
                 self.is_announced = True
                 self.goodbye(self)
+            case _:
+                await acknowledge_unreadable(client, message)
 
 
 class Sockets:

@@ -23,7 +23,7 @@ from channels.slack import limits
 from channels.slack.address import SlackTarget
 from channels.slack.errors import NEVER_STREAMS, api_word, delivery_error, is_about_streams
 from channels.slack.growing import continuation, settled
-from channels.slack.posting import change, post, stop_stream, take_back
+from channels.slack.posting import change, post, stop_stream, take_back, ts_of
 from channels.slack.render import SlackChunk
 from gateway.contracts.ports import Clock
 
@@ -122,7 +122,7 @@ class Streams:
             log.info("slack: no stream but a post: %s", api_word(error))
             return None
         self._begun_s.append(self._clock.monotonic_s())
-        return str(begun["ts"])
+        return ts_of(begun)
 
     async def _appended(self, live: _Live, more: str) -> bool:
         """False: it is a stream no more."""

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 from telegram.error import TelegramError
 
-from channels.adapter import AdapterParts, Budget, Cadence, Door, OutgoingFile
+from channels.adapter import AdapterParts, Budget, Cadence, Door, Nameable, OutgoingFile
 from channels.calls import Call, CallAnswer
 from channels.telegram import limits
 from channels.telegram.address import parse_target, relocated
@@ -22,6 +22,7 @@ from channels.telegram.drafts import TelegramDrafts
 from channels.telegram.errors import delivery_error, fetch_error
 from channels.telegram.files import TelegramFiles
 from channels.telegram.menus import menus_for, publish
+from channels.telegram.naming import name_topic
 from channels.telegram.polling import PATIENCE, Patience
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
 from channels.telegram.sending import TelegramSender
@@ -30,7 +31,7 @@ from gateway.config.channels import SOCKS_SCHEMES
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.ports import FetchedFile
 
 
 class TelegramAdapter:
@@ -44,17 +45,13 @@ class TelegramAdapter:
     def __init__(
         self,
         endpoint: Endpoint,
+        parts: AdapterParts,
         *,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        places: PlaceBus,
-        clock: Clock,
-        holder: str,
         name: str = "telegram",
         patience: Patience = PATIENCE,
         admins: Sequence[int] = (),
     ) -> None:
-        """`holder` names this process in the lease; `admins` are users with commands of their own."""
+        """`admins` are users with commands of their own."""
         self.name = name
         self.account = endpoint.account
         self._client = Client(endpoint)
@@ -63,9 +60,7 @@ class TelegramAdapter:
         self._drafts = TelegramDrafts(self._bot)
         self._files = TelegramFiles(self._bot, endpoint)
         self._admins = tuple(admins)
-        self._connection = Connection(
-            endpoint, self._bot, positions, leases, places, clock, name=name, holder=holder, patience=patience
-        )
+        self._connection = Connection(endpoint, parts, self._bot, name=name, patience=patience)
 
     @property
     def state(self) -> str:
@@ -114,6 +109,20 @@ class TelegramAdapter:
             if isinstance(chunk, TelegramFile):
                 return (await self._sender.send_file(target, chunk),)
             return (await self._sender.send(target, chunk, plain=plain),)
+
+    def nameable(self, address: ReplyAddress) -> Nameable | None:
+        target = parse_target(address.target)
+        if target.message_thread_id is None:
+            return None
+        names = Budget(f"names:{target.lane}", limits.TOPIC_NAMES_PER_S, limits.TOPIC_NAMES_BURST)
+        return Nameable(target.lane, is_first=target.is_unnamed, budgets=(names,))
+
+    async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
+        return True  # nobody can ask for the name of a topic; the same one again changes nothing
+
+    async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
+        with self._calling(address):
+            await name_topic(self._bot, parse_target(address.target), title)
 
     def place(self, address: ReplyAddress) -> str:
         return f"{self.account}:{parse_target(address.target).chat_id}"
@@ -230,11 +239,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> Telegram
     )
     return TelegramAdapter(
         endpoint,
+        parts,
         name=name,
-        positions=parts.positions,
-        leases=parts.leases,
-        places=parts.places,
-        clock=parts.clock,
-        holder=parts.holder,
         admins=[int(key.user) for key in settings.access.admins if key.channel == name and key.user.isdecimal()],
     )

@@ -13,13 +13,14 @@ from gateway.contracts.ids import ReplyAddress
 class TelegramTarget:
     """Arguments of sendMessage. `message_thread_id` is a topic's, never 1 (General refuses it);
     `reply_to_message_id` is the message to quote, `answered_message_id` the one that is answered, quoted or not:
-    what we send gets a higher id."""
+    what we send gets a higher id. Of a topic that `is_unnamed` nobody chose the name: it is the bot's to give."""
 
     chat_id: int
     message_thread_id: int | None = None
     direct_messages_topic_id: int | None = None
     reply_to_message_id: int | None = None
     answered_message_id: int | None = None
+    is_unnamed: bool = False
 
     @property
     def lane(self) -> str:
@@ -30,7 +31,7 @@ class TelegramTarget:
 
 def make_target(target: TelegramTarget) -> str:
     """Canonical JSON."""
-    return canonical(asdict(target))
+    return canonical(asdict(target) | {"is_unnamed": target.is_unnamed or None})
 
 
 def parse_target(target: str) -> TelegramTarget:
@@ -45,6 +46,7 @@ def parse_target(target: str) -> TelegramTarget:
         direct_messages_topic_id=integer(fields.get("direct_messages_topic_id")),
         reply_to_message_id=integer(fields.get("reply_to_message_id")),
         answered_message_id=integer(fields.get("answered_message_id")),
+        is_unnamed=fields.get("is_unnamed") is True,
     )
 
 

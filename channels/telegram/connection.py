@@ -13,7 +13,7 @@ from typing import Final
 from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
 
-from channels.adapter import CONNECTED, Door, QueueFull
+from channels.adapter import CONNECTED, AdapterParts, Door, QueueFull
 from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
 from channels.errands import Errands
@@ -28,7 +28,6 @@ from channels.telegram.updates import Updates
 from channels.telegram.webhook import Webhook
 from gateway.config import table_of
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
@@ -42,29 +41,25 @@ class Connection:
     def __init__(
         self,
         endpoint: Endpoint,
+        parts: AdapterParts,
         bot: Bot,
-        positions: IntakeBus,
-        leases: DeliveryBus,
-        places: PlaceBus,
-        clock: Clock,
         *,
         name: str,
-        holder: str,
         patience: Patience,
     ) -> None:
         self._name = name
         self._endpoint = endpoint
         self._bot = bot
-        self._positions = positions
-        self._leases = leases
-        self._places = places
-        self._clock = clock
-        self._holder = holder
+        self._positions = parts.positions
+        self._leases = parts.leases
+        self._places = parts.places
+        self._clock = parts.clock
+        self._holder = parts.holder
         self._patience = patience
         self._errands = Errands(name)
         self._ready = asyncio.Event()
         self._is_called_elsewhere = False
-        self._webhook = Webhook(bot, endpoint, positions, clock) if endpoint.hook_url else None
+        self._webhook = Webhook(bot, endpoint, parts.positions, parts.clock) if endpoint.hook_url else None
         self.state = "connecting"
 
     async def run(self, door: Door) -> None:

@@ -56,6 +56,7 @@ _GONE: Final = (
     "topic_closed",
     "topic_deleted",
     "topic_id_invalid",
+    "topic_id_invalid",
     "message thread not found",
 )
 """Descriptions of a 400 that say "not here, not any more"."""

@@ -20,6 +20,10 @@ EDIT_CADENCE: Final = Cadence(first_after_s=1.0, every_s=1.5)
 GROUP_CADENCE: Final = Cadence(first_after_s=2.0, every_s=3.5)
 """20 messages a minute, edits included, which a group shares among all that go on in it."""
 
+TOPIC_NAME_UNITS_MAX: Final = 128  # characters
+TOPIC_NAMES_PER_S: Final = 2 / 60  # of one topic; nothing is published, and each is a message in the topic
+TOPIC_NAMES_BURST: Final = 3
+
 TYPING_PERIOD_S: Final = 4.0  # a chat action is shown for 5 seconds or less
 
 POLL_TIMEOUT_S: Final = 20  # the server takes up to 50, but only the end of a poll tells that the link lives

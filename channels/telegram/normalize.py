@@ -89,7 +89,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
     entities = () if passed_on else tuple(_entities(content, message))
     if not is_private and _is_for_other_bot(entities, me):
         return Ignored(IgnoreReason.OTHER_BOT)
-    target = _target(message, chat_id, message_id, is_private=is_private)
+    target = _target(message, me, chat_id, message_id, is_private=is_private)
     said = "" if passed_on else without(content, _own_mentions(entities, me)) or content
     edited_s = integer(message.get("edit_date")) if is_edit else None
     sent_s = integer(message.get("date")) or 0
@@ -198,7 +198,7 @@ def _addressing(message: Raw, entities: tuple[_Entity, ...], me: TelegramIdentit
     return Addressing.NOT_ADDRESSED
 
 
-def _target(message: Raw, chat_id: int, message_id: int, *, is_private: bool) -> TelegramTarget:
+def _target(message: Raw, me: TelegramIdentity, chat_id: int, message_id: int, *, is_private: bool) -> TelegramTarget:
     """Outside topics, `message_thread_id` names a chain of replies, which is no place."""
     thread_id = integer(message.get("message_thread_id")) if message.get("is_topic_message") is True else None
     return TelegramTarget(
@@ -207,7 +207,18 @@ def _target(message: Raw, chat_id: int, message_id: int, *, is_private: bool) ->
         direct_messages_topic_id=integer(mapping(message.get("direct_messages_topic")).get("topic_id")),
         reply_to_message_id=None if is_private else message_id,
         answered_message_id=message_id,
+        is_unnamed=thread_id not in (None, GENERAL_TOPIC) and _is_unnamed(message, me, is_private=is_private),
     )
+
+
+def _is_unnamed(message: Raw, me: TelegramIdentity, *, is_private: bool) -> bool:
+    """The client puts the creation of a topic beside what answers nothing in it, which says who chose the name: nobody,
+    where a person wrote into his chat with the bot and the client made a topic of it; or we."""
+    creation = mapping(message.get("reply_to_message"))
+    created = mapping(creation.get("forum_topic_created"))
+    if is_private:
+        return created.get("is_name_implicit") is True
+    return bool(created) and integer(mapping(creation.get("from")).get("id")) == me.bot_id
 
 
 def place_of(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:

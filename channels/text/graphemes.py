@@ -42,6 +42,17 @@ def utf16_units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
+def clipped(text: str, units_max: int) -> str:
+    """As many of the first clusters as fit, counted in UTF-16 units."""
+    end = units = 0
+    for cluster in _GRAPHEME.finditer(text):
+        units += utf16_units(cluster[0])
+        if units > units_max:
+            break
+        end = cluster.end()
+    return text[:end]
+
+
 def _last_end(pattern: regex.Pattern[str], text: str, start: int, most: int) -> int:
     """Where the last match ends that ends at or before `most`, else 0. One more character is looked at, for
     a combining mark makes a grapheme of the white space before it."""

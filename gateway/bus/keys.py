@@ -186,6 +186,9 @@ class ShardKeys:
     def link(self, name: str) -> str:
         return self._named(f"link:{name}")
 
+    def namer(self, place: str) -> str:
+        return self._named(f"namer:{place}")
+
     @property
     def ambiguous(self) -> str:
         return self._named("ambiguous")
@@ -340,6 +343,7 @@ DECLARED: Final = (
     KeyKind("bots:.+", "set", _PERMANENT, "places", "ids of our own bots on a platform, as many as ever connected"),
     KeyKind("spoke:.+", "set", _EXPIRES, "places", "messages of other bots since a person spoke, BOT_TURNS_MAX"),
     KeyKind("link:.+", "string", _EXPIRES, "places", "an address that a platform gave for a few answers to one person"),
+    KeyKind("namer:.+", "string", _EXPIRES, "places", "digest of the conversation a place is named after, NAMER_TTL_S"),
     KeyKind("ambiguous", "hash", _PERMANENT, "places", "channel -> chunks sent although they may have arrived"),
     KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
     KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 
 from gateway.bus.keys import ShardKeys
 from gateway.bus.line import Line
 from gateway.bus.scripts import script
 from gateway.contracts.ports import Outlook
-from gateway.limits import DOUBT_TTL_S, ERROR_CHARS_MAX
+from gateway.limits import DOUBT_TTL_S, ERROR_CHARS_MAX, NAMER_TTL_S
 
 
 class Places:
@@ -89,6 +90,16 @@ class Places:
     async def person_spoke(self, room: str) -> None:
         """Bots are heard there again."""
         await self._line.call("DEL", self._keys.bot_turns(room))
+
+    async def may_name(self, place: str, *, conversation: str, is_first: bool) -> bool:
+        """Whether a place bears the title of this conversation, of which nothing but a digest is kept."""
+        key, mark = self._keys.namer(place), blake2b(conversation.encode(), digest_size=16).hexdigest().encode()
+        if is_first:
+            await self._line.call("SET", key, mark, "NX", "EX", NAMER_TTL_S)
+        if await self._line.call("GET", key) != mark:
+            return False
+        await self._line.call("EXPIRE", key, NAMER_TTL_S)
+        return True
 
     async def count_ambiguous(self, channel: str) -> None:
         """A chunk was sent again although an earlier attempt may have arrived."""

@@ -221,5 +221,8 @@ class SpreadPlaces:
     async def person_spoke(self, room: str) -> None:
         await self._of(room).person_spoke(room)
 
+    async def may_name(self, place: str, *, conversation: str, is_first: bool) -> bool:
+        return await self._of(place).may_name(place, conversation=conversation, is_first=is_first)
+
     async def count_ambiguous(self, channel: str) -> None:
         await self._of(channel).count_ambiguous(channel)

@@ -125,7 +125,7 @@ def address_from_text(text: str) -> ReplyAddress:
 
 def _version(value: Wire) -> int:
     match value:
-        case Reply(kind=ReplyKind.STATUS):
+        case Reply(kind=ReplyKind.STATUS | ReplyKind.TITLE):
             return 3
         case Reply() if value.files or _asks_or_amends(value):
             return 2

@@ -196,6 +196,8 @@ class InboundMessage:
 
 STATUS_PREFIX = "status:"
 """How the ids of status lines, and of what is edited into them, begin."""
+TITLE_PREFIX = "title:"
+"""How the ids of titles on their way begin; the turn that made it follows."""
 
 
 class ReplyKind(StrEnum):
@@ -206,6 +208,9 @@ class ReplyKind(StrEnum):
     STATUS = "status"
     """How work goes that an answer waits for, in a line that is edited in place: silent, given up rather than late,
     and never in an answer's way."""
+    TITLE = "title"
+    """What the conversation is called from now on: no message, but the name of the thread or topic that it has to
+    itself, where there is one. Naming may be repeated, comes late or not at all, and never in an answer's way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +242,7 @@ class Reply:
     last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
     no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
     `language` is what its reader is spoken to in (a `gateway.words.Language`), for what a channel adds to it.
+    One of kind TITLE says nothing but `title`; no other has one.
     """
 
     id: str

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Executable, bindpa
 
 from gateway.contracts.envelope import address_from_text
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import DeliveryState, Receipt, Reply, Whereabouts
+from gateway.contracts.messages import DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
 from gateway.store import files
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import from_receipt, from_reply, to_reply, to_whereabouts
@@ -81,8 +81,10 @@ _TAKE_STALE: Final = (
 _FAR: Final = select(
     outbox, deliveries.c.platform_ids, deliveries.c.chunks, deliveries.c.attempts, deliveries.c.reason
 ).outerjoin(deliveries, deliveries.c.reply_id == outbox.c.id)
-_RECENT: Final = _FAR.order_by(outbox.c.created_at_ms.desc(), outbox.c.turn_id.desc(), outbox.c.position.desc()).limit(
-    bindparam("page_limit")
+_RECENT: Final = (
+    _FAR.where(outbox.c.kind != ReplyKind.TITLE.value)
+    .order_by(outbox.c.created_at_ms.desc(), outbox.c.turn_id.desc(), outbox.c.position.desc())
+    .limit(bindparam("page_limit"))
 )
 _OF_TURN: Final = _FAR.where(outbox.c.turn_id == bindparam("turn")).order_by(outbox.c.position)
 _RECENT_OF_KEY: Final = _RECENT.where(outbox.c.key == bindparam("k"))
@@ -131,7 +133,7 @@ def take_stale(connection: Connection, *, now_ms: int, after_ms: int, limit: int
 
 
 def recent(connection: Connection, *, key: SessionKey | None, limit: int) -> list[Whereabouts]:
-    """How far the newest replies came, newest first; of one key or of all."""
+    """How far the newest replies that anybody reads came, newest first; of one key or of all."""
     page = {"page_limit": max(limit, 0)}
     rows = (
         connection.execute(_RECENT, page) if key is None else connection.execute(_RECENT_OF_KEY, page | {"k": str(key)})

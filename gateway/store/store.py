@@ -214,10 +214,12 @@ class SqlStore:
         """The try is over."""
         await self._database.write(partial(sessions.release_title, session_id=session_id))
 
-    async def set_title_if_untitled(self, session_id: str, title: CleanText, *, made_of: CleanText) -> bool:
+    async def set_title_if_untitled(
+        self, session_id: str, title: CleanText, *, made_of: CleanText, telling: Reply | None = None
+    ) -> bool:
         """Set the title unless the user was faster, or what it was made of does not stand any more."""
         return await self._database.write(
-            partial(transcript.title_if_untitled, session_id=session_id, title=title, made_of=made_of)
+            partial(transcript.title_if_untitled, session_id=session_id, title=title, made_of=made_of, telling=telling)
         )
 
     async def apply(self, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session:

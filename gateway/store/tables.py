@@ -211,7 +211,7 @@ outbox: Final = Table(
     column("address", AnyText, doc="the reply address as JSON"),
     column("text", AnyText, doc="the answer, CommonMark"),
     column("kind", Text, doc="a ReplyKind"),
-    column("title", AnyText, doc="the session's title, if it is news to the channel", nullable=True),
+    column("title", AnyText, doc="of a TITLE: what the conversation is called", nullable=True),
     column("choices", AnyText, doc="JSON [[label, command], …]; null for none", nullable=True),
     column("amends", Text, doc="the reply whose place it takes; empty for a message of its own", server_default=""),
     column("files", AnyText, doc="JSON list of the files behind the text; null for none", nullable=True),

@@ -12,9 +12,9 @@ from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import Entry, EntryKind, NewestView, Role
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, Reply
 from gateway.limits import VIEW_PAGE_ENTRIES
-from gateway.store import boundaries
+from gateway.store import boundaries, outbox
 from gateway.store.rows import from_entry, to_entry
 from gateway.store.sessions import Growth, grow, retitle_untitled
 from gateway.store.tables import entries, lanes
@@ -97,9 +97,14 @@ def first_said(connection: Connection, session_id: str) -> CleanText | None:
     return next(filter(None, (words_in(CleanText(text)) for text in texts)), None)
 
 
-def title_if_untitled(connection: Connection, session_id: str, title: CleanText, made_of: CleanText) -> bool:
+def title_if_untitled(
+    connection: Connection, session_id: str, title: CleanText, made_of: CleanText, telling: Reply | None
+) -> bool:
     """Set the title unless somebody was faster. What it was made of may have been changed or taken out meanwhile."""
-    return first_said(connection, session_id) == made_of and retitle_untitled(connection, session_id, title)
+    if first_said(connection, session_id) != made_of or not retitle_untitled(connection, session_id, title):
+        return False
+    outbox.put(connection, () if telling is None else (telling,))
+    return True
 
 
 def append(connection: Connection, session_id: str, new: Sequence[Entry]) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.contracts.messages import STATUS_PREFIX, DeliveryRecord, TurnTrace, Whereabouts
+from gateway.contracts.messages import STATUS_PREFIX, TITLE_PREFIX, DeliveryRecord, TurnTrace, Whereabouts
 from gateway.contracts.ports import DeadLetter, OperatorBus, Store
 
+_ASIDES: Final = {STATUS_PREFIX: "status line", TITLE_PREFIX: "title"}
 DEAD_LETTERS_LOOKED_AT: Final = 1_000  # the newest; an older one is listed by `trivet dead`
 
 
@@ -55,7 +56,8 @@ def _of_turn(turn: TurnTrace, records: dict[str, DeliveryRecord]) -> Iterator[Ho
             yield Hop(message.answered_at_ms, "answered", message.message_id)
     for reply in turn.replies:
         record = records[reply.reply_id]
-        yield from (_of_status(reply, record) if reply.reply_id.startswith(STATUS_PREFIX) else _of_reply(reply, record))
+        aside = next((word for prefix, word in _ASIDES.items() if reply.reply_id.startswith(prefix)), "")
+        yield from _of_aside(aside, reply, record) if aside else _of_reply(reply, record)
 
 
 def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
@@ -73,10 +75,10 @@ def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
         yield Hop(reply.updated_at_ms, "receipt", f"{reply.reply_id} {reply.state.value}")
 
 
-def _of_status(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
-    """A status line is no answer: one hop, when it was said."""
+def _of_aside(name: str, reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
+    """A status line or a title is no answer: one hop, when it was said."""
     reason = f": {record.reason}" if record.reason else ""
-    yield Hop(reply.created_at_ms, "status line", f"{reply.reply_id} {record.state.value}{reason}")
+    yield Hop(reply.created_at_ms, name, f"{reply.reply_id} {record.state.value}{reason}")
 
 
 def _of_dead(letter: DeadLetter) -> Iterator[Hop]:

@@ -16,9 +16,9 @@ from channels.emulators.stage import Person, Place, PlaceKind
 from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.client import Endpoint
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from tests.parts.doors import OpenDoor
 from tests.parts.platforms import TELEGRAM_TOKEN, ServedTelegram
+from tests.parts.towns import parts_on
 from tests.parts.waiting import until
 
 
@@ -68,14 +68,7 @@ def group_of(served: ServedTelegram, title: str = "Kitchen") -> Place:
 @contextlib.asynccontextmanager
 async def listening(served: ServedTelegram, bus: RedisBus, door: OpenDoor) -> AsyncIterator[TelegramAdapter]:
     """Our adapter, connected, in front of `door`."""
-    adapter = TelegramAdapter(
-        Endpoint(TELEGRAM_TOKEN, served.api_base),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
-    )
+    adapter = TelegramAdapter(Endpoint(TELEGRAM_TOKEN, served.api_base), parts_on(bus))
     running = asyncio.create_task(adapter.run(door))
     try:
         await until(lambda: adapter.state == CONNECTED)

@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ports import Outlook
-from gateway.limits import DEAD_PLACE_TTL_S, DOUBT_TTL_S, REFUSALS_WINDOW_S, SENT_IDS_MAX, SENT_IDS_TTL_S
+from gateway.limits import DEAD_PLACE_TTL_S, DOUBT_TTL_S, NAMER_TTL_S, REFUSALS_WINDOW_S, SENT_IDS_MAX, SENT_IDS_TTL_S
 
 ACCOUNT = "telegram:7"
 PLACE = "telegram:7:-100"
@@ -76,3 +76,15 @@ async def test_a_link_is_kept_for_as_long_as_it_is_good(bus: RedisBus, raw_redis
     assert await bus.places.link("slack:T1:1.2") == "https://hooks.example/1"
     assert await bus.places.link("slack:T2:1.2") == ""
     assert 0 < raw_redis.ttl("{q0}:link:slack:T1:1.2") <= 30
+
+
+async def test_a_place_bears_the_title_of_the_conversation_that_began_it(bus: RedisBus, raw_redis: Any) -> None:
+    """And of no other, for as long as that one gives it names; whose it is stands nowhere."""
+    ann, ben = "discord:1/5/6", "discord:2/5/6"
+    assert not await bus.places.may_name(PLACE, conversation=ann, is_first=False)
+    assert await bus.places.may_name(PLACE, conversation=ann, is_first=True)
+    assert not await bus.places.may_name(PLACE, conversation=ben, is_first=True)
+    assert await bus.places.may_name(PLACE, conversation=ann, is_first=False)
+    key = f"{{q0}}:namer:{PLACE}"
+    assert 0 < raw_redis.ttl(key) <= NAMER_TTL_S
+    assert ann.encode() not in raw_redis.get(key)

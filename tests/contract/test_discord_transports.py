@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import httpx
 import pytest
@@ -15,16 +15,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from channels.adapter import CONNECTED
 from channels.discord.adapter import DiscordAdapter
-from channels.discord.gateway import Endpoint
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import LOOPBACK
 from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from tests.parts.called import Exchange, sharded_discord_town
 from tests.parts.doors import OpenDoor
 from tests.parts.emulated_discord import TOKEN
-from tests.parts.towns import Town, discord_town
+from tests.parts.towns import Town, discord_endpoint, discord_town, parts_on
 from tests.parts.waiting import until
 
 
@@ -38,20 +36,8 @@ class Called:
     url: str
 
     def adapter(self, bus: RedisBus, holder: str = "test") -> DiscordAdapter:
-        address = self.town.api_base
-        made = DiscordAdapter(
-            Endpoint(
-                TOKEN,
-                f"{address}/api/v10",
-                f"{address}/gateway".replace("http", "ws"),
-                public_key=self.stage.public_key,
-            ),
-            positions=bus.intake,
-            leases=bus.deliveries,
-            places=bus.places,
-            clock=SystemClock(),
-            holder=holder,
-        )
+        endpoint = replace(discord_endpoint(self.town.api_base), public_key=self.stage.public_key)
+        made = DiscordAdapter(endpoint, parts_on(bus, holder))
         self.exchange.behind.append(made)
         return made
 

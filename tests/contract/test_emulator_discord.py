@@ -101,6 +101,7 @@ async def test_a_person_opens_a_thread_and_an_archived_one_wakes_up(discord_worl
         assert client.messages[0].is_system()
         thread = client.heard_threads[0]
         await thread.join()
+        stage.switches.moderates = True
         await thread.edit(archived=True)
         await stage.say(ada.id, thread_place.id, "still there?")
         await until(lambda: "still there?" in client.texts())

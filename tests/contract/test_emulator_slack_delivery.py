@@ -154,7 +154,7 @@ async def test_the_home_tab_and_the_assistant(slack_world: SlackWorld) -> None:
         await client.assistant_threads_setTitle(title="Talk", **where)
         prompts = [{"title": "Joke", "message": "Tell me a joke"}]
         await client.assistant_threads_setSuggestedPrompts(prompts=prompts, **where)
-        assert stage.streams_api.titles[thread.id] == "Talk"
+        assert next(place.title for place in stage.places() if place.id == thread.id) == "Talk"
         assert stage.streams_api.prompts[thread.id] == prompts
 
 

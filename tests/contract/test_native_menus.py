@@ -16,13 +16,12 @@ from channels.menus import offered
 from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.client import Endpoint as TelegramEndpoint
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.contracts.commands import COMMANDS, CommandSpec
 from gateway.contracts.errors import SendFailed
 from gateway.words import Language, about_in
 from tests.parts.answering import EchoAgent
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import TOWNS, Town, discord_town, telegram_town
+from tests.parts.towns import TOWNS, Town, discord_town, parts_on, telegram_town
 from tests.parts.waiting import until
 
 WITH_MENUS = ("discord", "telegram")
@@ -120,11 +119,7 @@ async def test_admins_are_offered_their_commands_where_only_they_read(bus: Redis
     async with telegram_town() as town:
         adapter = TelegramAdapter(
             TelegramEndpoint(TELEGRAM_TOKEN, town.api_base),
-            positions=bus.intake,
-            leases=bus.deliveries,
-            places=bus.places,
-            clock=SystemClock(),
-            holder="test",
+            parts_on(bus),
             admins=(4711, int(town.ann.id)),
         )
         async with town.line(bus, adapter=adapter):

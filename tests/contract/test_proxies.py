@@ -8,10 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from channels.adapter import AdapterParts
 from channels.registry import open_channel
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.config import Settings, load_settings
 from gateway.config.show import as_table
 from gateway.contracts.errors import ConfigError
@@ -20,7 +18,7 @@ from tests.parts.emulated_discord import TOKEN as DISCORD_TOKEN
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN
 from tests.parts.forward_proxy import LOGIN, ForwardProxy, forward_proxy
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import Town, town
+from tests.parts.towns import Town, parts_on, town
 
 __all__ = ["town"]
 
@@ -46,7 +44,7 @@ async def test_everything_goes_through_it(town: Town, bus: RedisBus, caplog: pyt
     """Also sockets, and the password stands in no log."""
     caplog.set_level(logging.DEBUG, "channels")
     async with forward_proxy() as proxy, EchoAgent(bus).at_work():
-        parts = AdapterParts(bus.intake, bus.deliveries, bus.places, SystemClock(), "test")
+        parts = parts_on(bus)
         adapter = await open_channel(town.platform, loaded(settings_of(town, proxy.url)), parts)
         dm = town.dm(town.ann)
         async with town.line(bus, adapter=adapter):
@@ -60,7 +58,7 @@ async def test_everything_goes_through_it(town: Town, bus: RedisBus, caplog: pyt
 @pytest.mark.long
 async def test_a_proxy_that_is_not_there_is_not_gone_around(town: Town, bus: RedisBus) -> None:
     """Whoever names one has a reason."""
-    parts = AdapterParts(bus.intake, bus.deliveries, bus.places, SystemClock(), "test")
+    parts = parts_on(bus)
     gone = ForwardProxy(port=9)
     adapter = await open_channel(town.platform, loaded(settings_of(town, gone.url)), parts)
     async with town.starting(bus, adapter=adapter) as line:
@@ -81,6 +79,6 @@ def test_its_password_is_known_to_the_scrubber_and_not_shown() -> None:
 async def test_a_socks_proxy_without_its_package_is_named(bus: RedisBus) -> None:
     environ = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": TELEGRAM_TOKEN}
     environ["TRIVET_CHANNELS__TELEGRAM__PROXY"] = "socks5://127.0.0.1:1080"
-    parts = AdapterParts(bus.intake, bus.deliveries, bus.places, SystemClock(), "test")
+    parts = parts_on(bus)
     with pytest.raises(ConfigError, match="socksio"):
         await open_channel("telegram", loaded(environ), parts)

@@ -30,6 +30,7 @@ from gateway.contracts.messages import CleanText
 from tests.doubles import ManualClock
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN, SlackWorld, slack_world
 from tests.parts.incoming import NobodyHome
+from tests.parts.towns import parts_on
 
 __all__ = ["slack_world"]
 
@@ -328,14 +329,7 @@ def test_nothing_else_is_taken_for_a_stream_that_was_cut_off(other: dict[str, An
 @contextlib.asynccontextmanager
 async def connected(scene: Scene, bus: RedisBus) -> AsyncIterator[SlackAdapter]:
     """Our adapter in front of the scene."""
-    adapter = SlackAdapter(
-        Endpoint(BOT_TOKEN, APP_TOKEN, f"http://{scene.world.address}/api/"),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
-    )
+    adapter = SlackAdapter(Endpoint(BOT_TOKEN, APP_TOKEN, f"http://{scene.world.address}/api/"), parts_on(bus))
     running = asyncio.create_task(adapter.run(NobodyHome()))
     try:
         await adapter.until_ready()

@@ -15,10 +15,13 @@ import pytest
 
 from channels.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
+from channels.emulators.slack.delivery import Parcel
 from channels.emulators.slack.http_events import signature
+from channels.outbound import journey
+from channels.slack import limits
 from channels.slack.adapter import SlackAdapter
 from gateway.bus.bus import RedisBus
-from tests.parts.answering import EchoAgent
+from tests.parts.answering import EchoAgent, until_delivered
 from tests.parts.called import CalledTown, called_slack_town
 from tests.parts.doors import OpenDoor
 from tests.parts.emulated_slack import SIGNING_SECRET
@@ -156,6 +159,49 @@ async def test_an_envelope_that_nobody_can_read_is_acknowledged(bus: RedisBus) -
         assert await town.until_answers(1, dm) == ["echo: hello"]
         assert "\0" in [each["payload"]["event"] for each in stage.sockets.sent]
         await until(lambda: {each["envelope_id"] for each in stage.sockets.sent} == {*stage.sockets.acknowledged})
+
+
+@pytest.mark.parametrize("payload", [None, [], [{"type": "event_callback"}], 7])
+async def test_an_envelope_of_which_the_sdk_makes_no_request_is_acknowledged(bus: RedisBus, payload: Any) -> None:
+    """Slack would bring it three times more, and switch off an app that leaves too many."""
+    async with slack_town() as town, town.line(bus):
+        stage = town.stage
+        assert isinstance(stage, SlackEmulator)
+        assert await stage.sockets.attempt(Parcel("events_api", payload), number=0, reason="") is None
+
+
+async def test_a_post_that_slack_does_not_name_is_looked_up_and_not_repeated(
+    bus: RedisBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is asked for it afterwards knows its true name."""
+    monkeypatch.setattr(limits, "LOOKUP_SETTLES_S", 0.05)
+    monkeypatch.setattr(journey, "RETRY_DELAYS_S", (0.05,) * len(journey.RETRY_DELAYS_S))
+    async with slack_town() as town, EchoAgent(bus).at_work() as agent, town.line(bus):
+        stage, dm = town.stage, town.dm(town.ann)
+        assert isinstance(stage, SlackEmulator)
+        stage.switches.forgets_ts = 1
+        await stage.say(town.ann.id, dm.id, "hello")
+        assert await town.until_answers(1, dm) == ["echo: hello"]
+        await until_delivered(bus, "slack")
+        (said,) = town.answers(dm)
+        reply = agent.reply_to(agent.heard[0])
+        assert (await bus.deliveries.delivered(reply.key, reply.id)).platform_ids == (said.id,)
+
+
+async def test_who_presses_is_called_by_the_name_that_people_see(town: CalledTown, bus: RedisBus) -> None:
+    door, stage = OpenDoor(word=""), town.stage
+    assert isinstance(stage, SlackEmulator)
+    ada = stage.add_person("Ada Lovelace")
+    press = {
+        "type": "block_actions",
+        "user": {"id": ada.id, "username": "ada", "name": "ada"},
+        "container": {"message_ts": "1790000000.000200", "channel_id": "D1"},
+        "actions": [{"type": "button", "value": "/approve A1", "action_id": "choice-1", "action_ts": "1790000001.1"}],
+        "team": {"id": "T0EMULATOR"},
+    }
+    async with listening(town, bus, door):
+        assert (await post(town, urlencode({"payload": json.dumps(press)}), kind=FORM)).status_code == 200
+    assert [each.author_name for each in door.pressed] == ["Ada Lovelace"]
 
 
 async def test_an_event_is_acknowledged_only_when_it_is_taken(town: CalledTown, bus: RedisBus) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,9 @@ from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.config.settings import Agent
 from gateway.contracts.entries import UNTITLED, Role, Session, SetTitle, UsagePurpose
-from gateway.contracts.errors import ModelRejected, ModelUnavailable
-from gateway.contracts.messages import CleanText
+from gateway.contracts.errors import BusUnavailable, ModelRejected, ModelUnavailable
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText, Reply, ReplyKind
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN, talk
@@ -47,9 +48,15 @@ class Namer(ScriptedClient):
         yield ModelAnswer(self.answer, (), "stop", TokenCount(9, 3), 0.5, request.model)
 
 
-def titler(store: SqlStore, client: Namer, tmp_path: Path) -> Titler:
+async def nobody(_: Sequence[Reply]) -> None:
+    """Who listens to no title."""
+
+
+def titler(
+    store: SqlStore, client: Namer, tmp_path: Path, publish: Callable[[Sequence[Reply]], Awaitable[None]] = nobody
+) -> Titler:
     settings = Settings(data_dir=tmp_path, agent=Agent(model="demo/scripted", utility_model="demo/scripted"))
-    return Titler(client, Models(client, settings), store, Scrubber(), SystemClock())
+    return Titler(client, Models(client, settings), store, Scrubber(), SystemClock(), publish)
 
 
 async def now(store: SqlStore) -> Session:
@@ -136,3 +143,54 @@ async def test_the_time_limit_holds_over_all_attempts(
     await talk(store, ANN, "hello", number=1)
     await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
     assert (await now(store)).title == UNTITLED
+
+
+HERE = ReplyAddress("discord", "lane", "{}")
+
+
+async def test_the_place_of_the_conversation_is_told_of_its_title(store: SqlStore, tmp_path: Path) -> None:
+    """In the outbox by the same commit, so that a crash between the two loses nothing; published at once; read by
+    nobody, so that no list of deliveries shows it."""
+    told: list[Reply] = []
+
+    async def publish(replies: Sequence[Reply]) -> None:
+        told.extend(replies)
+
+    await talk(store, ANN, "plan a trip", number=1)
+    naming = titler(store, Namer(), tmp_path, publish)
+    await naming.title(await now(store), turn_id="turn", permit=always, address=HERE)
+    (reply,) = told
+    assert (reply.kind, reply.title, reply.text) == (ReplyKind.TITLE, "Trip to Rome", "")
+    assert (reply.key, reply.address, reply.turn_id) == (ANN, HERE, "turn")
+    assert reply in await store.take_stale_outbox(after_ms=0, limit=9)
+    assert reply.id not in {row.reply_id for row in await store.recent_deliveries(ANN, limit=9)}
+
+
+async def test_a_bus_that_is_away_leaves_the_title_to_the_relay(store: SqlStore, tmp_path: Path) -> None:
+    async def publish(_: Sequence[Reply]) -> None:
+        raise BusUnavailable("away")
+
+    await talk(store, ANN, "plan a trip", number=1)
+    naming = titler(store, Namer(), tmp_path, publish)
+    await naming.title(await now(store), turn_id="turn", permit=always, address=HERE)
+    waiting = await store.take_stale_outbox(after_ms=0, limit=9)
+    assert [reply.title for reply in waiting if reply.kind is ReplyKind.TITLE] == ["Trip to Rome"]
+
+
+async def test_nobody_is_told_of_a_title_that_came_too_late(store: SqlStore, tmp_path: Path) -> None:
+    """The user was faster: his own title has been told of already."""
+    client, told = Namer(), list[Reply]()
+    client.gate = asyncio.Event()
+
+    async def publish(replies: Sequence[Reply]) -> None:
+        told.extend(replies)
+
+    await talk(store, ANN, "hello", number=1)
+    naming = titler(store, client, tmp_path, publish)
+    making = asyncio.create_task(naming.title(await now(store), turn_id="turn", permit=always, address=HERE))
+    await until(lambda: client.asked)
+    await store.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
+    client.gate.set()
+    await making
+    assert told == []
+    assert ReplyKind.TITLE not in {reply.kind for reply in await store.take_stale_outbox(after_ms=0, limit=9)}

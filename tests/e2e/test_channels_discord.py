@@ -7,17 +7,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from channels.discord.adapter import DiscordAdapter
-from channels.discord.gateway import Endpoint
 from channels.discord.limits import NONCE_CHARS
 from channels.discord.lookup import nonce_of
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import PlaceKind
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent
 from tests.parts.incoming import NobodyHome
-from tests.parts.towns import Town, discord_town
+from tests.parts.towns import Town, discord_endpoint, discord_town, parts_on
 
 
 @pytest.fixture
@@ -80,10 +78,7 @@ async def test_an_answer_pings_nobody(town: Town, bus: RedisBus, agent: EchoAgen
 
 
 async def test_a_wrong_token_ends_the_line_with_a_sentence(town: Town, bus: RedisBus) -> None:
-    endpoint = Endpoint("wrong", f"{town.api_base}/api/v10", f"{town.api_base}/gateway".replace("http", "ws"))
-    adapter = DiscordAdapter(
-        endpoint, positions=bus.intake, leases=bus.deliveries, places=bus.places, clock=SystemClock(), holder="test"
-    )
+    adapter = DiscordAdapter(discord_endpoint(town.api_base, token="wrong"), parts_on(bus))
     with pytest.raises(CredentialsRejected, match=r"channels\.discord\.token"):
         await adapter.run(NobodyHome())
 

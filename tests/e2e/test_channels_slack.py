@@ -13,12 +13,11 @@ from channels.emulators.stage import PlaceKind
 from channels.slack.adapter import SlackAdapter
 from channels.slack.connection import Endpoint
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent
 from tests.parts.emulated_slack import BOT_TOKEN
 from tests.parts.incoming import NobodyHome
-from tests.parts.towns import Town, slack_town
+from tests.parts.towns import Town, parts_on, slack_town
 from tests.parts.waiting import until
 
 
@@ -103,14 +102,7 @@ async def test_variables_of_the_sdk_change_nothing(
 
 async def test_a_wrong_app_token_ends_the_line_with_a_sentence(town: Town, bus: RedisBus) -> None:
     """The SDK by itself would try it for ever."""
-    adapter = SlackAdapter(
-        Endpoint(BOT_TOKEN, "xapp-wrong", f"{town.api_base}/api/"),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
-    )
+    adapter = SlackAdapter(Endpoint(BOT_TOKEN, "xapp-wrong", f"{town.api_base}/api/"), parts_on(bus))
     with pytest.raises(CredentialsRejected, match=r"channels\.slack\.app_token"):
         await adapter.run(NobodyHome())
 

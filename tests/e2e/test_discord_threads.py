@@ -10,18 +10,15 @@ import pytest
 from channels.adapter import ChannelAdapter
 from channels.discord import limits
 from channels.discord.adapter import DiscordAdapter
-from channels.discord.gateway import Endpoint
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.errors import forbidden
 from channels.emulators.discord.world import ChannelKind
 from channels.emulators.stage import Place, PlaceKind
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.messages import InboundMessage, QuoteKind
 from tests.parts.answering import EchoAgent, until_at_most_queued, until_queued
-from tests.parts.emulated_discord import TOKEN
-from tests.parts.towns import OPEN, Town, discord_town
+from tests.parts.towns import OPEN, Town, discord_endpoint, discord_town, parts_on
 from tests.parts.waiting import until
 
 
@@ -107,15 +104,7 @@ async def test_a_long_thread_is_its_beginning_and_what_was_said_last(
 
 def beginning(town: Town, bus: RedisBus) -> ChannelAdapter:
     """Our adapter, which begins a thread for each conversation."""
-    gateway = f"{town.api_base}/gateway".replace("http", "ws")
-    return DiscordAdapter(
-        Endpoint(TOKEN, f"{town.api_base}/api/v10", gateway, begins_threads=True),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
-    )
+    return DiscordAdapter(replace(discord_endpoint(town.api_base), begins_threads=True), parts_on(bus))
 
 
 def thread_of(stage: DiscordEmulator, message_id: str) -> Place | None:

@@ -8,19 +8,17 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
-from channels.discord import connection, gateway, limits
+from channels.discord import connection, limits
 from channels.discord.adapter import DiscordAdapter
 from channels.discord.pulse import GatewayUnstable, keep_pulse
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.sessions import Happening
 from channels.emulators.traffic import Json
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent
-from tests.parts.emulated_discord import TOKEN
 from tests.parts.incoming import NobodyHome
-from tests.parts.towns import Town, discord_town
+from tests.parts.towns import Town, discord_endpoint, discord_town, parts_on
 from tests.parts.waiting import until
 
 
@@ -51,12 +49,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     """Our adapter, quick to notice silence."""
     return DiscordAdapter(
-        gateway.Endpoint(TOKEN, f"{town.api_base}/api/v10", f"{town.api_base}/gateway".replace("http", "ws")),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
+        discord_endpoint(town.api_base),
+        parts_on(bus),
         patience=connection.Patience(silence_s=1.0, lost_s=2.0),
     )
 

@@ -13,10 +13,9 @@ from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.client import Endpoint as TelegramEndpoint
 from channels.telegram.polling import Patience
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from tests.parts.answering import EchoAgent
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import Town, telegram_town
+from tests.parts.towns import Town, parts_on, telegram_town
 from tests.parts.waiting import until
 
 
@@ -41,11 +40,7 @@ async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
 def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     return TelegramAdapter(
         TelegramEndpoint(TELEGRAM_TOKEN, town.api_base),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
+        parts_on(bus),
         patience=Patience(poll_s=1, silence_s=0.2),
     )
 

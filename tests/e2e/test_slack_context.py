@@ -53,8 +53,8 @@ async def test_who_is_called_into_a_thread_learns_what_was_said_in_it(
     first, second, third = agent.heard
     (root, question) = quoted(first)
     assert root[1] == "recipes"
-    assert question[0] == "ben"
-    assert "does @ann know about" in question[1]
+    assert question[0] == "Ben"
+    assert "does @Ann know about" in question[1]
     assert token not in question[1]
     assert {quote.kind for quote in first.quotes} == {QuoteKind.THREAD}
     assert quoted(second) == []
@@ -122,7 +122,7 @@ async def test_what_somebody_passes_on_comes_along(
         await stage.share(town.ann.id, said.id, town.group.id, dm.id)
         await until(lambda: len(agent.heard) == 2)
     asked, bare = agent.heard
-    assert (asked.text, quoted(asked)) == ("is it true?", [("ben", "the oven is <b>hot</b>")])
+    assert (asked.text, quoted(asked)) == ("is it true?", [("Ben", "the oven is <b>hot</b>")])
     assert (bare.text, bare.quotes[0].kind) == ("", QuoteKind.FORWARD)
 
 
@@ -136,8 +136,8 @@ async def test_people_are_known_by_their_names_and_their_language(
         await stage.say(town.ann.id, town.group.id, "hello", mention_bot=True)
         await stage.invoke(town.ann.id, town.group.id, "trivet", "new")
         await until(lambda: len(agent.heard) == 3)
-    assert {(message.author_name, message.language) for message in agent.heard} == {("ann", "de-DE")}
-    assert "who is @ben?" in {message.text for message in agent.heard}
+    assert {(message.author_name, message.language) for message in agent.heard} == {("Ann", "de-DE")}
+    assert "who is @Ben?" in {message.text for message in agent.heard}
     assert list(stage.web_api.calls).count("users.info") == 2
 
 

@@ -12,10 +12,9 @@ from channels.emulators.stage import Said
 from channels.slack.adapter import SlackAdapter
 from channels.slack.connection import Endpoint
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from tests.parts.answering import EchoAgent, until_at_most_queued, until_queued
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN
-from tests.parts.towns import Town, slack_town
+from tests.parts.towns import Town, parts_on, slack_town
 from tests.parts.waiting import until
 
 
@@ -28,12 +27,7 @@ async def town() -> AsyncIterator[Town]:
 def beginning(town: Town, bus: RedisBus) -> ChannelAdapter:
     """Our adapter, which answers a mention in its thread."""
     return SlackAdapter(
-        Endpoint(BOT_TOKEN, APP_TOKEN, f"{town.api_base}/api/", connections=2, begins_threads=True),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=SystemClock(),
-        holder="test",
+        Endpoint(BOT_TOKEN, APP_TOKEN, f"{town.api_base}/api/", connections=2, begins_threads=True), parts_on(bus)
     )
 
 

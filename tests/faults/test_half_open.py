@@ -6,7 +6,6 @@ import pytest
 
 from channels.adapter import CONNECTED, ChannelAdapter
 from channels.discord import connection as discord_connection
-from channels.discord import gateway as discord_gateway
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
 from channels.slack import connection as slack_connection
@@ -16,12 +15,10 @@ from channels.telegram import polling as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.client import Endpoint as TelegramEndpoint
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from tests.parts.answering import EchoAgent
-from tests.parts.emulated_discord import TOKEN as DISCORD_TOKEN
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import Town, town
+from tests.parts.towns import Town, discord_endpoint, parts_on, town
 from tests.parts.waiting import until
 from tests.parts.wires import wire_to
 
@@ -32,36 +29,22 @@ pytestmark = pytest.mark.timeout(120)
 
 def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
     """Our adapter at `address`, quick to lose patience."""
-    clock, holder = SystemClock(), "test"
     if town.platform == "telegram":
         return TelegramAdapter(
             TelegramEndpoint(TELEGRAM_TOKEN, address),
-            positions=bus.intake,
-            leases=bus.deliveries,
-            places=bus.places,
-            clock=clock,
-            holder=holder,
+            parts_on(bus),
             patience=telegram_polling.Patience(poll_s=1, silence_s=1.0),
         )
     if isinstance(town.stage, DiscordEmulator):
         town.stage.switches.heartbeat_ms = 500
-        gateway_url = f"{address}/gateway".replace("http", "ws")
         return DiscordAdapter(
-            discord_gateway.Endpoint(DISCORD_TOKEN, f"{address}/api/v10", gateway_url),
-            positions=bus.intake,
-            leases=bus.deliveries,
-            places=bus.places,
-            clock=clock,
-            holder=holder,
+            discord_endpoint(address),
+            parts_on(bus),
             patience=discord_connection.Patience(silence_s=2.0, lost_s=3.0),
         )
     return SlackAdapter(
         slack_connection.Endpoint(BOT_TOKEN, APP_TOKEN, f"{address}/api/"),
-        positions=bus.intake,
-        leases=bus.deliveries,
-        places=bus.places,
-        clock=clock,
-        holder=holder,
+        parts_on(bus),
         patience=slack_socket.Patience(ping_every_s=0.5, dead_s=3.0),
     )
 

@@ -17,7 +17,15 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.entries import UNTITLED
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind, ControlRequest, DeliveryRecord, DeliveryState, Receipt, Reply
+from gateway.contracts.messages import (
+    ControlKind,
+    ControlRequest,
+    DeliveryRecord,
+    DeliveryState,
+    Receipt,
+    Reply,
+    ReplyKind,
+)
 from gateway.store.store import open_store
 from tests.parts.agents import message
 from tests.parts.waiting import until
@@ -86,9 +94,11 @@ class Fleet:
         return [reply.text.split("\n")[0] for reply in self.replies if str(reply.key) == key]
 
     async def hear(self) -> None:
-        """Deliver until cancelled."""
+        """Deliver until cancelled, all but titles: whoever gets their receipt writes, and may be paused at that."""
         while True:
             for pending in await self.bus.deliveries.replies("telegram", "test", count=200, wait_s=0.2):
+                if pending.reply.kind is ReplyKind.TITLE:
+                    continue
                 record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1)
                 receipt = Receipt(record, pending.reply.key, "telegram")
                 await self.bus.deliveries.finish("telegram", pending.entry_id, receipt)

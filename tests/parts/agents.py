@@ -85,6 +85,8 @@ class AgentProcess:
     replies: list[Reply] = field(default_factory=list)
     statuses: list[Reply] = field(default_factory=list)
     """The quiet lines about sub-agents, which answer nothing."""
+    titles: list[Reply] = field(default_factory=list)
+    """What the places of conversations are called."""
 
     async def say(
         self, text: str, key: str = "telegram:1", *, message_id: str = "", lane: str = "", interrupts: bool = False
@@ -154,7 +156,8 @@ class AgentProcess:
         for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
             record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
             await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))
-            (self.statuses if pending.reply.kind is ReplyKind.STATUS else self.replies).append(pending.reply)
+            asides = {ReplyKind.STATUS: self.statuses, ReplyKind.TITLE: self.titles}
+            asides.get(pending.reply.kind, self.replies).append(pending.reply)
 
     async def ask(self, text: str, key: str = "telegram:1", *, within_s: float = ANSWER_WITHIN_S) -> CleanText:
         """Say something and hear the next answer."""

@@ -19,12 +19,11 @@ from channels.telegram.adapter import TelegramAdapter
 from channels.telegram.client import Endpoint as TelegramEndpoint
 from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.limits import POLLER_LEASE_TTL_S
 from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
 from tests.parts.emulated_slack import SIGNING_SECRET as SLACK_SIGNING_SECRET
 from tests.parts.platforms import TELEGRAM_TOKEN
-from tests.parts.towns import AdapterMaker, Town, discord_town, slack_town, telegram_town
+from tests.parts.towns import AdapterMaker, Town, discord_town, parts_on, slack_town, telegram_town
 
 
 @dataclass
@@ -68,11 +67,7 @@ async def called_telegram_town() -> AsyncIterator[CalledTown]:
         def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
             made = TelegramAdapter(
                 TelegramEndpoint(TELEGRAM_TOKEN, town.api_base, hook_url=url),
-                positions=bus.intake,
-                leases=bus.deliveries,
-                places=bus.places,
-                clock=SystemClock(),
-                holder=holder,
+                parts_on(bus, holder),
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
             )
             exchange.behind = [made]
@@ -95,11 +90,7 @@ async def called_slack_town() -> AsyncIterator[CalledTown]:
                 slack_connection.Endpoint(
                     SLACK_BOT_TOKEN, "", f"{town.api_base}/api/", signing_secret=SLACK_SIGNING_SECRET
                 ),
-                positions=bus.intake,
-                leases=bus.deliveries,
-                places=bus.places,
-                clock=SystemClock(),
-                holder=holder,
+                parts_on(bus, holder),
             )
             exchange.behind = [made]
             return made

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 from urllib.parse import quote
 
 import pytest
 
-from channels.adapter import CONNECTED, ChannelAdapter
+from channels.adapter import CONNECTED, AdapterParts, ChannelAdapter
 from channels.discord import connection as discord_connection
 from channels.discord import gateway as discord_gateway
 from channels.discord import limits as discord_limits
@@ -48,6 +48,16 @@ from tests.parts.waiting import until
 OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
 GUILDS_WITHIN_S = 0.2  # there is one guild, and it comes at once
 QUIET_S = 0.3  # nothing comes in a test that waits for nothing; long enough for what would come by mistake
+
+
+def parts_on(bus: RedisBus, holder: str = "test") -> AdapterParts:
+    """What an adapter of the process `holder` needs beside its own settings."""
+    return AdapterParts(bus.intake, bus.deliveries, bus.places, SystemClock(), holder)
+
+
+def discord_endpoint(address: str, token: str = DISCORD_TOKEN) -> discord_gateway.Endpoint:
+    """The bot's, on an emulator at `address`."""
+    return discord_gateway.Endpoint(token, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws"))
 
 
 class BotHome(Emulator, Protocol):
@@ -167,11 +177,7 @@ async def telegram_town() -> AsyncIterator[Town]:
         ) -> ChannelAdapter:
             return TelegramAdapter(
                 TelegramEndpoint(TELEGRAM_TOKEN, address, bots=frozenset(bots)),
-                positions=bus.intake,
-                leases=bus.deliveries,
-                places=bus.places,
-                clock=SystemClock(),
-                holder=holder,
+                parts_on(bus, holder),
                 patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
             )
 
@@ -196,17 +202,8 @@ async def _served_discord(stage: DiscordEmulator) -> AsyncIterator[Town]:
             bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
         ) -> ChannelAdapter:
             return DiscordAdapter(
-                discord_gateway.Endpoint(
-                    DISCORD_TOKEN,
-                    f"{address}/api/v10",
-                    f"{address}/gateway".replace("http", "ws"),
-                    bots=frozenset(bots),
-                ),
-                positions=bus.intake,
-                leases=bus.deliveries,
-                places=bus.places,
-                clock=SystemClock(),
-                holder=holder,
+                replace(discord_endpoint(address), bots=frozenset(bots)),
+                parts_on(bus, holder),
                 patience=discord_connection.Patience(lease_ttl_s=lease_ttl_s),
             )
 
@@ -226,11 +223,7 @@ async def slack_town() -> AsyncIterator[Town]:
                 slack_connection.Endpoint(
                     SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2, bots=frozenset(bots)
                 ),
-                positions=bus.intake,
-                leases=bus.deliveries,
-                places=bus.places,
-                clock=SystemClock(),
-                holder=holder,
+                parts_on(bus, holder),
                 patience=slack_socket.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),
             )
 

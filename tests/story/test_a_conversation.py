@@ -98,8 +98,8 @@ async def test_new_begins_a_new_conversation(agent: AgentProcess) -> None:
     await agent.ask("/new")
     assert "the first thing" not in await agent.ask("history")
     listed = await agent.ask("/sessions")
-    assert "\n1. " in listed
-    assert "\n2. " in listed
+    assert "\n- **1.** " in listed
+    assert "\n- **2.** " in listed
 
 
 async def test_commands_are_no_part_of_the_conversation(agent: AgentProcess) -> None:

@@ -18,6 +18,7 @@ from agent.sentences import UNCHECKED_NOTE, UNREAD_NOTE
 from agent.tools.envelope import Envelopes
 from agent.tools.shelf import Shelf
 from channels.inbound.intake import Intake
+from channels.inbound.terms import DoorRules
 from channels.normalized import FileReference
 from gateway.admin.answers import clean_json
 from gateway.bus.bus import RedisBus
@@ -32,7 +33,7 @@ from gateway.scrub.placeholder import WHOLE_TEXT
 from gateway.store.store import SqlStore
 from gateway.telemetry import crashes
 from gateway.telemetry.logs import ScrubbingFormatter
-from tests.doubles import ManualClock, MemoryBus
+from tests.doubles import MemoryBus, door_rooms
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.incoming import private_message
 from tests.parts.minds import Mind
@@ -86,7 +87,7 @@ async def test_a_message_its_names_and_its_files(scrubber: Scrubber) -> None:
     """The second is read in the light of the first."""
     bus = MemoryBus()
     policy = AccessPolicy(StrangerRule.OPEN)
-    door = Intake(bus, bus, bus, scrubber, ManualClock(), policy, bus, scope=SessionScope.PLACE)
+    door = Intake(door_rooms(bus, scrubber), DoorRules(policy, SessionScope.PLACE))
     file = FileReference(AttachmentKind.DOCUMENT, "7", name=TEXT, media_type=TEXT)
     for number in range(2):
         said = replace(private_message(), id=f"m{number}", text=TEXT, author_name=TEXT, attachments=(file,))
@@ -114,6 +115,7 @@ async def test_a_turn_from_a_message_to_its_answer(
 ) -> None:
     """What the model says, stream and tool calls, what tools return and remember, titles, todos, reminders."""
     said = [
+        "hello",  # what the conversation is titled by: the model would write the title without the poison
         f"please remember {TEXT}",
         f"say {TEXT}",
         f"remind me in 5 hours to {TEXT}",
@@ -146,7 +148,7 @@ async def test_the_author_is_told_that_nobody_could_read_it(
 ) -> None:
     memory = MemoryBus()
     policy = AccessPolicy(StrangerRule.OPEN)
-    door = Intake(memory, memory, memory, scrubber, ManualClock(), policy, memory, scope=SessionScope.PLACE)
+    door = Intake(door_rooms(memory, scrubber), DoorRules(policy, SessionScope.PLACE))
     await door.accept(replace(private_message(), text=TEXT))
     taken = replace(memory.queued[0], key=message("x").key, address=message("x").address)
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, scrubber=scrubber) as agent:

@@ -14,6 +14,8 @@ import pytest
 
 from channels.adapter import Outcome
 from channels.inbound.intake import Intake
+from channels.inbound.terms import DoorRules
+from channels.line import Rooms
 from channels.normalized import Addressing, Incoming, find_command
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -72,19 +74,10 @@ class Street:
 async def a_street(
     bus: RedisBus, store: SqlStore, folder: Path, access: Access, limits: Limits | None = None
 ) -> AsyncIterator[Street]:
-    limits, mind, clock = limits or Limits(), Mind(), SystemClock()
+    limits, mind = limits or Limits(), Mind()
     async with running_agent(bus, store, mind, folder, access=access, limits=limits) as agent:
-        door = Intake(
-            bus.intake,
-            bus.access,
-            bus.deliveries,
-            Scrubber(),
-            clock,
-            access.policy,
-            bus.questions,
-            scope=SessionScope.PLACE,
-            rate_of=limits.rate_of,
-        )
+        rules = DoorRules(access.policy, SessionScope.PLACE, rate_of=limits.rate_of)
+        door = Intake(Rooms.of(bus, Scrubber(), SystemClock()), rules)
         yield Street(door, agent, mind)
 
 

@@ -73,6 +73,8 @@ async def test_the_bytes_are_lent_until_the_receipt_and_to_their_lane_only(
     tools = Tools(policy=("allow write",))
     async with running_agent(bus, store, RetryingClient(ScriptedClient()), tmp_path, tools=tools) as agent:
         await agent.ask(asks_for("file_write", path="a.csv", content="1,2\n"), ANNA)
+        while not agent.titles:
+            await agent.deliver("telegram")
         await agent.say(asks_for("send_file", path="a.csv"), ANNA)
         (pending,) = await agent.bus.deliveries.replies("telegram", "test", count=1, wait_s=20)
         assert await borrowed(agent, pending.reply) == b"1,2\n"

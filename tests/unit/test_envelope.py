@@ -81,6 +81,9 @@ QUESTION: Final = replace(
     ),
 )
 STATUS: Final = replace(REPLY, id="status:t_1:task_1", text=own_words("⏳ explore: the tests"), kind=ReplyKind.STATUS)
+TITLE: Final = replace(
+    REPLY, id="title:t_1", text=own_words(""), kind=ReplyKind.TITLE, title=own_words("Größe und Gewicht")
+)
 FILE: Final = ReplyFile(own_words("größe.png"), "image/png", 2_048, own_words("today's"))
 MEND: Final = Mend("telegram:4242:-100456:8", 20, "a1b2", own_words("[redacted:github#a1b2c3]"))
 VALUES: Final[dict[str, Wire]] = {
@@ -94,6 +97,7 @@ VALUES: Final[dict[str, Wire]] = {
     "status_edited": replace(
         STATUS, id=f"{STATUS.id}:completed", text=own_words("✓ explore: the tests (2 s, 900 tokens)"), amends=STATUS.id
     ),
+    "title": TITLE,
     "press": ControlRequest(ControlKind.APPROVE, replace(INBOUND, text=own_words("/approve K7QM2PXA")), is_press=True),
     "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True, stopped_fence=7),
     "receipt": Receipt(
@@ -130,6 +134,7 @@ def test_only_what_an_older_release_cannot_understand_is_kept_from_it() -> None:
         "reply_with_files": 2,
         "status": 3,
         "status_edited": 3,
+        "title": 3,
         "draft": 3,
         "preview": 3,
     }

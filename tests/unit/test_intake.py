@@ -13,6 +13,7 @@ from channels.adapter import Outcome, QueueFull
 from channels.inbound.bounding import TEXT_BYTES_MAX, fit
 from channels.inbound.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
 from channels.inbound.quoting import QUOTE_CHARS_MAX
+from channels.inbound.terms import DoorRules
 from channels.normalized import Addressing, FileReference, Incoming, RawQuote, Retraction
 from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, StrangerRule, admit
 from gateway.contracts.commands import Suggests
@@ -33,7 +34,7 @@ from gateway.contracts.ports import Verdict
 from gateway.contracts.suggestions import Suggestion
 from gateway.limits import ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
 from gateway.words import ENGLISH
-from tests.doubles import ManualClock, MemoryBus, PlainScrubber
+from tests.doubles import ManualClock, MemoryBus, door_rooms
 from tests.parts.incoming import private_message
 
 OPEN = AccessPolicy(StrangerRule.OPEN)
@@ -45,7 +46,7 @@ IN_GROUP = replace(private_message(), place=("-100",), is_private=False, address
 
 def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> Intake:
     """An intake on a bus in memory."""
-    return Intake(bus, bus, bus, PlainScrubber(), ManualClock(), policy, bus, scope=scope, suggestions=bus)
+    return Intake(door_rooms(bus), DoorRules(policy, scope))
 
 
 class TestAnAlbum:
@@ -188,7 +189,7 @@ class TestAnEdit:
         """So that the bus can tell a repeated edit from a further one."""
         first, second = MemoryBus(), MemoryBus()
         for bus, now_ms in ((first, 1_800_000_000_000), (second, 1_900_000_000_000)):
-            intake = Intake(bus, bus, bus, PlainScrubber(), ManualClock(now_ms), OPEN, bus, scope=SessionScope.PLACE)
+            intake = Intake(door_rooms(bus, clock=ManualClock(now_ms)), DoorRules(OPEN, SessionScope.PLACE))
             await intake.accept(private_message())
             await intake.accept(edited("other words"))
         assert first.queued == second.queued
@@ -225,7 +226,7 @@ async def test_a_full_queue_is_no_secret() -> None:
 
 async def test_in_interrupt_mode_a_message_cancels_the_running_turn() -> None:
     bus = MemoryBus()
-    intake = Intake(bus, bus, bus, PlainScrubber(), ManualClock(), OPEN, bus, scope=SessionScope.PLACE, interrupts=True)
+    intake = Intake(door_rooms(bus), DoorRules(OPEN, SessionScope.PLACE, interrupts=True))
     await intake.accept(private_message())
     assert bus.interrupted == [private_message().id]
 

@@ -10,6 +10,7 @@ import pytest
 from channels.adapter import Outcome
 from channels.inbound.halves import HALF_TTL_S, HALVES_MAX, Halves, part_of
 from channels.inbound.intake import Intake
+from channels.inbound.terms import DoorRules
 from channels.inbound.threshold import HELD_MAX, HOLD_S, Threshold
 from channels.normalized import Addressing, Command, Incoming, find_command
 from gateway.contracts.access import AccessPolicy, StrangerRule
@@ -20,7 +21,7 @@ from gateway.contracts.ports import Verdict
 from gateway.scrub import Scrubber
 from gateway.scrub.continued import continued
 from gateway.scrub.placeholder import PLACEHOLDER
-from tests.doubles import ManualClock, MemoryBus, PlainScrubber
+from tests.doubles import ManualClock, MemoryBus, PlainScrubber, door_rooms
 from tests.parts.incoming import private_message
 from tests.scrubbing import draw
 
@@ -45,11 +46,8 @@ class Door:
     def opened(self) -> Intake:
         """The door of a process that has just started."""
         policy = AccessPolicy(StrangerRule.OPEN)
-        return Intake(
-            *(self.bus, self.bus, self.bus, Scrubber(placeholder_key=b"k" * 32), self.clock, policy, self.bus),
-            scope=self.scope,
-            delete=self._delete,
-        )
+        rooms = door_rooms(self.bus, Scrubber(placeholder_key=b"k" * 32), self.clock)
+        return Intake(rooms, DoorRules(policy, self.scope), delete=self._delete)
 
     async def _delete(self, message: InboundMessage) -> None:
         self.deleted.append(message.id)

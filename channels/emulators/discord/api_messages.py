@@ -133,6 +133,8 @@ class MessagesApi:
 
     async def edit(self, call: Call) -> Response:
         message = self._message(call)
+        if self._switches.refuses_edits is not None:
+            raise self._switches.refuses_edits
         only_flags = set(call.body) <= {"flags"}
         if message.author.id != self._world.bot.id and not (only_flags and self._switches.moderates):
             raise forbidden(50005)

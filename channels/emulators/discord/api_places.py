@@ -7,8 +7,9 @@ from collections.abc import Callable
 from starlette.responses import JSONResponse, Response
 
 from channels.emulators.discord import shapes
-from channels.emulators.discord.api import Call, Route, snowflake
+from channels.emulators.discord.api import Call, Route, snowflake, too_many
 from channels.emulators.discord.api_messages import NO_CONTENT
+from channels.emulators.discord.buckets import Buckets
 from channels.emulators.discord.drafts import new_draft
 from channels.emulators.discord.errors import Refused, forbidden, unknown
 from channels.emulators.discord.herald import Herald
@@ -26,6 +27,7 @@ class PlacesApi:
         posting: Posting,
         herald: Herald,
         switches: Switches,
+        buckets: Buckets,
         application_id: int,
         endpoint: Callable[[], Json],
     ) -> None:
@@ -34,6 +36,7 @@ class PlacesApi:
         self._posting = posting
         self._herald = herald
         self._switches = switches
+        self._buckets = buckets
         self._application_id = application_id
         self._endpoint = endpoint
 
@@ -111,16 +114,21 @@ class PlacesApi:
         return JSONResponse(shapes.channel(self._world, self._posting.channel(call.id("channel_id"))))
 
     async def change_channel(self, call: Call) -> Response:
-        """Of a thread: name, archived, locked and the time to archive. Other channels are not the bot's to change."""
+        """Of a thread that the bot began: name, archived, locked and the time to archive. Other channels are not its to
+        change, and new names are counted apart from all else, without a word of it in the headers."""
         thread = self._posting.channel(call.id("channel_id"))
-        if not thread.is_thread:
+        if not (thread.is_thread and self._may_change(thread)):
             raise forbidden(50013)
-        thread.name = str(call.body.get("name", thread.name))
-        thread.archived = bool(call.body.get("archived", thread.archived))
-        thread.locked = bool(call.body.get("locked", thread.locked))
-        thread.auto_archive_min = int(call.body.get("auto_archive_duration", thread.auto_archive_min))
-        self._herald.thread_changed(thread)
+        if "name" in call.body and str(call.body["name"]) != thread.name:
+            allowance = self._buckets.take("rename", str(thread.id))
+            if allowance is not None and not allowance.is_granted:
+                return too_many(allowance, via=True)
+        self._posting.change_thread(thread, self._world.bot, call.body)
         return JSONResponse(shapes.channel(self._world, thread))
+
+    def _may_change(self, thread: Channel) -> bool:
+        """Its creator may, while nobody has locked it."""
+        return self._switches.moderates or (thread.owner_id == self._world.bot.id and not thread.locked)
 
     async def thread_from(self, call: Call) -> Response:
         message = self._posting.message(call.id("channel_id"), call.id("message_id"))

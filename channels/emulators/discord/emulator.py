@@ -103,7 +103,8 @@ class DiscordEmulator:
         self._signing_key = Ed25519PrivateKey.generate()
         self.http_interactions: HttpInteractions | None = None
         self._clock_s = clock_s
-        self.api = Api(token=token, world=self.world, buckets=Buckets(self.switches, clock_s), faults=self.faults)
+        self._buckets = Buckets(self.switches, clock_s)
+        self.api = Api(token=token, world=self.world, buckets=self._buckets, faults=self.faults)
         self.app: ASGIApp = Starlette(
             routes=self._routes(clock_s), exception_handlers={404: not_found}, lifespan=self._lifespan
         )
@@ -117,6 +118,7 @@ class DiscordEmulator:
             posting=self._posting,
             herald=self._herald,
             switches=self.switches,
+            buckets=self._buckets,
             application_id=self.application_id,
             endpoint=self._endpoint,
         )

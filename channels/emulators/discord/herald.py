@@ -132,6 +132,7 @@ class Herald:
 
     def thread_changed(self, thread: Channel) -> None:
         self._dispatch("THREAD_UPDATE", shapes.channel(self._world, thread), thread, Intent.GUILDS, Intent.GUILDS)
+        self._audience.tell(StageEvent(EventKind.PLACE, str(thread.id)))
 
     def joined(self, user: User, guild_id: int) -> None:
         guild = self._world.guilds[guild_id]

@@ -169,6 +169,22 @@ class Posting:
             self.post(parent, author, Draft(name, kind=MessageKind.THREAD_CREATED, reference=reference))
         return thread
 
+    def change_thread(self, thread: Channel, author: User, asked: Json) -> None:
+        """Name, state and time to archive; a new name is announced in the thread (type 4). What is archived has to be
+        woken first, or by the same request."""
+        name, archive_min = str(asked.get("name", thread.name)), int(asked.get("auto_archive_duration", 0))
+        self._check_thread(name, archive_min or thread.auto_archive_min)
+        if thread.archived and asked.get("archived") is not False:
+            raise Refused(400, 50083, "Tried to perform an operation on an archived thread")
+        is_renamed = name != thread.name
+        thread.name, thread.auto_archive_min = name, archive_min or thread.auto_archive_min
+        thread.locked = bool(asked.get("locked", thread.locked))
+        thread.archived = False
+        if is_renamed:
+            self.post(thread, author, Draft(name, kind=MessageKind.NAME_CHANGED))
+        thread.archived = bool(asked.get("archived", False))
+        self._herald.thread_changed(thread)
+
     def _check_thread(self, name: str, auto_archive_min: int) -> None:
         if not 1 <= len(name) <= THREAD_NAME_MAX:
             raise invalid_form("name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 100 in length.")

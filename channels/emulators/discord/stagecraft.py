@@ -112,6 +112,7 @@ def _notice(message: Message) -> str:
     """What the client writes for messages of the system."""
     who = message.author.shown_as
     return {
+        MessageKind.NAME_CHANGED: f"{who} changed the thread name: {message.content}",
         MessageKind.PINNED: f"{who} pinned a message to this channel.",
         MessageKind.JOINED: f"{who} joined the server.",
         MessageKind.THREAD_CREATED: f"{who} started a thread: {message.content}",

@@ -19,6 +19,7 @@ def vendor_rates() -> RateTable:
         "typing": (5, 5.0),
         "reaction": (1, 0.25),
         "create_thread": (50, 300.0),
+        "rename": (2, 600.0),
         "open_dm": (10, 10.0),
         "webhook": (5, 2.0),
         "other": (50, 1.0),
@@ -38,10 +39,11 @@ class Switches:
     - `strips_content`: leading and trailing white space of `content` is dropped, as the clients see it.
     - `refuses_replies`: how a message of the bot that names the one it answers is refused (160002 where the history
       is closed to it); None takes it.
+    - `refuses_edits`: how a change of the bot's own message is refused; None takes it.
     - `refuses_links`: how whatever follows the first answer to an interaction is refused; None takes it.
     - `says_little`: the API answers of a message only its id, its place, its words and its nonce.
     - `hides_threads`: a session begins without a word of threads, as if all of them were asleep.
-    - `moderates`: the bot may delete what others wrote.
+    - `moderates`: the bot may delete what others wrote, and change the threads of others.
     - `first_answer_s`, `token_life_s`: how long an interaction waits for its first answer, and for all others.
     - `heartbeat_ms`, `resume_window_s`: how long a gateway session lives without word from the client.
     - `sessions_left`: the IDENTIFY budget of the day.
@@ -58,6 +60,7 @@ class Switches:
     announces_dms: bool = False
     strips_content: bool = True
     refuses_replies: Refused | None = None
+    refuses_edits: Refused | None = None
     refuses_links: Refused | None = None
     says_little: bool = False
     hides_threads: bool = False

@@ -23,6 +23,7 @@ class ChannelKind(IntEnum):
 
 class MessageKind(IntEnum):
     DEFAULT = 0
+    NAME_CHANGED = 4
     PINNED = 6
     JOINED = 7
     THREAD_CREATED = 18

@@ -33,6 +33,7 @@ TIERS: Final = {
     "files.completeUploadExternal": "4",
     "files.info": "4",
     "views.publish": "4",
+    "assistant.threads.setTitle": "4",
     "assistant.threads.setStatus": "5",
     "auth.test": "5",
 }

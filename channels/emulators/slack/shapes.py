@@ -27,9 +27,9 @@ def user(world: World, who: User) -> Json:
         "tz_offset": 0,
         "profile": {
             "real_name": who.real_name,
-            "display_name": who.handle,
+            "display_name": who.real_name,
             "real_name_normalized": who.real_name,
-            "display_name_normalized": who.handle,
+            "display_name_normalized": who.real_name,
             "team": who.team_id,
         }
         | ({"api_app_id": world.app_id, "bot_id": who.bot_id} if who.bot_id else {}),

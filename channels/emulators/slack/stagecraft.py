@@ -27,7 +27,7 @@ def as_place(place: Conversation) -> Place:
 
 
 def as_thread(place: Conversation, root: Message) -> Place:
-    title = plain(root.text).strip().partition("\n")[0][:TITLE_CHARS_MAX] or "Thread"
+    title = root.title or plain(root.text).strip().partition("\n")[0][:TITLE_CHARS_MAX] or "Thread"
     address = f"{place.id} {root.ts}"
     return Place(thread_id(place.id, root.ts), PlaceKind.THREAD, title, address, parent_id=place.id, root_id=root.ts)
 

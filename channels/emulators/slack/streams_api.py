@@ -29,7 +29,6 @@ class StreamsApi:
         self._herald = herald
         self._lookup = lookup
         self._switches = switches
-        self.titles: dict[str, str] = {}
         self.prompts: dict[str, list[Json]] = {}
 
     def methods(self) -> dict[str, Method]:
@@ -139,8 +138,12 @@ class StreamsApi:
         return {}
 
     async def set_title(self, call: Call) -> Json:
+        """Only threads in the direct messages of an app have titles."""
         place, root = self._thread(call)
-        self.titles[thread_id(place.id, root.ts)] = call.required("title")
+        if not place.is_im:
+            raise Refused("channel_not_found", detail="Invalid channel_id")
+        root.title = call.required("title")
+        self._herald.thread_opened(place, root.ts)
         return {}
 
     async def set_prompts(self, call: Call) -> Json:

@@ -70,6 +70,7 @@ class Switches:
     - `has_streams`: this workspace knows chat.startStream.
     - `stream_life_s`: measured by third parties, about five minutes whatever the appends do.
     - `status_anywhere`: setStatus works in every thread, not only in assistant threads.
+    - `forgets_ts` n: the next n answers to a post, or to the beginning of a stream, are `ok` and name no message.
     - `link_uses_max`: how many answers a `response_url` takes.
     - `history_page_max`: 15 for commercial apps outside the marketplace.
     - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
@@ -94,6 +95,7 @@ class Switches:
     has_streams: bool = True
     stream_life_s: float = 306.0
     status_anywhere: bool = True
+    forgets_ts: int = 0
     link_uses_max: int = 5
     history_page_max: int = 999
     dedupes_client_msg_id: bool = False

@@ -60,6 +60,7 @@ class Message:
     only_for: str | None = None  # an ephemeral message: one person sees it, no API returns it
     streams_until_s: float | None = None
     is_stopped_by_user: bool = False
+    title: str = ""  # of the thread that hangs on it, as the app named it
 
     @property
     def is_reply(self) -> bool:

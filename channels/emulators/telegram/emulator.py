@@ -14,8 +14,11 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `text_mention` 1: people mention the bot by its name (an entity with the user) instead of `@username`;
 - `bot_to_bot` 1: the bot sees what other bots write;
 - `utf16_length` 1: message length counts UTF-16 units instead of code points;
+- `private_topics` 1: getMe says that chats with the bot have topics, as its owner chose;
 - `general_topic_is_1` 1: sending with `message_thread_id=1` works;
 - `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
+- `refuses_edits` 400 or 403: nothing of the bot's can be edited any more ("message can't be edited"), or the bot has
+  no right to write ("not enough rights");
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
 - `only_basics` 1: a server that knows getMe, getUpdates, deleteWebhook and sendMessage only;
 - `before_10_3` 1: a server that does not know the kinds of updates that came with Bot API 10.3;
@@ -135,7 +138,8 @@ class TelegramEmulator:
         return user
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
-        """A group; or a topic in the group `parent_id`, which becomes a forum supergroup if it is none."""
+        """A group; or a topic in the group `parent_id`, which becomes a forum supergroup if it is none; or one in the
+        direct chat `parent_id`, named by the client after what the person wrote."""
         if not title.strip():
             raise ValueError("a place needs a title")
         if kind is PlaceKind.DM:
@@ -155,14 +159,21 @@ class TelegramEmulator:
 
     def _add_topic(self, title: str, parent_id: str | None) -> str:
         spot = self._world.spots.get(parent_id or "")
-        if spot is None or spot.kind is not PlaceKind.GROUP:
-            raise ValueError("a topic needs the group it is in")
+        if spot is None or spot.kind is PlaceKind.THREAD:
+            raise ValueError("a topic needs the group it is in, or the chat with the bot")
         chat = self._world.chats[spot.chat_id]
         if chat.type is ChatType.GROUP:
             chat = self._backstage.upgrade(chat)
-        topic, created = self._world.add_topic(chat, title, self._somebody())
+        by = chat.user or self._somebody()
+        topic, created = self._world.add_topic(chat, title, by, is_name_implicit=chat.user is not None)
         self._backstage.tell_bot("message", chat, created)
         return self._world.add_spot(PlaceKind.THREAD, chat, topic.id)
+
+    def delete_topic(self, place_id: str) -> None:
+        """Somebody takes a topic away, with all that was said in it."""
+        spot = self._world.spots.pop(place_id)
+        del self._world.chats[spot.chat_id].topics[spot.thread_id or 0]
+        self._audience.tell(StageEvent(EventKind.PLACE, place_id))
 
     async def say(
         self,
@@ -426,12 +437,13 @@ class TelegramEmulator:
 
     def _place(self, place_id: str, spot: Spot) -> Place:
         chat = self._world.chats[spot.chat_id]
-        if chat.user is not None:
-            return Place(place_id, spot.kind, chat.user.first_name, str(chat.id), person_id=str(chat.user.id))
+        person_id = None if chat.user is None else str(chat.user.id)
         if spot.thread_id is None:
-            return Place(place_id, spot.kind, chat.title, str(chat.id))
+            name = chat.title if chat.user is None else chat.user.first_name
+            return Place(place_id, spot.kind, name, str(chat.id), person_id=person_id)
         title, address = chat.topics[spot.thread_id].name, f"{chat.id}/{spot.thread_id}"
-        return Place(place_id, spot.kind, title, address, parent_id=self._world.place_id(chat.id))
+        parent_id = self._world.place_id(chat.id)
+        return Place(place_id, spot.kind, title, address, parent_id=parent_id, person_id=person_id)
 
 
 def _membership(bot: Json, status: str) -> Json:

@@ -76,10 +76,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic of a forum; its id is that of the service message that created it."""
+    """A topic of a forum, or of a person's chat with the bot; its id is that of the service message that created it."""
 
     id: int
     name: str
+    creator_id: int
 
 
 @dataclass(slots=True)

@@ -160,12 +160,15 @@ class World:
             chat.last_bot_id = sender.id
         return message
 
-    def add_topic(self, chat: Chat, name: str, by: User) -> tuple[Topic, Message]:
+    def add_topic(self, chat: Chat, name: str, by: User, *, is_name_implicit: bool = False) -> tuple[Topic, Message]:
         """A topic, and the service message that opens it; the chat is a forum from now on."""
         chat.is_forum = True
-        created = self.add_message(chat, by, service={"forum_topic_created": {"name": name, "icon_color": 7322096}})
+        said: Json = {"name": name, "icon_color": 7322096}
+        if is_name_implicit:
+            said["is_name_implicit"] = True
+        created = self.add_message(chat, by, service={"forum_topic_created": said})
         created.thread_id, created.is_topic_message = created.id, True
-        topic = Topic(created.id, name)
+        topic = Topic(created.id, name, by.id)
         chat.topics[topic.id] = topic
         return topic, created
 

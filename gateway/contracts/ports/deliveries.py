@@ -186,6 +186,11 @@ class PlaceBus(Protocol):
         """Bots are heard there again."""
         ...
 
+    async def may_name(self, place: str, *, conversation: str, is_first: bool) -> bool:
+        """Whether a place bears the title of this conversation: the one that named it `is_first`, and no other for
+        NAMER_TTL_S since."""
+        ...
+
     async def count_ambiguous(self, channel: str) -> None:
         """A chunk was sent again although an earlier attempt may have arrived."""
         ...

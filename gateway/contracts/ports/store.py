@@ -191,9 +191,12 @@ class Store(Protocol):
         """The try is over, with a title or without."""
         ...
 
-    async def set_title_if_untitled(self, session_id: str, title: CleanText, *, made_of: CleanText) -> bool:
+    async def set_title_if_untitled(
+        self, session_id: str, title: CleanText, *, made_of: CleanText, telling: Reply | None = None
+    ) -> bool:
         """One conditional UPDATE, so that a user's /title always wins. Nothing happens either if the first words of
-        the session are not `made_of` any more: a secret may have been taken out of them."""
+        the session are not `made_of` any more: a secret may have been taken out of them. `telling` is committed with
+        the title, so that whoever is to hear of it does."""
         ...
 
     async def apply(self, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session: ...

@@ -17,7 +17,8 @@ async def get_me(backstage: Backstage, call: Call) -> Json:
         "supports_inline_queries": False,
         "can_connect_to_business": False,
         "has_main_web_app": False,
-        "has_topics_enabled": False,
+        "has_topics_enabled": bool(backstage.switch("private_topics")),
+        "allows_users_to_create_topics": bool(backstage.switch("private_topics")),
     }
 
 

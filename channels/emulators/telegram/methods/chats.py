@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from channels.emulators.stage import EventKind, PlaceKind, StageEvent
@@ -12,6 +13,7 @@ from channels.emulators.telegram.methods.method import Method
 from channels.emulators.telegram.people import Json, User
 
 REACTIONS_PER_MESSAGE: Final = 11
+TOPIC_NAME_MAX: Final = 128
 _NO_GIFTS: Final = {
     "unlimited_gifts": False,
     "limited_gifts": False,
@@ -64,12 +66,38 @@ async def create_forum_topic(backstage: Backstage, call: Call) -> Json:
     chat = backstage.chat_of(call)
     if not chat.is_forum:
         raise bad_request("the chat is not a forum")
-    if not call.text("name"):
-        raise bad_request("TOPIC_TITLE_EMPTY")
+    _check_name(call.text("name"))
     topic, _ = backstage.world.add_topic(chat, call.text("name"), backstage.world.bot)
     place_id = backstage.world.add_spot(PlaceKind.THREAD, chat, topic.id)
     backstage.audience.tell(StageEvent(EventKind.PLACE, place_id))
     return {"message_thread_id": topic.id, "name": topic.name, "icon_color": 7322096}
+
+
+async def edit_forum_topic(backstage: Backstage, call: Call) -> bool:
+    """A new name, which the topic itself announces. In a group only the topics that the bot created are its to name,
+    for it is no administrator."""
+    chat, bot = backstage.chat_of(call), backstage.world.bot
+    topic = chat.topics.get(call.number("message_thread_id"))
+    if topic is None:
+        raise bad_request("TOPIC_ID_INVALID")
+    if chat.user is None and topic.creator_id != bot.id:
+        raise bad_request("not enough rights to manage topics")
+    name = call.text("name") or topic.name
+    _check_name(name)
+    if name == topic.name:
+        raise bad_request("TOPIC_NOT_MODIFIED")
+    chat.topics[topic.id] = replace(topic, name=name)
+    told = backstage.world.add_message(chat, bot, service={"forum_topic_edited": {"name": name}})
+    told.thread_id, told.is_topic_message = topic.id, True
+    backstage.audience.tell(StageEvent(EventKind.PLACE, backstage.world.place_id(chat.id, topic.id)))
+    return True
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise bad_request("TOPIC_TITLE_EMPTY")
+    if len(name) > TOPIC_NAME_MAX:
+        raise bad_request("TOPIC_TITLE_TOO_LONG")
 
 
 async def agree(backstage: Backstage, call: Call) -> bool:
@@ -89,6 +117,7 @@ METHODS: Final = (
     Method("getChatAdministrators", get_chat_administrators),
     Method("leaveChat", leave_chat, is_write=True),
     Method("createForumTopic", create_forum_topic, is_write=True),
+    Method("editForumTopic", edit_forum_topic, is_write=True),
     Method("pinChatMessage", agree),
     Method("unpinChatMessage", agree),
 )

@@ -7,13 +7,14 @@ from typing import Final
 from channels.emulators.stage import EventKind
 from channels.emulators.telegram.backstage import Backstage
 from channels.emulators.telegram.call import Call
-from channels.emulators.telegram.errors import bad_request
+from channels.emulators.telegram.errors import bad_request, forbidden
 from channels.emulators.telegram.methods.files import media_shape, read_media
 from channels.emulators.telegram.methods.method import Method
 from channels.emulators.telegram.methods.writing import read_text
 from channels.emulators.telegram.people import Chat, Json, Message
 
 DELETABLE_FOR_S: Final = 48 * 3600
+FORBIDDEN: Final = 403
 NOT_MODIFIED: Final = (
     "message is not modified: specified new message content and reply markup are exactly the same "
     "as a current content and reply markup of the message"
@@ -97,6 +98,12 @@ def _own_message(backstage: Backstage, call: Call) -> tuple[Chat, Message]:
         raise bad_request("message to edit not found")
     if message.sender.id != backstage.world.bot.id or message.service:
         raise bad_request("message can't be edited")
+    if refusal := backstage.switch("refuses_edits"):
+        raise (
+            forbidden("not enough rights to send text messages to the chat")
+            if refusal == FORBIDDEN
+            else bad_request("message can't be edited")
+        )
     return chat, message
 
 

@@ -1,0 +1,50 @@
+"""What a door stands on: the rooms of the bus behind it, and the rules of its channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from channels.inbound.admission import RateOf, unlimited
+from channels.inbound.keeping import Keeping
+from gateway.contracts.access import AccessPolicy
+from gateway.contracts.ids import SessionScope
+from gateway.contracts.ports import (
+    AccessBus,
+    Clock,
+    DeliveryBus,
+    IntakeBus,
+    PressBus,
+    Scrubber,
+    SuggestionSource,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorRooms:
+    """Where a door brings what it takes, and whom it asks. Without `keeping` a secret is removed and not kept."""
+
+    intake: IntakeBus
+    access: AccessBus
+    deliveries: DeliveryBus
+    presses: PressBus
+    suggestions: SuggestionSource
+    scrubber: Scrubber
+    clock: Clock
+    keeping: Keeping | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DoorRules:
+    """How a door treats those who come."""
+
+    access: AccessPolicy
+    scope: SessionScope
+    settle_ms: int = 0
+    interrupts: bool = False
+    """A message cancels the running turn of its lane."""
+
+    language: str = ""
+    """Everybody is spoken to in this one; empty: in his own."""
+
+    rate_of: RateOf = unlimited
+    """People write no faster than this, by their role."""

@@ -1,0 +1,66 @@
+"""What the place of a conversation hears of its title."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.model.retrying import RetryingClient
+from agent.model.scripted import ScriptedClient
+from gateway.bus.bus import RedisBus
+from gateway.contracts.messages import ReplyKind
+from gateway.store.store import SqlStore
+from gateway.telemetry.trace import hops_of
+from tests.parts.agents import AgentProcess, message, running_agent
+from tests.parts.waiting import PATIENCE_S
+
+ANNA = "discord:1/500/600"
+
+
+@pytest.fixture
+async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+    async with running_agent(bus, sqlite_store, RetryingClient(ScriptedClient()), tmp_path) as process:
+        yield process
+
+
+async def told(agent: AgentProcess, count: int) -> list[str | None]:
+    """The first `count` titles that reached the channel."""
+    async with asyncio.timeout(PATIENCE_S):
+        while len(agent.titles) < count:
+            await agent.deliver("discord")
+    return [title.title for title in agent.titles]
+
+
+async def test_it_is_told_of_the_first_and_of_each_that_follows(agent: AgentProcess) -> None:
+    """Made by itself, chosen by the user, made anew after /new, and that of a conversation that is taken up again; the
+    answers are what they are without it, and a trace shows it as what it is."""
+    await agent.ask("plan a trip to Rome with two children", ANNA)
+    assert await told(agent, 1) == ["Plan a trip to Rome with"]
+    assert agent.titles[0].address == agent.replies[0].address
+    await agent.ask("/title Holiday", ANNA)
+    assert await told(agent, 2) == ["Plan a trip to Rome with", "Holiday"]
+    await agent.ask("/new", ANNA)
+    await agent.ask("what is for dinner tonight, dear?", ANNA)
+    await told(agent, 3)
+    await agent.ask("/resume 1", ANNA)
+    assert (await told(agent, 4))[3] == "Holiday"
+    assert {title.kind for title in agent.titles} == {ReplyKind.TITLE}
+    assert {title.text for title in agent.titles} == {""}
+    hops = [hop.name for hop in await hops_of(agent.titles[0].turn_id, agent.store, agent.bus.operator)]
+    assert (hops.count("title"), hops.count("reply committed")) == (1, 1)
+
+
+async def test_it_is_not_told_of_a_conversation_that_is_elsewhere_too(agent: AgentProcess) -> None:
+    """Where a person has one conversation in all places, its title may come from his direct messages."""
+    said = replace(message("my diagnosis", "discord:1"), is_private=False)
+    await agent.bus.intake.enqueue(said)
+    await agent.heard(1, "discord")
+    session = await agent.store.current_session(said.key)
+    assert session is not None
+    await agent.ask("/title My diagnosis", "discord:1")
+    assert await told(agent, 1) == ["My diagnosis"]
+    assert agent.titles[0].address == message("", "discord:1").address
