@@ -49,9 +49,10 @@ class CookieLine:
         self._value = start - by, end - by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
-        """See `State.step`. Of a value that begins with a token only that is cut, and the rest is passed over."""
-        if self._value[0] < at < self._value[1]:
-            at = self._value[1]
+        """See `State.step`. Of a value that begins with a token that goes first, and then the rest."""
+        begun_at, value_end = self._value
+        if begun_at < at < value_end:
+            return Step(value_end, cut=Span(at, value_end, self.RULE))
         while at < end:
             if between := _BETWEEN.match(text, at, unit_end(text, at, min(end, at + _BETWEEN_CHARS_MAX))):
                 at = between.end()
