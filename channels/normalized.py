@@ -169,6 +169,13 @@ class Retraction:
         return SessionKey.scoped(self.channel, self.user_id, self.place, scope) if self.user_id else None
 
 
+def apart(name: str, mention: re.Match[str]) -> str:
+    """The name that a mention becomes, which does not run into a word behind it: that may be a key, and a key is not
+    told from the middle of a longer word."""
+    behind = mention.string[mention.end() : mention.end() + 1]
+    return f"{name} " if behind.isascii() and behind.isalnum() else name
+
+
 def find_command(text: str) -> Command | None:
     """The command a text begins with, if any. `/etc/hosts` is none."""
     match = _COMMAND.fullmatch(text.strip())

@@ -21,6 +21,7 @@ from channels.normalized import (
     Incoming,
     RawQuote,
     Retraction,
+    apart,
     find_command,
     without,
 )
@@ -35,6 +36,7 @@ PERSONS_TYPES: Final = frozenset({DEFAULT, REPLY})  # every other message type i
 UNCHOSEN_LOCALE: Final = "en-US"  # a guild's `preferred_locale` until somebody changes it
 
 _TOKEN: Final = re.compile(r"<(@!?|@&|#)(\d{1,20})>|<a?:(\w{1,32}):\d{1,20}>")
+_SPOILER: Final = "SPOILER_"  # Discord's mark of a file that is shown on demand; its author gave it no such name
 _SNOWFLAKE: Final = re.compile(r"\d{1,20}")
 
 
@@ -243,7 +245,7 @@ def readable(content: str, message: DiscordMessage, users: Mapping[str, str] | N
         if emoji:
             return f":{emoji}:"
         names = {"@&": message.role_names, "#": message.channel_names}.get(sign, users or message.user_names)
-        return f"{sign[0]}{names.get(identifier, identifier)}"
+        return apart(f"{sign[0]}{names.get(identifier, identifier)}", match)
 
     return _TOKEN.sub(name, content)
 
@@ -251,7 +253,8 @@ def readable(content: str, message: DiscordMessage, users: Mapping[str, str] | N
 def attachment_of(file: DiscordFile, channel_id: str, message_id: str) -> FileReference:
     ids = {"channel_id": channel_id, "message_id": message_id, "id": file.id}
     media_type = file.content_type.partition(";")[0].strip() or "application/octet-stream"
-    return FileReference(_kind(file, media_type), canonical(ids), file.filename or file.id, media_type, file.size_bytes)
+    name = file.filename.removeprefix(_SPOILER) or file.id
+    return FileReference(_kind(file, media_type), canonical(ids), name, media_type, file.size_bytes)
 
 
 def _kind(file: DiscordFile, media_type: str) -> AttachmentKind:

@@ -17,4 +17,5 @@ invisible ones."""
 
 def clean_name(name: str, scrubber: Scrubber) -> CleanText:
     """A name without secrets, at most AUTHOR_NAME_CHARS_MAX characters long."""
-    return clipped(scrubber.scrub(_UNFIT.sub(" ", name).strip()), AUTHOR_NAME_CHARS_MAX)
+    whole = scrubber.scrub(name)  # before a secret is parted where something unfit stood in it
+    return clipped(scrubber.scrub(_UNFIT.sub(" ", whole).strip()), AUTHOR_NAME_CHARS_MAX)

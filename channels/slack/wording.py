@@ -6,14 +6,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from channels.normalized import apart
+
 TOKEN: Final = re.compile(r"<([^<>\s|][^<>|]*)(?:\|([^<>]*))?>")
 """What stands in angle brackets: a mention, a channel, a call, a link; and its label."""
+
+_SHOWN_BY_NAME: Final = ("@", "#", "!")
 
 
 def readable(content: str, names: Mapping[str, str]) -> str:
     """Mentions by name, links with their address, and only then the entities: an escaped `<@U1>` that a
     person typed is no mention."""
-    return unescaped(TOKEN.sub(lambda match: _token(match[1], match[2] or "", names), content))
+
+    def shown(match: re.Match[str]) -> str:
+        words = _token(match[1], match[2] or "", names)
+        return apart(words, match) if match[1].startswith(_SHOWN_BY_NAME) else words
+
+    return unescaped(TOKEN.sub(shown, content))
 
 
 def unescaped(content: str) -> str:
@@ -29,8 +38,10 @@ def _token(link: str, label: str, names: Mapping[str, str]) -> str:
         return f"#{label or name}"
     if sign == "!":
         return label or "@" + name.partition("^")[0]
+    if link == f"http://{label}":  # Slack takes any word with a dot for an address: this is what was typed
+        return label
     address = link.removeprefix("mailto:").removeprefix("tel:")
-    is_same = label in ("", link, address) or link in (f"http://{label}", f"https://{label}")
+    is_same = label in ("", link, address, link.removeprefix("https://"))
     return address if is_same else f"{label} ({address})"
 
 

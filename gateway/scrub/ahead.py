@@ -215,7 +215,8 @@ class Lookout:
 
     def _next_token(self, run: str, rule: Rule, span: Span, sites: Sequence[Site], place: int) -> int:
         """Where another token begins in what a whole one has swallowed at its end, or the end of that: of two that
-        stand wall to wall, the second begins with letters that the first could go on with."""
+        stand wall to wall, the second begins with letters that the first could go on with. Of a kind that may have any
+        length, the middle looks like another by chance: but that ends where the letters go on."""
         tries = _NEXT_TRIES_MAX
         while tries and place < len(sites) and sites[place][0] < span.end:
             site, literal = sites[place]
@@ -224,7 +225,9 @@ class Lookout:
                 tries -= 1
                 self.attempts += 1
                 behind = run[site : site + _NEXT_CHARS_MAX]
-                if any(other.match(behind, 0, 0) for other in self._rules.beginning_with(behind, 0, literal)):
+                least = 0 if rule.nominal else min(span.end - site, len(behind))
+                others = (other.match(behind, 0, 0) for other in self._rules.beginning_with(behind, 0, literal))
+                if any(other is not None and other.end >= least for other in others):
                     return site
         return span.end
 

@@ -128,7 +128,7 @@ def announces(text: str) -> bool:
     end = text.rstrip()
     if _SIGN.search(end) or vocabulary().says_cjk.search(end):
         return True
-    words = [word.lower() for word in _WORD.findall(end[-_REACH_CHARS:])]
+    words = [part for word in _WORD.findall(end[-_REACH_CHARS:]) for part in word.lower().split("-")]
     if not words or not end.lower().endswith(words[-1]):
         return False
     if is_cjk(end[-1]):

@@ -36,15 +36,23 @@ _BETWEEN_CHARS_MAX: Final = 32
 class CookieLine:
     """State: the name of a cookie header was read."""
 
-    __slots__ = ()
+    __slots__ = ("_value",)
 
     RULE: Final = "named/session"
 
+    def __init__(self) -> None:
+        self._value = (0, 0)
+
     def moved(self, by: int) -> None:
-        """Keeps no position."""
+        """The text lost `by` characters at its front."""
+        start, end = self._value
+        self._value = start - by, end - by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
-        """See `State.step`."""
+        """See `State.step`. Of a value that begins with a token that goes first, and then the rest."""
+        begun_at, value_end = self._value
+        if begun_at < at < value_end:
+            return Step(value_end, cut=Span(at, value_end, self.RULE))
         while at < end:
             if between := _BETWEEN.match(text, at, unit_end(text, at, min(end, at + _BETWEEN_CHARS_MAX))):
                 at = between.end()
@@ -56,5 +64,6 @@ class CookieLine:
             value = pair["value"]
             is_secret = len(value) >= _VALUE_CHARS_MIN and not is_placeholder(value)
             if is_secret and pair["name"].lower() not in _ATTRIBUTES:
-                return Step(at, cut=Span(pair.start("value"), at, self.RULE))
+                self._value = pair.span("value")
+                return Step(at, cut=Span(*self._value, self.RULE))
         return Step(at)

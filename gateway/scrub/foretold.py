@@ -170,6 +170,8 @@ class Foretold:
         return self._verdict(text, at, family_of(said.group()) or Family.PERSONAL, bond)
 
     def _verdict(self, text: str, at: int, family: Family, bond: Bond) -> Step:
+        if family is Family.COOKIE:  # announces what follows it, never what stands before
+            return Step(at, is_over=True)
         if family is not Family.PERSONAL:
             bond = Bond.ADJACENT
         elif "/" in text[self._start : self._end]:

@@ -77,7 +77,13 @@ def test_three_messages_in_a_row() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("my password is", "hunter2!"), ("мой пароль", "Kot4nik7"), ("密码是", "abc12345X"), ("DB_PASSWORD=", "x9!kQm2z")],
+    [
+        ("my password is", "hunter2!"),
+        ("my API-key is", "f3" * 3 + "a91b2c7d60e4"),
+        ("мой пароль", "Kot4nik7"),
+        ("密码是", "abc12345X"),
+        ("DB_PASSWORD=", "x9!kQm2z"),
+    ],
 )
 def test_a_value_that_was_announced_one_message_before_goes(first: str, second: str) -> None:
     """And there is nothing to take out of the announcement."""

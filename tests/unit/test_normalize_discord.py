@@ -75,6 +75,16 @@ def test_mentions_become_names() -> None:
     assert read(names).text == "ask @Bob or @6 of @ops in #lab :party:"
 
 
+def test_a_mention_does_not_run_into_the_word_behind_it() -> None:
+    names = replace(DM, content="<@5>word <#8>word <@5>, <@5>你好", user_names={"5": "Bob"}, channel_names={"8": "lab"})
+    assert read(names).text == "@Bob word #lab word @Bob, @Bob你好"
+
+
+def test_the_mark_of_a_spoiler_is_no_part_of_a_files_name() -> None:
+    (file,) = read(replace(DM, files=(DiscordFile("1", "SPOILER_end.png", "image/png"),))).attachments
+    assert file.name == "end.png"
+
+
 @pytest.mark.parametrize(
     ("message", "reason"),
     [

@@ -111,6 +111,15 @@ def test_text_is_made_readable_and_only_then_unescaped() -> None:
     )
 
 
+def test_what_slack_took_for_an_address_stays_as_it_was_typed() -> None:
+    text = "see a.<http://b.io|b.io>.c and <http://e.com|e.com>, <https://e.com|e.com>"
+    assert read(event(text)).text == "see a.b.io.c and e.com, https://e.com"
+
+
+def test_a_mention_does_not_run_into_the_word_behind_it() -> None:
+    assert read(event("<@U2>word <#C2|lab>word <@U2>, <@U2>你好")).text == "@Bob word #lab word @Bob, @Bob你好"
+
+
 @pytest.mark.parametrize("subtype", ["file_share", "thread_broadcast", "me_message"])
 def test_these_subtypes_are_people_speaking(subtype: str) -> None:
     assert read(event(subtype=subtype)).text == "hello"

@@ -62,6 +62,8 @@ def test_secrets_go_and_words_stay(text: str, clean: str) -> None:
         "password_hash = 5f4dcc3b5aa765d61d8327deb882cf99",
         "the token count is 4096",
         "the key is under the mat2",
+        "bhv7781 = cookie",
+        "it was set by bhv7781 – cookie: no",
         "tokenizer: gpt2-medium-v2",
         "пароль должен содержать 8 символов",
         "забыл пароль",
@@ -75,6 +77,16 @@ def test_secrets_go_and_words_stay(text: str, clean: str) -> None:
 )
 def test_talk_about_secrets_stays(text: str) -> None:
     assert scrub(text) == text
+
+
+def test_a_cookie_whose_value_begins_with_a_token_does_not_end_the_line() -> None:
+    cookies = draw("Cookie: sid=sk-<base62:48>:x; b=<base62:20>; theme=dark", seed=1)
+    assert told(cookies) == "Cookie: sid=……; b=…; theme=dark"
+
+
+def test_a_token_of_any_length_does_not_end_where_another_seems_to_begin() -> None:
+    head, rest = "eyJhbGciOiAiUlNBLU9BRVAiLCAiZW5jIjogIkEyNTZHQ00ifQ.", "<base64url:90>t.<base64url:86>.<base64url:22>"
+    assert told(f"see {head}{draw(rest, seed=1)} ok") == "see … ok"
 
 
 class TestKeyFiles:
