@@ -11,7 +11,14 @@ from channels.slack.commands import SLASH
 from tests.parts.slack_manifest import EVENTS, MANIFEST, SCOPES
 
 _CALL = re.compile(r"client(?:\(\))?\.([a-z]+_[a-zA-Z_]+)\b")
-_NOT_OF_SLACK = {"is_connected", "current_session", "message_listeners", "wss_uri", "bot_token"}
+_NOT_OF_SLACK = {
+    "bot_token",
+    "current_session",
+    "is_connected",
+    "message_listeners",
+    "send_socket_mode_response",
+    "wss_uri",
+}
 _WITHOUT_A_CALL = {"app_mentions:read", "commands", "files:read", "assistant:write"}
 """What events, slash commands, private files and the agent view need."""
 
