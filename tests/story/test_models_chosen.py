@@ -102,7 +102,7 @@ async def test_a_resumed_conversation_goes_on_and_only_ones_own(agent: AgentProc
     await agent.ask("/new")
     await agent.ask("say of pears")
     listed = await agent.ask("/sessions")
-    assert "2. " in listed.splitlines()[2]
+    assert "**2.** " in listed.splitlines()[2]
     assert listed.splitlines()[2].endswith("(current)")
     assert "conversation 1" in await agent.ask("/resume 1")
     assert (await agent.ask("/sessions")).splitlines()[3].endswith("(current)")
