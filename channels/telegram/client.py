@@ -21,7 +21,7 @@ from telegram.warnings import PTBUserWarning
 
 from channels.proxies import goes_direct
 from channels.telegram import limits
-from channels.telegram.envelopes import status_in
+from channels.telegram.responses import status_in
 
 
 @dataclass(frozen=True, slots=True)
