@@ -21,10 +21,12 @@ help: ## show this list
 unexport PYTHONDONTWRITEBYTECODE
 
 # uv installs from the lock alone, with every hash checked; the project itself is linked, not copied. Bytecode is
-# compiled here: where PYTHONDONTWRITEBYTECODE is set, every start of every process would compile it all again.
+# compiled here: where PYTHONDONTWRITEBYTECODE is set, every start of every process would compile it all again. What is
+# not in this lock is taken away, what only checks need among it, so nothing may say that it is there.
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Trivet needs Python 3.11 or newer; this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	rm -f $(CHECKED)
 	$(BIN)/python -m pip --quiet --disable-pip-version-check install $$(grep -oE '^uv==[^ ]+' requirements.lock)
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .

@@ -7,34 +7,21 @@ import contextlib
 import os
 import signal
 import socket
-from dataclasses import dataclass
 from functools import partial
 
 import uvloop
 
 from agent.assembly import announcing, assembled, control_lane, doorkeeper, suggesting
-from agent.attachments.gallery import WorkspaceGallery
-from agent.model.by_name import ByName
-from agent.model.catalog import ModelCatalog
-from agent.model.client import ModelClient
-from agent.model.embedding import EmbeddingModel
-from agent.model.fallback import FallbackClient
-from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
-from agent.model.seeing import SeeingClient
-from agent.model.transcription import TranscriptionModel
-from agent.models import check_models
 from agent.relay import Relay
 from agent.running.aside import run_aside
 from agent.services.access import showing_access
 from agent.services.porter import Porter
-from agent.tools.files.workspace import Workspaces
+from agent.ways import Ways, ways_to_models
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.contracts.workspaces import WORKSPACES
 from gateway.exits import run_to_exit
 from gateway.secrecy import scrubber_of, vault_keys
 from gateway.store.store import open_store
@@ -52,20 +39,10 @@ def _program() -> None:
     scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
-    ways = _Ways(_model_client(loaded.settings), _embeddings(loaded.settings), _transcriptions(loaded.settings))
-    uvloop.run(_serve(loaded.settings, scrubber, ways))
+    uvloop.run(_serve(loaded.settings, scrubber, ways_to_models(loaded.settings)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Ways:
-    """The ways to models; None where none is configured."""
-
-    client: ModelClient
-    embeddings: EmbeddingModel | None
-    transcriptions: TranscriptionModel | None
-
-
-async def _serve(settings: Settings, scrubber: Scrubber, ways: _Ways) -> None:
+async def _serve(settings: Settings, scrubber: Scrubber, ways: Ways) -> None:
     """Work until SIGTERM or SIGINT."""
     clock = SystemClock()
     stopping = asyncio.Event()
@@ -116,7 +93,7 @@ async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber,
         bus = await _open_bus(settings)
         stack.push_async_callback(bus.close)
         async with asyncio.TaskGroup() as group:
-            group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber).run())
+            group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run())
             lane = control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
             group.create_task(lane.run())
 
@@ -127,31 +104,6 @@ async def _open_bus(settings: Settings) -> RedisBus:
         user_turns_max=settings.queue.user_turns_max,
         turns_max=settings.queue.turns_max,
     )
-
-
-def _model_client(settings: Settings) -> ModelClient:
-    """The way to every model: tried again, then fallen back from. Raises `ConfigError` for a name nobody can call."""
-    client = FallbackClient(RetryingClient(SeeingClient(ByName(_litellm(settings)))), settings.agent.fallback_models)
-    check_models(client, settings)
-    return client
-
-
-def _embeddings(settings: Settings) -> EmbeddingModel | None:
-    """The way to the embedding model; None where none is configured."""
-    return RetryingEmbeddings(_litellm(settings)) if settings.agent.embedding_model else None
-
-
-def _transcriptions(settings: Settings) -> TranscriptionModel | None:
-    """The way to the model that hears; None where none is configured."""
-    return RetryingTranscriptions(_litellm(settings)) if settings.agent.transcription_model else None
-
-
-def _litellm(settings: Settings) -> LitellmClient:
-    agent = settings.agent
-    api_key = agent.api_key.get_secret_value() if agent.api_key else ""
-    gallery = WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES))
-    sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
-    return LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key, gallery=gallery, sees=sees)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
 from agent.commands.profiles import profile_commands
 from agent.commands.remind import remind_commands
+from agent.commands.splitting import may_split
 from agent.commands.table import CommandRow, CommandTable
 from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
@@ -62,13 +63,14 @@ from agent.services.firing import Firing
 from agent.services.pressing import Pressing
 from agent.services.suggesting import Suggesting
 from agent.steps import Steps
-from agent.subagents.dispatching import Dispatcher
-from agent.subagents.ending import Ending
+from agent.subagents.hosting.host import Means
+from agent.subagents.life.ending import Ending
+from agent.subagents.life.orders import Dispatcher
 from agent.subagents.opening import Delegation, open_subagents
 from agent.subagents.plans import PlanSubAgents
 from agent.subagents.status.lines import StatusLines
-from agent.subagents.tools import answers_of
-from agent.subagents.waking import Waking
+from agent.subagents.tools.delegating import answers_of
+from agent.subagents.wakes.waking import Waking
 from agent.titles.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.files.workspace import Workspaces
@@ -144,8 +146,8 @@ def control_lane(
     worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> ControlLane:
     """The control lane of that worker, on a bus and a store that may be its own."""
-    people = _people(settings, bus, store)
-    deciding = Deciding(bus.questions, bus.operator, people, scrubber, clock)
+    people = _people(settings, bus, store, clock)
+    deciding = Deciding(bus.questions, bus.operator, store.tasks, people, scrubber, clock)
     pressing = Pressing(store, bus.intake, people, scrubber, clock)
     return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, pressing, scrubber, clock)
 
@@ -155,13 +157,13 @@ def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scr
     return Announcing(bus.access, bus.lanes, store, settings.access.notify, scrubber, clock)
 
 
-def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber) -> Suggesting:
+def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Suggesting:
     """What people who type are suggested, likewise."""
-    return Suggesting(bus.suggestions, store, _people(settings, bus, store), settings, scrubber)
+    return Suggesting(bus.suggestions, store, _people(settings, bus, store, clock), settings, scrubber)
 
 
-def _people(settings: Settings, bus: RedisBus, store: Store) -> People:
-    return People(bus.access, store.access, settings.access.policy)
+def _people(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> People:
+    return People(bus.access, store.access, settings.access.policy, clock)
 
 
 def doorkeeper(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Doorkeeper:
@@ -189,7 +191,7 @@ class _Parts:
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
-        self.people = _people(settings, bus, store)
+        self.people = _people(settings, bus, store, clock)
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
         self.client = MeteredClient(client, self.meter)
@@ -248,21 +250,19 @@ class _Parts:
         return open_subagents(
             worker_id,
             self._settings.subagents,
-            tools=tools,
+            Means(self.client, tools, self._scrubber, self._clock),
             workspaces=self._settings.data_dir / WORKSPACES,
-            client=self.client,
             models=self.models,
+            people=self.people,
             store=self._store,
-            scrubber=self._scrubber,
-            clock=self._clock,
             watch=self._status,
             ring=self._ends.ring,
         )
 
     def planning(self, dispatcher: Dispatcher) -> Planning:
         """The planner, which is a sub-agent whose calls are charged as planning."""
-        planner = Planner(PlanSubAgents(dispatcher), self._scrubber)
-        return Planning(planner, self._approvals, self._store, self._scrubber)
+        planner = Planner(PlanSubAgents(dispatcher), self._scrubber, self._clock)
+        return Planning(planner, self._approvals, self._store, self._scrubber, self._clock)
 
     def _attending(self) -> Attending:
         """What takes in the files of a turn."""
@@ -299,7 +299,7 @@ class _Parts:
             models=self.models,
             engine=engine,
             rooms=Rooms(self._compactor, self.models, tools, self._store),
-            commands=CommandTable(self._commands(planning)),
+            commands=CommandTable(self._commands(planning), can_split=partial(may_split, tools)),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
             people=self.people,
             attending=self._attending(),
@@ -318,12 +318,24 @@ class _Parts:
         keeper = doorkeeper(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
         return (
             *conversation_commands(
-                store, self._compactor, self._bus.operator, scrubber, ending, left=(self._bus.vault.drop,)
+                store,
+                self._compactor,
+                self._bus.operator,
+                scrubber,
+                ending,
+                self._clock,
+                left=(self._bus.vault.drop,),
             ),
             *choice_commands(store, self.models, ending),
             undo_command(store, ending),
             *usage_commands(store.usage, self.meter, self._clock),
-            *memory_commands(self._memory, store.memories, forgotten=(self._cache.forget, self._bus.vault.drop_all)),
+            *memory_commands(
+                self._memory,
+                store.memories,
+                store.people,
+                ending,
+                forgotten=(self._cache.forget, self._bus.vault.drop_all),
+            ),
             *belongings_commands(store.people, scrubber),
             *linking_commands(
                 store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish_notice
@@ -333,7 +345,7 @@ class _Parts:
             *plan_commands(planning, scrubber),
             *answering_commands(),
             *access_commands(keeper),
-            limits_command(keeper, self._allowances, self.people, self.meter, self._clock),
+            limits_command(keeper, self._allowances, self.people, store.usage, self.meter, self._clock),
             queue_command(self._bus.operator),
         )
 

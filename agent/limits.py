@@ -14,7 +14,10 @@ CUT_GRACE_S: Final = 0.2  # a call that is cancelled hangs up at once; one that 
 LAST_WORDS_S: Final = 1.0  # for what nobody waits for, when the process ends
 ACTIVITY_EVERY_S: Final = 3.0  # Telegram's typing indicator lives five seconds
 ACTIVITY_FOR_S: Final = 6.0
+LOOK_HOLDS_S: Final = 1.0  # what a turn saw of its author when it began serves its first call; a later one looks anew
+LOOKS_KEPT: Final = 1_000  # of as many people as speak within a second
 DRAFT_EVERY_S: Final = 0.25  # faster than any platform lets us edit; an answer that is quicker needs no draft
+SCRUBBED_AT_ONCE_CHARS: Final = 2_000  # of a stream at which nobody looks: under a millisecond of work
 DRAFT_CHARS_MAX: Final = 16_000  # four messages of Telegram: nobody reads along farther, and each is rendered anew
 
 # --- the control lane
@@ -33,6 +36,9 @@ SESSIONS_SHOWN: Final = 10  # conversations on one page of /sessions: they fit o
 # --- model calls
 MODEL_BACKOFF_S: Final = (0.5, 2.0)  # before the second and the third try, the last
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
+TRIAL_TIMEOUT_S: Final = 60.0  # of `trivet init`: somebody sits and waits; a local model may have to be loaded first
+TRIAL_TOKENS_MAX: Final = 1_000  # one sentence; models that think first take hundreds before it
+TRIAL_CHARS_MAX: Final = 80  # of what it said: a line of a terminal
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
 
 # --- memory
@@ -157,6 +163,7 @@ WORKSPACE_BYTES_MAX: Final = 512 * 1024 * 1024  # of one conversation; a thousan
 WORKSPACE_FILES_MAX: Final = 20_000  # counted at every write: some 50 ms at the very most
 JOURNAL_STEPS_MAX: Final = 50  # that file_undo can take back
 JOURNAL_BYTES_MAX: Final = 32 * 1024 * 1024
+JOURNAL_FILE_BYTES_MAX: Final = 4 * 1024 * 1024  # of the list of steps; a patch names many files
 FOLDER_LOCK_S: Final = 20.0  # one change takes milliseconds; who waits longer waits for a process that was stopped
 FOLDER_LOCK_LOOK_S: Final = 0.003  # for the lock that another process holds: as long as a change takes
 
@@ -233,6 +240,7 @@ SUBAGENT_HEARD_FRAMES_MAX: Final = 200_000  # a token a frame, that is more than
 SUBAGENT_UNREAD_MAX: Final = 100  # lines that are no frame: a newer child may send some, a broken one many
 SUBAGENT_ERRORS_BYTES_MAX: Final = 16 * 1024  # of its standard error, for the log
 SUBAGENT_TREE_MAX: Final = 16  # processes, with bubblewrap's own two: a child needs none beside itself
+SUBAGENT_THREADS_MAX: Final = 64  # of all of them; a child has a dozen
 SUBAGENT_WATCH_EVERY_S: Final = 0.25
 SUBAGENT_LAST_WORDS_S: Final = 1.0  # for what a process that has ended left in its pipes
 SUBAGENT_CANCEL_S: Final = 0.1  # for a child to end its own way before it is killed; /stop has a second in all
@@ -308,6 +316,7 @@ SUBAGENT_ALIVE_S: Final = 10.0  # how long a task counts as alive after its work
 SUBAGENT_ALIVE_EVERY_S: Final = 2.0  # how often it says so: four may be missed
 SUBAGENT_LOOK_EVERY_S: Final = 0.25  # for tasks that are to be cancelled: a stop ends them within a second
 SUBAGENT_START_EVERY_S: Final = 0.5  # for a place that another process has to free
+SUBAGENT_RIGHTS_EVERY_S: Final = 0.75  # between two looks whether those they work for may still ask for it
 
 # --- the process of a sub-agent, where its parent says nothing else
 SUBAGENT_CPU_S: Final = 120  # it waits for models most of its time; a search through a full workspace takes a second
@@ -317,7 +326,8 @@ SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few hav
 SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
 SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
 SUBAGENT_NOTES_MAX: Final = 100  # lines a child says about itself: fewer than a pipe holds that nobody reads
-SUB_TYPES_SEEN_WITHIN_S: Final = 1.5  # after an operator's change, in every process; a look is one small query
+SUB_TYPES_SEEN_WITHIN_S: Final = 1.0  # after an operator's change, in every process; a look is one small query
+SUB_TYPES_LOOK_EVERY_S: Final = 0.5  # for what the model is offered: the two together are what an operator waits for
 SUBAGENT_GRACE_S: Final = 30.0  # for the tool that waits, behind the time limit of what it waits for
 SUBAGENTS_AWAITED_MAX: Final = 32  # by one call: more than a session may have at work and waiting
 SUBAGENT_WAIT_S: Final = 300.0  # of a call that waits in place: what a sub-agent may take
@@ -327,7 +337,10 @@ WAKE_CHARS_MAX: Final = 24_000  # of the message that wakes a session: well belo
 WAKE_POLL_S: Final = 1.0  # for what ended in other processes
 WAKE_SETTLE_S: Final = 0.3  # sub-agents that end together wake their session once
 WAKES_AT_ONCE: Final = 100  # looked at in one go
+WAKES_IN_A_ROW_MAX: Final = 8  # without a word of a person: a job of some stages ends before, a loop does not
 LOST_LOOK_S: Final = 2.0  # between two looks for sub-agents whose process died
+LOST_UNSEEN_S: Final = 5.0  # between two of them: whoever looked away for longer cannot say who died
+LOST_JUMP_S: Final = 2.0  # of the clock between two of them: daylight saving moves none, and time servers nudge
 STOP_SUBAGENTS_S: Final = 1.0  # a stop is acknowledged when nothing runs any more, or after this
 STOP_LOOK_S: Final = 0.05
 
@@ -337,20 +350,21 @@ ORCHESTRATION_SIDES_MAX: Final = 5
 ORCHESTRATION_ROUNDS_MAX: Final = 5  # of a debate
 ORCHESTRATION_ITERATIONS_MAX: Final = 10  # of a review: the author and the reviewer, who may be asked twice
 ORCHESTRATION_PARTS_MAX: Final = 9  # that a lead may split its work into: all of them are live at once
-ORCHESTRATION_PARTS: Final = 5  # if nobody says how many
 ORCHESTRATION_GOAL_CHARS_MAX: Final = 2_000  # in front of every prompt
 ORCHESTRATION_TASK_CHARS_MAX: Final = 4_000  # with the goal and our words half a prompt: the rest is for results
-ORCHESTRATION_POSITION_CHARS_MAX: Final = 1_000  # of one side in a debate
 ORCHESTRATION_REASON_CHARS_MAX: Final = 300  # why a child failed, in prompts and in the answer
 ORCHESTRATION_TOKENS: Final = 500_000  # of all children together, if nobody says how many
+ORCHESTRATION_TOKENS_MIN: Final = 1_000  # less is not one call
 ORCHESTRATION_TOKENS_MAX: Final = 5_000_000
 ORCHESTRATION_USD_MAX: Final = 100.0
 ORCHESTRATION_LIMIT_S: Final = 540.0  # of a turn's ten minutes; the last one is for saying what came of it
 ORCHESTRATION_LIMIT_MIN_S: Final = 10.0
 ORCHESTRATION_ENDING_S: Final = 2.0  # before the end of all children end: what they had said by then is kept
 ORCHESTRATION_GRACE_S: Final = 10.0  # for killing what is left at the deadline
-STATUS_LINES_MAX: Final = 3  # of one turn in its chat; all further sub-agents share one more
+STATUS_LINES_MAX: Final = 10  # of one turn in its chat: nine at work and one that waits; the rest shares one more
+STATUS_LABEL_CHARS_MAX: Final = 60  # in a line, so that all of them are one message on Discord, which takes 2,000
+STATUS_GATHER_S: Final = 0.2  # before the first line: those asked for together are shown together
 STATUS_EVERY_S: Final = 1.0  # between two rounds of edits: a group may be written to twenty times a minute
 STATUS_WAITS_AFTER_S: Final = 2.0  # a sub-agent that is queued for longer is said to wait
-STATUS_INSIST_S: Final = 30.0  # for bus and store to come back; then the line stays as it is
+STATUS_INSIST_S: Final = 30.0  # for bus and store to come back; what the store has by then is not forgotten
 STATUS_TURNS_MAX: Final = 500  # whose lines a process remembers: more than it runs at a time

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from agent.limits import LOOK_HOLDS_S, LOOKS_KEPT
 from agent.running.insisting import insist
 from gateway.contracts.access import AccessPolicy, AccessView, Admittance, PlacePolicy, admit, least_of, levels_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import AccessBook, AccessBus
+from gateway.contracts.ports import AccessBook, AccessBus, Clock
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the bus showed of a person, and until when that may be asked again instead of the bus."""
+
+    view: AccessView
+    until_s: float
 
 
 class People:
     """Looks up roles, as the bus shows them, and places, as SQL has them. Whom nobody decided about, and intake let in
-    all the same, is a guest."""
+    all the same, is a guest.
 
-    def __init__(self, access: AccessBus, book: AccessBook, policy: AccessPolicy) -> None:
+    Whether somebody is blocked is asked of the bus each time. A turn asks that when it begins, before each call and
+    before its commit; the roles and limits it asks for in between are those of the last look, for LOOK_HOLDS_S.
+    """
+
+    def __init__(self, access: AccessBus, book: AccessBook, policy: AccessPolicy, clock: Clock) -> None:
         self._access = access
         self._book = book
         self._policy = policy
+        self._clock = clock
+        self._looks: OrderedDict[SessionKey, _Look] = OrderedDict()
         self._noted: dict[SessionKey, str] = {}
 
     async def is_admitted(self, user: SessionKey, spoken_in: Sequence[str] = ()) -> bool:
@@ -33,14 +50,27 @@ class People:
     async def role_of(self, user: SessionKey) -> GrantRole:
         """The role of one user (an owner key); a word that nobody knows is no role (fail closed)."""
         if user in self._policy.admins:
+            self._looks.pop(user, None)  # what else is asked of him now is to be of this moment, too
             return GrantRole.ADMIN
-        return self._role(user, await insist(lambda: self._access.view(user)))
+        return self._role(user, await self._look(user))
 
     async def limits_of(self, user: SessionKey) -> tuple[GrantRole, LimitRule]:
         """The role of one user, and what was decided about the limits of him or of his role, of one moment."""
-        view = await insist(lambda: self._access.view(user))
+        view = await self._last_look(user)
         role = self._role(user, view)
         return role, view.limits_of(user, role)
+
+    async def _last_look(self, user: SessionKey) -> AccessView:
+        look = self._looks.get(user)
+        return look.view if look and self._clock.monotonic_s() < look.until_s else await self._look(user)
+
+    async def _look(self, user: SessionKey) -> AccessView:
+        view = await insist(lambda: self._access.view(user))
+        self._looks[user] = _Look(view, self._clock.monotonic_s() + LOOK_HOLDS_S)
+        self._looks.move_to_end(user)
+        while len(self._looks) > LOOKS_KEPT:
+            self._looks.popitem(last=False)
+        return view
 
     def _role(self, user: SessionKey, view: AccessView) -> GrantRole:
         return self._policy.role_of(user, view.granted) or GrantRole.GUEST
@@ -53,9 +83,8 @@ class People:
 
     async def role_behind(self, messages: Sequence[InboundMessage]) -> GrantRole:
         """The least of the roles of all who speak in `messages`: nobody borrows another's."""
-        return least_of(
-            [await self.role_of(author) for author in dict.fromkeys(message.author for message in messages)]
-        )
+        authors = dict.fromkeys(message.author for message in messages)
+        return least_of([self._role(author, await self._last_look(author)) for author in authors])
 
     async def place_of(self, message: InboundMessage) -> PlacePolicy:
         """What holds where this was said."""

@@ -10,7 +10,7 @@ from typing import Final
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import ContextTooLong, ModelTooSlow
 from gateway.contracts.messages import CleanText, DeliveryState, RemovedSecrets, Whereabouts, own_words
-from gateway.contracts.subagents import SubTask, TaskState
+from gateway.contracts.subagents import SubTask
 from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND
 from gateway.words import Words, sentence
 
@@ -35,14 +35,6 @@ _DELIVERY: Final = {
     DeliveryState.RETRY: sentence("will be tried again"),
     DeliveryState.FAILED: sentence("could not be delivered"),
     DeliveryState.UNKNOWN: sentence("sent, but nobody confirmed it"),
-}
-_TASK: Final = {
-    TaskState.QUEUED: sentence("queued"),
-    TaskState.RUNNING: sentence("running"),
-    TaskState.COMPLETED: sentence("completed"),
-    TaskState.FAILED: sentence("failed"),
-    TaskState.CANCELLED: sentence("cancelled"),
-    TaskState.TIMED_OUT: sentence("timed out"),
 }
 
 
@@ -108,10 +100,14 @@ def _listed(counts: Counter[str]) -> str:
 
 
 def status_text(
-    session: Session | None, words: Words, *, waiting: int, is_running: bool, tasks: Sequence[SubTask] = ()
+    session: Session | None, words: Words, *, waiting: int, is_running: bool, now_ms: int, tasks: Sequence[SubTask] = ()
 ) -> str:
     """The answer to /status. Of `tasks` the live ones are named."""
-    work = words.say("a turn is running") if is_running else words.say("nothing is running")
+    live = live_text(tasks, words, now_ms=now_ms)
+    if is_running:
+        work = words.say("a turn is running")
+    else:
+        work = words.say("only sub-agents are running") if live else words.say("nothing is running")
     lines: list[str] = [words.say("Work: {work}, {waiting}.", work=work, waiting=_waiting(waiting, words))]
     if session is not None:
         lines.insert(
@@ -126,31 +122,51 @@ def status_text(
                 cost=words.number(session.cost_usd, 4),
             )
         )
-    if live := [task for task in tasks if not task.state.is_over]:
-        lines.append(words.say("Sub-agents:") + "\n\n" + "\n".join(_live_line(task, words) for task in live))
-    return "\n\n".join(lines)
+    return "\n\n".join(filter(None, (*lines, live)))
 
 
 def _waiting(count: int, words: Words) -> CleanText:
-    return words.count("{count} message(s) waiting", "{count} message(s) waiting", count)
+    return words.count("{count} message waiting", "{count} messages waiting", count)
 
 
-def _live_line(task: SubTask, words: Words) -> str:
+def live_text(tasks: Sequence[SubTask], words: Words, *, now_ms: int) -> str:
+    """How many of `tasks` are not over, which, and since when each of them works or waits; empty if none."""
+    live = [task for task in tasks if not task.state.is_over]
+    if not live:
+        return ""
+    heading = words.count("{count} sub-agent is not done yet:", "{count} sub-agents are not done yet:", len(live))
+    return heading + "\n\n" + "\n".join(_live_line(task, words, now_ms=now_ms) for task in live)
+
+
+def _live_line(task: SubTask, words: Words, *, now_ms: int) -> str:
     label = " ".join(task.label.split())
-    return f"- {task.sub_type}{': ' if label else ''}{label} ({words.say(_TASK[task.state])})"
+    if task.started_at_ms:
+        since = words.say("at work for {time}", time=words.lasting(now_ms - task.started_at_ms))
+    else:
+        since = words.say("waits for its turn, for {time} so far", time=words.lasting(now_ms - task.created_at_ms))
+    return f"- {task.sub_type}{': ' if label else ''}{label} ({since})"
 
 
 def where_text(
-    replies: Sequence[Whereabouts], words: Words, *, waiting: int, is_running: bool, running_for_s: float | None
+    replies: Sequence[Whereabouts],
+    words: Words,
+    *,
+    waiting: int,
+    is_running: bool,
+    began_ms: int | None,
+    now_ms: int,
+    tasks: Sequence[SubTask] = (),
 ) -> str:
-    """The answer to /where: what waits, what is in work and for how long, how far the last answers came."""
+    """The answer to /where: what waits, what is in work and for how long, how far the last answers came. Of `tasks` the
+    live ones are named."""
+    live = live_text(tasks, words, now_ms=now_ms)
     if not is_running:
-        work = words.say("Nothing is in work.")
-    elif running_for_s is None:
+        work = words.say("Only sub-agents are in work.") if live else words.say("Nothing is in work.")
+    elif began_ms is None:
         work = words.say("In work.")
     else:
-        work = words.say("In work for {seconds} s.", seconds=words.number(max(running_for_s, 0)))
-    lines = [f"{work} {_waiting(waiting, words)}."]
+        work = words.say("In work for {time}.", time=words.lasting(now_ms - began_ms))
+    lines = list(filter(None, (f"{work} {_waiting(waiting, words)}.", live)))
     if replies:
         said = "\n".join(_whereabouts_line(reply, words) for reply in replies)
         lines.append(words.say("Your last answers:") + "\n\n" + said)
@@ -171,9 +187,18 @@ def stopped_sentence(words: Words, *, was_running: bool, dropped: int, ended: in
         return words.say("There was nothing to stop.")
     said: list[str] = [words.say("Stopped.")]
     if ended:
-        said.append(words.count("{count} sub-agent(s) were ended.", "{count} sub-agent(s) were ended.", ended))
+        said.append(_ended(ended, words))
     if dropped:
         said.append(
             words.count("{count} waiting message was dropped.", "{count} waiting messages were dropped.", dropped)
         )
     return " ".join(said)
+
+
+def telling_of_ended(text: str, ended: int, words: Words) -> str:
+    """What a command did, and that it `ended` so many sub-agents, if any."""
+    return f"{text} {_ended(ended, words)}" if ended else text
+
+
+def _ended(count: int, words: Words) -> CleanText:
+    return words.count("{count} sub-agent was ended.", "{count} sub-agents were ended.", count)

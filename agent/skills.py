@@ -61,7 +61,7 @@ class SkillFiles:
             lambda path, text: parse_skill(_default_name(path), text, scrubber), chars_max=SKILL_CHARS_MAX
         )
 
-    def read(self, layers: Sequence[Layer]) -> Mapping[str, Skill]:
+    def read(self, layers: Sequence[Layer]) -> dict[str, Skill]:
         """The skills by name, in a fixed order; those of later layers win."""
         found: dict[str, Skill] = {}
         for layer in layers:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from agent.engine import Hold, Joined, Room, StepsTaken
+from agent.hearing import Hearing
 from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
     ModelAnswer,
@@ -153,22 +154,19 @@ class Steps:
         messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
 
     async def _hear(self, request: ModelRequest, hold: Hold) -> _Spoken:
-        """Listen to one stream; the text is scrubbed delta by delta, the arguments when they are whole."""
+        """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole."""
         scrubber = self._scrubber.for_chat(str(request.key))
-        scrubbing = scrubber.stream()
-        heard: list[CleanText] = []
-        with hold.showing(lambda: joined(*heard)):
+        heard = Hearing(scrubber)
+        with hold.showing(heard.so_far):
             async for event in self._client.stream(request):
                 match event:
                     case TextDelta(text=text):
-                        heard.append(scrubbing.feed(text))
+                        heard.add(text)
                     case StreamRestarted():
-                        scrubbing = scrubber.stream()
-                        heard.clear()
+                        heard.begin_anew()
                     case ModelAnswer(calls=calls):
-                        text = joined(*heard, scrubbing.flush())
                         clean = tuple(_clean_call(call, scrubber) for call in calls)
-                        return _Spoken(event, text, clean if request.tools else ())
+                        return _Spoken(event, heard.to_the_end(), clean if request.tools else ())
         raise RuntimeError("a model stream ended without an answer")
 
     def _keep_results(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gateway.contracts.entries import Entry
+if TYPE_CHECKING:  # sub-agents estimate texts, and are not to wait for the vocabulary of a conversation
+    from gateway.contracts.entries import Entry
 
 _CHARS_PER_TOKEN: Final = 4.0
 _WIDE_CHARS_PER_TOKEN: Final = 1.5

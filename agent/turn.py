@@ -55,17 +55,24 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The messages one turn answers, all of one place, with the fence that guards their lane."""
+    """The messages one turn answers, all of one place, with the fence that guards their lane. `is_first`: no run of it
+    was begun before."""
 
     turn_id: str
     key: SessionKey
     fence: int
     messages: tuple[InboundMessage, ...]
+    is_first: bool = False
 
     @property
     def newest(self) -> InboundMessage:
         """The last that somebody wrote; where nobody did, the last."""
         return newest_of(self.messages)
+
+    @property
+    def wakes(self) -> int:
+        """How many wakes have led to one another since a person spoke; 0: one speaks here."""
+        return max(message.wakes for message in self.messages) if is_wake(self.newest) else 0
 
     @property
     def is_command(self) -> bool:
@@ -125,10 +132,11 @@ class TurnTaker:
         a commit of state FAILED. Cancellable at every await; `taken` then tells what had been done."""
         try:
             async with Deadline(TURN_TIMEOUT_S):
+                lost = await self._lost(batch)
                 heard = await self._listen(batch, session, taken, hold)
                 if isinstance(heard, Done):
                     return self._obeyed(batch, session, heard)
-                await self._converse(batch, heard, session, taken, hold)
+                await self._converse(batch, heard, session, taken, hold, lost)
         except BudgetSpent as error:
             return self._refused(batch, session, taken, error)
         except (ModelError, TimeoutError) as error:
@@ -151,6 +159,15 @@ class TurnTaker:
         The transcript says that it was stopped, or the next prompt would ask for it once more.
         """
         return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, taken, STOPPED_NOTE), None)
+
+    async def _lost(self, batch: Batch) -> CleanText | None:
+        """What the model is told of the sub-agents of earlier attempts at this turn: they are to end, and
+        nobody is woken for them."""
+        tasks = () if batch.is_first else await self._store.tasks.tasks_of_turn(batch.turn_id)
+        if not tasks:
+            return None
+        await self._store.tasks.disown(batch.key, batch.turn_id)
+        return self._clean(batch, attempt_text(tasks))
 
     async def _listen(
         self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold
@@ -187,22 +204,28 @@ class TurnTaker:
         )
 
     async def _converse(
-        self, batch: Batch, heard: Sequence[InboundMessage], session: Session, taken: StepsTaken, hold: Hold
+        self,
+        batch: Batch,
+        heard: Sequence[InboundMessage],
+        session: Session,
+        taken: StepsTaken,
+        hold: Hold,
+        lost: CleanText | None,
     ) -> None:
         hold = await self._attending.attend(
             heard, session, taken, hold, turn_id=batch.turn_id, key=batch.key, fence=batch.fence
         )
         profile, ceiling = await self._powers(batch, session)
         context = await self._context(batch, session, taken, hold, ceiling=ceiling)
-        todos = await self._store.todos(context.key)
-        system = self._prompts.system_prompt(context, profile, todos)
+        system = partial(self._prompts.system_prompt, context, profile)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
         said = taken.said if taken.said is not None else last_said(room.view)
         chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
         await room.fit(chosen.budget)
-        await self._begin_notes(batch, session, taken, room.view, self._unseen(batch, room.view, chosen.model))
+        unseen = self._unseen(batch, room.view, chosen.model)
+        await self._begin_notes(batch, session, taken, room.view, lost=lost, unseen=unseen)
         prompt = room.prompt(taken.entries)
-        await self._engine.run(taken, hold, context, model=chosen.model, system=system, prompt=prompt, room=room)
+        await self._engine.run(taken, hold, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
         if room.is_abridged:
             taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
@@ -213,15 +236,20 @@ class TurnTaker:
         return profile, ceiling_of(profile, place.ceilings)
 
     async def _begin_notes(
-        self, batch: Batch, session: Session, taken: StepsTaken, view: Sequence[Entry], unseen: CleanText | None
+        self,
+        batch: Batch,
+        session: Session,
+        taken: StepsTaken,
+        view: Sequence[Entry],
+        *,
+        lost: CleanText | None,
+        unseen: CleanText | None,
     ) -> None:
         """What the model is told beside the request itself: the first thing that the turn leaves behind."""
         said = taken.said or own_words("")
         memory = await self._memory.block(session, said, view) if self._memory is not None and said else None
-        lost = attempt_text(await self._store.tasks.tasks_of_turn(batch.turn_id))
         now_ms = self._clock.now_ms()
-        lost_text = self._clean(batch, lost) if lost else None
-        told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=lost_text, unseen=unseen)
+        told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=lost, unseen=unseen)
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
         taken.entries.append(note)
 
@@ -252,7 +280,13 @@ class TurnTaker:
             lineage=Lineage(session.id),
             suspension=taken.suspension,
             wake=WakeAddress(
-                batch.key, newest.address, newest.author_id, newest.author_name, newest.is_private, newest.place
+                batch.key,
+                newest.address,
+                newest.author_id,
+                newest.author_name,
+                newest.is_private,
+                newest.place,
+                batch.wakes,
             ),
             language=session.language,
             place_ids=newest.place,
@@ -378,4 +412,5 @@ class TurnTaker:
             prompt_tokens=taken.prompt_tokens,
             barrier=barrier,
             buttons=buttons,
+            collected=tuple(taken.suspension.collected),
         )

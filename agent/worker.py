@@ -155,10 +155,12 @@ class Worker:
             await waiting
 
     async def _claim(self, free: int, beat: Beat) -> float:
-        """Start a run for each lane that is ready; how long to wait before there may be more."""
+        """Start a run for each lane that is ready; how long to wait before there may be more. Fewer than were asked for
+        are all there were; what has come since wakes us."""
+        wanted = min(free, CLAIM_LANES_MAX)
         found = await self._bus.claim(
             self._id,
-            lanes_max=min(free, CLAIM_LANES_MAX),
+            lanes_max=wanted,
             messages_max=TURN_MESSAGES_MAX,
             attempts_max=TURN_ATTEMPTS_MAX,
         )
@@ -167,7 +169,7 @@ class Worker:
             self._start(claim, beat)
         for message in found.dead:
             self._background.start(self._dead_letters.tell(message))
-        if found.claims:
+        if len(found.claims) >= wanted:
             return 0.0
         return _SAFETY_WAIT_S if found.next_due_s is None else min(found.next_due_s, _SAFETY_WAIT_S)
 

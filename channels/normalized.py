@@ -111,7 +111,8 @@ class Incoming:
     client may have split one text in two here. `language` is what the platform says of the author (an IETF tag), empty
     where it says nothing. `realm` is what the place belongs to, a server of Discord or a workspace of Slack: its id,
     empty where there is none; `roles` are the ids of those that the author has there. `quotes` is what came along as
-    context. `is_bot`: another bot wrote it, one that the operator named. `is_aside` is that of `InboundMessage`.
+    context. `is_bot`: another bot wrote it, one that the operator named. `is_aside` and
+    `is_nameable` are those of `InboundMessage`.
     """
 
     id: str
@@ -136,6 +137,7 @@ class Incoming:
     quotes: tuple[RawQuote, ...] = ()
     is_bot: bool = False
     is_aside: bool = False
+    is_nameable: bool = False
 
     @property
     def is_addressed(self) -> bool:

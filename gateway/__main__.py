@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gateway.cli import access, filtering, following, roles, sessions, settings, upkeep
+from gateway.cli import access, beginning, filtering, following, roles, sessions, settings, upkeep
 from gateway.exits import run_to_exit
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     help="Trivet: one agent in Telegram, Discord and Slack.",
 )
 for command in (
+    beginning.init,
     roles.up,
     roles.channels,
     roles.agent,
@@ -30,6 +31,7 @@ for command in (
     upkeep.migrate,
     access.pair,
     upkeep.export,
+    upkeep.backup,
     filtering.scrub,
 ):
     app.command()(command)

@@ -24,10 +24,23 @@ def run_to_exit(program: Callable[[], None]) -> NoReturn:
     the end has been scrubbed."""
     crashes.guard()
     try:
-        program()
+        _run(program)
     except TrivetError as error:
         sys.stderr.write(crashes.spoken(f"trivet: {error}\n"))
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(EXIT_FAILED)
     sys.exit(EXIT_OK)
+
+
+def _run(program: Callable[[], None]) -> None:
+    """Tasks of a group may have failed for one reason, which is what it is then."""
+    try:
+        program()
+    except ExceptionGroup as group:
+        reason: Exception = group
+        while isinstance(reason, ExceptionGroup) and len(reason.exceptions) == 1:
+            reason = reason.exceptions[0]
+        if isinstance(reason, TrivetError):
+            raise reason from None
+        raise

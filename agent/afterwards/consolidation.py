@@ -65,7 +65,8 @@ class Consolidation:
 
     async def after(self, finished: Finished) -> None:
         """What the turn, or one before it, has left to be gone through."""
-        await self.go_through(finished.batch.key)
+        if finished.has_boundary:
+            await self.go_through(finished.batch.key)
 
     @asynccontextmanager
     async def catching_up(self) -> AsyncIterator[None]:

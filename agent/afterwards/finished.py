@@ -13,12 +13,14 @@ from gateway.contracts.entries import Session, TurnCommit
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A turn whose commit is in SQL and on the bus, however it ended (`commit.state`)."""
+    """A turn whose commit is in SQL and on the bus, however it ended (`commit.state`). `has_boundary` is that of
+    `Committed`."""
 
     batch: Batch
     session: Session
     commit: TurnCommit
     taken: StepsTaken
+    has_boundary: bool
 
 
 AfterTurn = Callable[[Finished], Coroutine[Any, Any, None]]

@@ -31,7 +31,7 @@ from agent.limits import (
     READER_ERRORS_BYTES_MAX,
 )
 from agent.subagents.cage.cages import Cage
-from agent.subagents.cage.probing import find_confinement
+from agent.subagents.cage.probing import AUTO, find_confinement
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import FileRefused
 from gateway.scrub.cutting import head
@@ -49,9 +49,10 @@ _PIECE: Final = 65_536
 class Documents:
     """Makes text of documents, and small images of large ones; a few at a time."""
 
-    def __init__(self, *, hidden: Sequence[Path]) -> None:
-        """`hidden` must not be seen by whoever reads."""
+    def __init__(self, *, hidden: Sequence[Path], confinement: str = AUTO) -> None:
+        """`hidden` must not be seen by whoever reads, in the best confinement there is or in this one."""
         self._hidden = tuple(hidden)
+        self._confinement = confinement
         self._slots = asyncio.Semaphore(DOCUMENTS_AT_ONCE)
         self._looking = asyncio.Lock()
         self._cage: Cage | None = None
@@ -76,8 +77,7 @@ class Documents:
     async def _converted(self, form: str, content: bytes, *, bytes_max: int) -> bytes:
         async with self._slots:
             cage = await self._held()
-            itself = (reader.CONFINES_ITSELF,) if cage.confines_itself else ()
-            command = (sys.executable, "-m", reader.__name__, form, str(bytes_max), *itself)
+            command = (sys.executable, "-m", reader.__name__, form, str(bytes_max), cage.confinement)
             held = await cage.start(command, None, writes=False)
             try:
                 async with asyncio.timeout(DOCUMENT_TIMEOUT_S):
@@ -96,7 +96,7 @@ class Documents:
         """The best confinement that works here, looked for when the first document comes."""
         async with self._looking:
             if self._cage is None:
-                self._cage = await find_confinement(hidden=self._hidden)
+                self._cage = await find_confinement(self._confinement, hidden=self._hidden)
         return self._cage
 
 

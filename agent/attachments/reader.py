@@ -1,6 +1,6 @@
-"""A document as text, in a process of its own: `python -m agent.attachments.reader FORMAT BYTES_MAX [yourself]`.
+"""A document as text, in a process of its own: `python -m agent.attachments.reader FORMAT BYTES_MAX CONFINEMENT`.
 
-The document is its input. Where nobody holds it, it confines itself before it sees the first byte, and it takes no
+The document is its input. It confines itself before it sees the first byte, and it takes no
 more of the machine than it is given. What comes out of it is cut at BYTES_MAX; `agent.attachments.documents` keeps
 the time.
 """
@@ -15,12 +15,11 @@ from typing import Final
 from agent.attachments.formats.locked import Locked
 from agent.limits import READER_CPU_S, READER_MEMORY_BYTES
 from agent.subagents.cage.confinement import confine_this_process
-from agent.subagents.frames import Limits
 from agent.subagents.inside.restraint import die_with_parent, restrain, share_one_heap
+from agent.subagents.wire.frames import Limits
 
 NOT_INSTALLED: Final = 3
 LOCKED: Final = 4
-CONFINES_ITSELF: Final = "yourself"
 _FORMATS: Final = "agent.attachments.formats"
 
 
@@ -32,9 +31,8 @@ def main() -> int:
         pieces = import_module(f"{_FORMATS}.{sys.argv[1]}").pieces
     except ModuleNotFoundError:
         return NOT_INSTALLED
-    if CONFINES_ITSELF in sys.argv:
-        installed = {Path(place) for place in sys.path if place.endswith("-packages")}  # what libraries load later
-        confine_this_process(None, writes=False, libraries=[place for place in installed if place.is_dir()])
+    installed = {Path(place) for place in sys.path if place.endswith("-packages")}  # what libraries load later
+    confine_this_process(None, False, sys.argv[3], libraries=[place for place in installed if place.is_dir()])
     restrain(Limits(cpu_s=READER_CPU_S, memory_bytes=READER_MEMORY_BYTES, file_bytes=0))
     left = int(sys.argv[2])
     try:

@@ -9,7 +9,8 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.models import Models
 from agent.offering import Offer
-from agent.subagents.ending import Ending
+from agent.sentences import telling_of_ended
+from agent.subagents.life.ending import Ending
 from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import UNTITLED, GrantRole, ResumeSession, Session, SetModel
 from gateway.contracts.messages import joined
@@ -47,9 +48,10 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
             return Done(
                 words.say("You are in conversation {number} already: **{title}**.", number=number, title=found.title)
             )
-        await ending.ask(asked.session.key)
+        ended = await ending.ask(asked.session.key)
         back = words.say("Back in conversation {number}: **{title}**.", number=number, title=found.title)
-        return Done(back, (ResumeSession(number),), title=None if found.title == UNTITLED else found.title)
+        title = None if found.title == UNTITLED else found.title
+        return Done(telling_of_ended(back, ended, words), (ResumeSession(number),), title=title)
 
     async def model(asked: Asked) -> Done:
         wanted, words = asked.argument, asked.words

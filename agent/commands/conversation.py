@@ -9,12 +9,12 @@ from agent.commands.table import Asked, CommandRow, Done
 from agent.compacting.compactor import Compactor
 from agent.limits import SESSIONS_SHOWN
 from agent.offering import Offer
-from agent.sentences import status_text, stopped_sentence
-from agent.subagents.ending import Ending
+from agent.sentences import status_text, stopped_sentence, telling_of_ended
+from agent.subagents.life.ending import Ending
 from agent.titles.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import LaneDepth, Scrubber, Store
+from gateway.contracts.ports import Clock, LaneDepth, Scrubber, Store
 from gateway.words import Words, sentence
 
 Left = Callable[[SessionKey], Awaitable[object]]
@@ -30,11 +30,12 @@ def conversation_commands(
     lanes: LaneDepth,
     scrubber: Scrubber,
     ending: Ending,
+    clock: Clock,
     *,
     left: Sequence[Left] = (),
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
-    commands = _Commands(store, compactor, lanes, scrubber, ending, left)
+    commands = _Commands(store, compactor, lanes, scrubber, ending, clock, left)
     return (
         CommandRow("new", commands.new),
         CommandRow("stop", commands.stop),
@@ -56,6 +57,7 @@ class _Commands:
         lanes: LaneDepth,
         scrubber: Scrubber,
         ending: Ending,
+        clock: Clock,
         left: Sequence[Left],
     ) -> None:
         self._store = store
@@ -63,13 +65,15 @@ class _Commands:
         self._lanes = lanes
         self._scrubber = scrubber
         self._ending = ending
+        self._clock = clock
         self._left = left
 
     async def new(self, asked: Asked) -> Done:
         for tell in self._left:
             await tell(asked.session.key)
-        await self._ending.ask(asked.session.key)
-        return Done(asked.words.say("A new conversation has begun."), (OpenSession(),))
+        ended = await self._ending.ask(asked.session.key)
+        begun = asked.words.say("A new conversation has begun.")
+        return Done(telling_of_ended(begun, ended, asked.words), (OpenSession(),))
 
     async def stop(self, asked: Asked) -> Done:
         # The control lane stops turns; a /stop that comes this way finds its own lane idle.
@@ -107,7 +111,9 @@ class _Commands:
         # This very command is the turn that runs and the message that waits.
         tasks = await self._store.tasks.tasks_of_session(asked.session.id)
         waiting = max(waiting - 1, 0)
-        return Done(status_text(asked.session, asked.words, waiting=waiting, is_running=False, tasks=tasks))
+        now_ms = self._clock.now_ms()
+        text = status_text(asked.session, asked.words, waiting=waiting, is_running=False, now_ms=now_ms, tasks=tasks)
+        return Done(text)
 
     async def compact(self, asked: Asked) -> Done:
         view = await self._store.view(asked.session.id)

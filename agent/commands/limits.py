@@ -11,14 +11,14 @@ from agent.commands.table import Asked, CommandRow, Done
 from agent.people import People
 from agent.running.insisting import insist
 from agent.usage.metering import Meter
-from agent.usage.sentences import Day, day_text
+from agent.usage.sentences import day_text
+from agent.usage.today import today_of
 from gateway.contracts.access import Rate
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import Limited, LimitRule, limited_named, rule_changed
-from gateway.contracts.ports import Clock
-from gateway.contracts.spending import Amounts, day_begins_ms, day_of
+from gateway.contracts.ports import Clock, UsageBook
 from gateway.doorkeeper import Doorkeeper
 from gateway.words import Words, sentence
 
@@ -32,7 +32,7 @@ _FORMS: Final = sentence(
 
 
 def limits_command(
-    keeper: Doorkeeper, allowances: Allowances, people: People, meter: Meter, clock: Clock
+    keeper: Doorkeeper, allowances: Allowances, people: People, book: UsageBook, meter: Meter, clock: Clock
 ) -> CommandRow:
     """The row of /limits."""
 
@@ -66,8 +66,7 @@ def limits_command(
 
     async def of_person(owner: SessionKey, words: Words) -> str:
         role, now_ms = await people.role_of(owner), clock.now_ms()
-        spent = await meter.spent(owner) or Amounts()
-        today = Day(spent, await meter.caps_of(owner), day_begins_ms(day_of(now_ms) + 1))
+        today = await today_of(owner, book, meter, now_ms=now_ms)
         head = words.say("{person} is {role} here.", person=str(owner), role=words.say(ROLE_NAMES[role]))
         day = day_text(words.say("Today"), today, words, now_ms=now_ms)
         return f"{head} {_rate_text(await allowances.rate_of(owner), words)}\n\n{day}"

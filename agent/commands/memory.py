@@ -13,9 +13,10 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import FACTS_LISTED_MAX
 from agent.memory.knowledge import Memory
+from agent.subagents.life.ending import Ending
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact
-from gateway.contracts.ports import MemoryStore
+from gateway.contracts.ports import MemoryStore, PeopleStore
 from gateway.words import Words, sentence
 
 Forgotten = Callable[[SessionKey], Awaitable[object]]
@@ -38,7 +39,7 @@ _SURE_OF_HERE: Final = sentence(
 
 
 def memory_commands(
-    memory: Memory, store: MemoryStore, *, forgotten: Sequence[Forgotten] = ()
+    memory: Memory, store: MemoryStore, people: PeopleStore, ending: Ending, *, forgotten: Sequence[Forgotten] = ()
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 
@@ -60,6 +61,8 @@ def memory_commands(
         if not what:
             return Done(words.say("Write /forget and a number from /memory, some words, or `all`."))
         if everything := _ALL.fullmatch(what):
+            if everything[1]:  # what works for him may be about to remember something
+                await ending.end_all(await people.keys(key.owner))
             return await _forget_all(memory, store, key, words, is_sure=bool(everything[1]), forgotten=forgotten)
         if _NUMBERS.fullmatch(what):
             numbers = [int(number) for number in re.findall(r"\d+", what)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.limits import PLAN_TASK_CHARS_MAX
-from agent.plans.planner import NoPlan, Planning, Proposal, outcome_text
+from agent.plans.planner import NoPlan, Planning, Proposal
 from agent.tools.approvals import Verdict
 from agent.tools.lineage import Lineage
 from agent.tools.permissions import Place
@@ -31,8 +31,8 @@ def plan_commands(planning: Planning, scrubber: Scrubber) -> tuple[CommandRow, .
         except ToolError:
             return Done(words.say("There is no plan: the planner failed."))
         if proposal.is_approved:
-            return Converse(clean(f"/plan {task}\n\n{outcome_text(proposal)}\n\n{proposal.text}"))
-        return Done(_declined_text(proposal, words), noted=clean(f"{outcome_text(proposal)}\n\n{proposal.text}"))
+            return Converse(clean(f"/plan {task}\n\n{proposal.told}"))
+        return Done(_declined_text(proposal, words), noted=proposal.told)
 
     return (CommandRow("plan", plan),)
 

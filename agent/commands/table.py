@@ -78,7 +78,9 @@ class CommandRow:
 class CommandTable:
     """Runs commands. Refuses two rows of one name, and one to be listed of which `COMMANDS` says nothing."""
 
-    def __init__(self, rows: Iterable[CommandRow]) -> None:
+    def __init__(self, rows: Iterable[CommandRow], *, can_split: Callable[[Asked], bool]) -> None:
+        """`can_split` says of a command whether whoever says it may have tasks split among sub-agents."""
+        self._can_split = can_split
         known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
         self._rows = {row.name: row for row in known}
         if len(self._rows) != len(known):
@@ -111,7 +113,7 @@ class CommandTable:
 
     async def _help(self, asked: Asked) -> Done:
         listed = {name for name, row in self._rows.items() if row.is_listed}
-        return Done(help_text(asked.role, asked.words, listed=listed))
+        return Done(help_text(asked.role, asked.words, listed=listed, can_split=self._can_split(asked)))
 
 
 def _is_for(role: GrantRole, name: str) -> bool:

@@ -6,7 +6,8 @@ from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import UNDO_SHOWN_CHARS, UNDO_TURNS_MAX
-from agent.subagents.ending import Ending
+from agent.sentences import telling_of_ended
+from agent.subagents.life.ending import Ending
 from gateway.contracts.entries import Undo
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Store
@@ -26,13 +27,14 @@ def undo_command(store: Store, ending: Ending) -> CommandRow:
         turns = await store.newest_turns(asked.session.id, limit=int(wanted))
         if not turns:
             return Done(words.say(_NOTHING))
-        oldest = turns[-1]
+        oldest, ended = turns[-1], 0
         for entry in await store.transcript(asked.session.id, after_seq=oldest.first_seq - 1, limit=1):
-            await ending.end_since(asked.session, entry.created_at_ms)
+            ended += await ending.end_since(asked.session, entry.created_at_ms)
         what = words.count(
             "I took back this exchange:", "I took back the last {count} exchanges, from here on:", len(turns)
         )
-        return Done(f"{what}\n\n> {first_words(oldest.text)}", (Undo(oldest.first_seq),))
+        text = telling_of_ended(f"{what}\n\n> {first_words(oldest.text)}", ended, words)
+        return Done(text, (Undo(oldest.first_seq),))
 
     return CommandRow("undo", undo)
 

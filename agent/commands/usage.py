@@ -7,11 +7,10 @@ from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
 from agent.usage.metering import Meter
-from agent.usage.sentences import Day, everybodys_usage_text, usage_text
+from agent.usage.sentences import everybodys_usage_text, usage_text
+from agent.usage.today import today_of
 from gateway.contracts.entries import GrantRole
-from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, Span, UsageBook
-from gateway.contracts.spending import Amounts, UsageSum, day_begins_ms, day_of, nano_of
 
 _TOP_SHOWN: Final = 10
 
@@ -25,7 +24,7 @@ def usage_commands(book: UsageBook, meter: Meter, clock: Clock) -> tuple[Command
             return Done(await all_of_it(asked, now_ms))
         owner = asked.session.key.owner
         month = await book.by_purpose(owner, _month(now_ms))
-        return Done(usage_text(await today(owner, now_ms), month, asked.words, now_ms=now_ms))
+        return Done(usage_text(await today_of(owner, book, meter, now_ms=now_ms), month, asked.words, now_ms=now_ms))
 
     async def all_of_it(asked: Asked, now_ms: int) -> str:
         if asked.role is not GrantRole.ADMIN:
@@ -34,23 +33,12 @@ def usage_commands(book: UsageBook, meter: Meter, clock: Clock) -> tuple[Command
             return asked.words.say("That names people: ask me in a direct message.")
         month = _month(now_ms)
         return everybodys_usage_text(
-            await today(None, now_ms),
+            await today_of(None, book, meter, now_ms=now_ms),
             await book.by_purpose(None, month),
             await book.top(month, limit=_TOP_SHOWN),
             asked.words,
             now_ms=now_ms,
         )
-
-    async def today(owner: SessionKey | None, now_ms: int) -> Day:
-        """As the limits count it; where nothing is limited, as it was charged."""
-        day = day_of(now_ms)
-        caps = meter.pot if owner is None else await meter.caps_of(owner)
-        counted = None if caps.are_open else await meter.spent(owner)
-        if counted is None:
-            span = Span(day_begins_ms(day), day_begins_ms(day + 1))
-            charged = sum((await book.by_purpose(owner, span)).values(), UsageSum())
-            counted = Amounts(charged.tokens, nano_of(charged.cost_usd), charged.turns)
-        return Day(counted, caps, day_begins_ms(day + 1))
 
     return (CommandRow("usage", usage),)
 

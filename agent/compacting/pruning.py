@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Final
 
+from agent.compacting.standing_in import stand_in
 from agent.limits import OUTPUTS_KEPT, PRUNED_FROM_CHARS
-from agent.tokens import entries_tokens, entry_tokens, estimate_tokens
+from agent.tokens import entries_tokens, entry_tokens
 from agent.transcript import said_in, turns_of
 from gateway.contracts.entries import Entry, Role
-from gateway.contracts.messages import CleanText, in_digits, joined, own_words
-
-_PRUNED: Final = (own_words("<output pruned, ~"), own_words(" tokens>"))
+from gateway.contracts.messages import CleanText
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +35,7 @@ def pruned(entries: Sequence[Entry], *, kept: int = OUTPUTS_KEPT, protected: Set
 
 def prune_output(entry: Entry) -> Entry:
     """A tool's result without its output, if that is long."""
-    return entry if len(entry.text) <= PRUNED_FROM_CHARS else replace(entry, text=stand_in(entry.text))
-
-
-def stand_in(output: str) -> CleanText:
-    """What stands in the place of a pruned output."""
-    before, after = _PRUNED
-    return joined(before, in_digits(estimate_tokens(output)), after)
+    return entry if len(entry.text) <= PRUNED_FROM_CHARS else replace(entry, text=CleanText(stand_in(entry.text)))
 
 
 def prune_pass(

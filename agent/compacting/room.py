@@ -11,7 +11,7 @@ What a turn itself was asked is always verbatim. Where nothing helps, `ContextTo
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,7 +26,7 @@ from agent.tokens import entries_tokens, estimate_tokens
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
 from agent.transcript import shown_images
-from gateway.contracts.entries import Entry, EntryKind, Role, Session
+from gateway.contracts.entries import Entry, EntryKind, Role, Session, Todo
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.contracts.ports import Store
@@ -43,29 +43,37 @@ class Rooms:
         self._models = models
         self._tools = tools
         self._store = store
-        self._sizes: dict[str, int] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
 
-    async def open(self, session: Session, context: ToolContext, *, system: CleanText, fence: int) -> Room:
-        """The room of a turn in `session`, with all that was said so far. Raises `StoreUnavailable`."""
+    async def open(
+        self, session: Session, context: ToolContext, *, system: Callable[[Sequence[Todo]], CleanText], fence: int
+    ) -> Room:
+        """The room of a turn in `session`, with all that was said so far, behind what `system` makes of the task list.
+        Raises `StoreUnavailable`."""
         budget = self._models.budget(self._models.of_session(session))
-        newest = await self._store.newest_view(session.id, chars_max=budget.usable * VIEW_CHARS_PER_TOKEN)
+        chars_max = budget.usable * VIEW_CHARS_PER_TOKEN
+        standing = await self._store.standing(session.id, key=context.key, chars_max=chars_max)
+        newest = standing.view
         view = newest.entries if newest.is_whole else tuple(await self._store.view(session.id))
+        prompt = system(standing.todos)
         return Room(
             self._compactor,
             session,
             view,
             budget,
-            fixed_tokens=estimate_tokens(system) + sum(map(self._size, self._tools.specs_for(context))),
+            system=prompt,
+            fixed_tokens=estimate_tokens(prompt) + sum(map(self._size, self._tools.specs_for(context))),
             protected=self._tools.protected_names,
             fence=fence,
             permit=context.permit,
         )
 
     def _size(self, spec: ToolSpec) -> int:
-        """Tools stand in every prompt, so each is measured once."""
-        if spec.name not in self._sizes:
-            self._sizes[spec.name] = estimate_tokens(spec.name + spec.description + json.dumps(spec.schema))
-        return self._sizes[spec.name]
+        """Tools stand in every prompt, so each is measured once for each way in which it describes itself."""
+        known = (spec.name, spec.description)
+        if known not in self._sizes:
+            self._sizes[known] = estimate_tokens(spec.name + spec.description + json.dumps(spec.schema))
+        return self._sizes[known]
 
 
 class Room:
@@ -78,6 +86,7 @@ class Room:
         view: tuple[Entry, ...],
         budget: Budget,
         *,
+        system: CleanText,
         fixed_tokens: int,
         protected: Set[str],
         fence: int,
@@ -87,6 +96,7 @@ class Room:
         self._session = session
         self._view = view
         self._budget = budget
+        self._system = system
         self._fixed_tokens = fixed_tokens
         self._protected = protected
         self._fence = fence
@@ -94,6 +104,11 @@ class Room:
         self._rounds = _Rounds()
         self._may_compact = True
         self._may_condense = True
+
+    @property
+    def system(self) -> CleanText:
+        """What the model is told before everything else."""
+        return self._system
 
     @property
     def view(self) -> tuple[Entry, ...]:

@@ -7,10 +7,11 @@ to, so that everything around a model can be tried without one. The first word o
     remember FACT · recall WORDS · todo TASK
     an image, a document, a recording: it says what it got, which is a place and a size, and for a text its first line
     split TASK | TASK … (sub-agents in parallel) · spawn TASK | TASK … (in the background, then it waits for them)
+    orchestrate STRATEGY TASK | TASK … · help (all of this, for people)
 
-A sub-agent does the same with its task; `explore:` or another type in front of a task chooses who does it. Anything
-else is answered by repeating it. `slow 5 long 3000` does the latter within five seconds. `demo/scripted@500ms` waits
-that long before it answers.
+A sub-agent does the same with its task; `explore:` or another type in front of a task chooses who does it. Whoever
+speaks of sub-agents in plain words gets some, too. Anything else is answered by repeating it. `slow 5 long 3000` does
+the latter within five seconds. `demo/scripted@500ms` waits that long before it answers.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ from agent.model.client import (
     TokenCount,
     request_chars,
 )
+from agent.model.demo.offer import HELP, HINT, WORDS
+from agent.model.demo.orders import orders, watched
+from agent.model.demo.parts import STRATEGIES, Part, orchestration, part_played
+from agent.model.demo.reports import quoted, report, strategy_report
+from agent.model.demo.samples import MARKDOWN, PARAGRAPH
+from agent.model.demo.senses import CAME_WITH, what_came
+from agent.model.demo.wishes import Wish, wish
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
@@ -40,16 +48,12 @@ from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, Mo
 PREFIX: Final = "demo/"
 SIGNATURE: Final = "_Demo model: scripted, no AI behind it._"
 _PREAMBLE: Final = re.compile(r"\A(?:<([\w-]+)>.*?</\1>\s*)+", re.DOTALL)
+_BEFORE_NOW: Final = re.compile(r"\A.*^<now>\n[^\n]*\n</now>\s*(?=\S)", re.DOTALL | re.MULTILINE)
 _NOTE: Final = re.compile(r"<tool-failures>.*</tool-failures>\Z", re.DOTALL)
+_APPROVED: Final = re.compile(r"^The user approved this plan, .*?\n\n(?P<plan>.+)", re.DOTALL | re.MULTILINE)
+_STEP: Final = re.compile(r"^\*\*(S\d+)\. (.+?)\*\*", re.MULTILINE)
 _FRAME: Final = re.compile(r"<foreign mark=(\w+)>\n[^\n]*\n(.*?)\n</foreign mark=\1>", re.DOTALL)
 _WOKEN: Final = re.compile(rf"\(Nobody wrote this: sub-agents[^\n]*\s*{_FRAME.pattern}", re.DOTALL)
-_CAME_WITH: Final = re.compile(r"<context>\n.*?\n</context>", re.DOTALL)
-_ELEMENT: Final = re.compile(
-    r"^<(?P<name>quoted|image|file|voice)(?P<head>[^<>\n]*?)(?:/>|>\n(?P<inside>.*?)\n</(?P=name)>)",
-    re.DOTALL | re.MULTILINE,
-)
-_ATTRIBUTE: Final = re.compile(r'(\w+)="([^"]*)"')
-_TASK: Final = re.compile(r"(?:(?P<type>[a-z]+):\s*)?(?P<task>.+)", re.DOTALL)
 _NAME: Final = re.compile(r"demo/scripted(?:@(?P<latency_ms>\d{1,6})ms)?")
 _WINDOW: Final = 32_768
 _OUTPUT_MAX: Final = 8_192
@@ -63,35 +67,6 @@ _SUMMARY_LINES: Final = 12
 _SUMMARY_LINE_CHARS: Final = 80
 _SPEAKING: Final = frozenset({UsagePurpose.TURN, UsagePurpose.SUBAGENT})
 """Calls in which it does what it is told."""
-
-_MARKDOWN_SAMPLE: Final = """# A heading
-
-Some **bold**, *italic*, ~~struck~~ and `inline code`, a [link](https://example.org/).
-
-- one
-- two
-  - nested
-
-1. first
-2. second
-
-> A quotation.
-
-```python
-def greet(name: str) -> str:
-    return f"Hello, {name}!"
-```
-
-| platform | limit |
-|---|---|
-| Telegram | 4096 |
-| Discord | 2000 |
-"""
-
-_PARAGRAPH: Final = (
-    "This paragraph is number {number} of a long answer. It exists to be split at a sensible place, "
-    "neither inside a word nor inside a block of code, and to arrive complete and in order.\n\n"
-)
 
 
 def latency_s(model: str) -> float:
@@ -161,16 +136,25 @@ def _newest_at(request: ModelRequest) -> int:
 
 
 def _without_preamble(text: str) -> str:
-    """The user's own words: blocks in angle brackets in front of them are the gateway's, and all that came along."""
-    return _PREAMBLE.sub("", _CAME_WITH.sub("", text)).strip()
+    """The user's own words: blocks in angle brackets in front of them are the gateway's, and all that came along, and
+    so is what is noted of earlier, in front of the time of day."""
+    words = _PREAMBLE.sub("", CAME_WITH.sub("", text)).strip()
+    return _BEFORE_NOW.sub("", words)
 
 
 def _slowness_s(request: ModelRequest) -> float:
-    said, since = _newest_request(request)
-    if request.purpose not in _SPEAKING or since:
+    if request.purpose not in _SPEAKING or _newest_request(request)[1]:
         return 0.0
-    match = re.match(r"slow\s+(\d+(?:\.\d+)?)", said, re.IGNORECASE)
-    return min(float(match[1]), _SLOW_MAX_S) if match else 0.0
+    task = _task(request)
+    match = re.match(r"slow\s+(\d+(?:\.\d+)?)", task.task, re.IGNORECASE)
+    return min(float(match[1]), _SLOW_MAX_S) if match else task.pause_s
+
+
+def _task(request: ModelRequest) -> Part:
+    """What it is told to do: a sub-agent of a strategy plays its role, everybody else does what was said."""
+    said, _ = _newest_request(request)
+    played = part_played(said) if request.purpose is UsagePurpose.SUBAGENT else None
+    return played or Part(said)
 
 
 def _title(request: ModelRequest) -> _Script:
@@ -196,52 +180,61 @@ def _facts(request: ModelRequest) -> _Script:
 
 def _turn(request: ModelRequest) -> _Script:
     said, since = _newest_request(request)
-    results = [message for message in since if message.role is Role.TOOL]
-    if said.lower().startswith("spawn ") and _called(since) == {"sub_agent_spawn"}:
-        return _Script(calls=(_calling("sub_agent_wait", {"mode": "all"}),))
+    results = [_heard(message.text) for message in since if message.role is Role.TOOL]
+    if approved := _APPROVED.search(said):
+        return _worked_off(approved["plan"], _called(since))
     if results:
-        who = "sub-agents" if _called(since) & {"sub_agent", "sub_agent_wait"} else "tool"
-        return _signed(f"The {who} answered:\n\n" + "\n\n".join(_quoted(result.text) for result in results))
+        return _after_round(said, _called(since), results)
     if woken := _WOKEN.match(said):
-        return _signed(f"The sub-agents in the background have ended:\n\n{_quoted(woken[2])}")
-    word, _, rest = said.partition(" ")
+        return _signed(report("The sub-agents in the background have ended", [_heard(woken[2])]))
+    part = _task(request)
+    if part.is_answer:
+        return _Script(part.task)
+    word, _, rest = part.task.partition(" ")
     behave = _BEHAVIOURS.get(word.lower().rstrip(":"))
     if behave:
         return behave(rest.strip(), request)
-    got = _what_came(_newest_message(request).text)
-    return _signed("\n\n".join((*got, *((f"You said: {said}",) if said or not got else ()))))
+    if request.purpose is UsagePurpose.TURN and (wished := wish(said)):
+        return _as_wished(wished, request)
+    got = what_came(_newest_message(request).text)
+    is_new = request.purpose is UsagePurpose.TURN and not any(each.role is Role.ASSISTANT for each in request.messages)
+    told = (*got, *((f"You said: {part.task}",) if part.task or not got else ()), *((HINT,) if is_new else ()))
+    return _signed("\n\n".join(told))
 
 
-def _what_came(text: str) -> list[str]:
-    """What came along with the newest messages, as far as somebody without eyes and ears can tell."""
-    elements = (match for context in _CAME_WITH.findall(text) for match in _ELEMENT.finditer(context))
-    return [_got(*match.group("name", "head", "inside")) for match in elements]
+def _worked_off(plan: str, called: set[str]) -> _Script:
+    """An approved plan is what the person wants now: its steps are ticked off."""
+    steps = _STEP.findall(plan)
+    if not called:
+        todos = [{"text": f"{name}: {title}", "state": "done"} for name, title in steps]
+        return _Script(calls=(RequestedCall("call_todo_write", "todo_write", json.dumps({"todos": todos})),))
+    done = "\n".join(f"- {name} {title}: done" for name, title in steps)
+    return _signed(
+        f"You approved the plan, and I have ticked off its steps, which is all that a script can do:\n\n{done}"
+    )
 
 
-def _got(name: str, head: str, inside: str | None) -> str:
-    told = dict(_ATTRIBUTE.findall(head))
-    first_line = next((line for line in (inside or "").splitlines() if line.strip()), "")
-    if name == "quoted":
-        return f"You quoted {told.get('by') or 'somebody'}: {first_line}"
-    if "path" not in told:
-        return f"I got no file: {first_line}"
-    kind = f"{told['type'].rpartition('/')[2].upper()}, {told['size']}"
-    match name:
-        case "image":
-            return f"I got an image ({kind})."
-        case "voice":
-            return f"I got a recording ({kind})."
-        case _:
-            return f"I got a file ({kind})." + (f" It begins: {first_line}" if first_line else "")
+def _after_round(said: str, called: set[str], results: Sequence[str]) -> _Script:
+    """It has called tools. Whom it was asked to start in the background it waits for."""
+    wished = wish(said)
+    is_waited_for = said.lower().startswith("spawn ") or (wished is not None and wished.in_background)
+    if is_waited_for and called == {"sub_agent_spawn"}:
+        return _Script(calls=(_calling("sub_agent_wait", {"mode": "all"}),))
+    if called & {"sub_agent", "sub_agent_wait"}:
+        return _signed(report("The sub-agents answered", results))
+    if called == {"orchestrate"}:
+        return _signed("\n\n".join(map(strategy_report, results)))
+    return _signed("The tool answered:\n\n" + "\n\n".join(map(quoted, results)))
 
 
 def _signed(text: str) -> _Script:
     return _Script(f"{text.rstrip()}\n\n{SIGNATURE}")
 
 
-def _quoted(text: str) -> str:
-    """As a quotation, without the frame that tells models who wrote it."""
-    return "\n".join(f"> {line}" for line in _FRAME.sub(r"\2", text).splitlines())
+def _heard(text: str) -> str:
+    """Without the frame that tells models who wrote it, and without what each of us says of itself."""
+    lines = _FRAME.sub(r"\2", text).splitlines()
+    return "\n".join(line for line in lines if line.strip() != SIGNATURE).strip()
 
 
 def _say(rest: str, _request: ModelRequest) -> _Script:
@@ -256,12 +249,12 @@ def _long(rest: str, _request: ModelRequest) -> _Script:
     number = 0
     while len(text) < size:
         number += 1
-        text += _PARAGRAPH.format(number=number)
+        text += PARAGRAPH.format(number=number)
     return _signed(f"{text}The end of the long answer.")
 
 
 def _markdown(_rest: str, _request: ModelRequest) -> _Script:
-    return _signed(_MARKDOWN_SAMPLE)
+    return _signed(MARKDOWN)
 
 
 def _history(_rest: str, request: ModelRequest) -> _Script:
@@ -274,7 +267,10 @@ def _slow(rest: str, request: ModelRequest) -> _Script:
     seconds, _, what = rest.partition(" ")
     word, _, more = what.strip().partition(" ")
     behave = _BEHAVIOURS.get(word.lower()) if word.lower() != "slow" else None
-    return behave(more.strip(), request) if behave else _signed(f"That took {seconds or '0'} seconds, as you wished.")
+    if behave:
+        return behave(more.strip(), request)
+    took = f"took {seconds or '0'} seconds, as you wished."
+    return _signed(f"{what.strip()}: that {took}" if what else f"That {took}")
 
 
 def _fail(rest: str, _request: ModelRequest) -> _Script:
@@ -304,20 +300,42 @@ def _todo(rest: str, _request: ModelRequest) -> _Script:
     return _call("todo_write", json.dumps({"todos": [task]}, ensure_ascii=False))
 
 
-def _split(rest: str, _request: ModelRequest) -> _Script:
-    return _sub_agents("sub_agent", rest)
+def _split(rest: str, request: ModelRequest) -> _Script:
+    return _sub_agents("sub_agent", orders(rest, _is_told, _types(request)))
 
 
-def _spawn(rest: str, _request: ModelRequest) -> _Script:
-    return _sub_agents("sub_agent_spawn", rest)
+def _spawn(rest: str, request: ModelRequest) -> _Script:
+    return _sub_agents("sub_agent_spawn", orders(rest, _is_told, _types(request)))
 
 
-def _sub_agents(tool: str, rest: str) -> _Script:
+def _as_wished(wished: Wish, request: ModelRequest) -> _Script:
+    tool = "sub_agent_spawn" if wished.in_background else "sub_agent"
+    return _sub_agents(tool, watched(wished.parts, _is_told, _types(request)))
+
+
+def _is_told(task: str) -> bool:
+    return task.partition(" ")[0].lower() in _BEHAVIOURS
+
+
+def _types(request: ModelRequest) -> Sequence[str]:
+    return next((spec.schema["properties"]["type"]["enum"] for spec in request.tools if spec.name == "sub_agent"), ())
+
+
+def _sub_agents(tool: str, wanted: Sequence[Mapping[str, str]]) -> _Script:
     """One call for each task."""
-    tasks = [_TASK.fullmatch(task.strip()) for task in rest.split("|") if task.strip()]
-    orders = [{"type": match["type"] or "explore", "task": match["task"]} for match in tasks if match]
-    calls = tuple(_calling(tool, order, number) for number, order in enumerate(orders, 1))
+    calls = tuple(_calling(tool, order, number) for number, order in enumerate(wanted, 1))
     return _Script(calls=calls) if calls else _signed("There is nothing to split: write `split TASK | TASK`.")
+
+
+def _orchestrate(rest: str, _request: ModelRequest) -> _Script:
+    arguments = orchestration(rest)
+    if arguments is None:
+        return _signed(f"Write `orchestrate STRATEGY A | B | C`, with one of: {', '.join(STRATEGIES)}.")
+    return _call("orchestrate", json.dumps(arguments, ensure_ascii=False))
+
+
+def _help(_rest: str, _request: ModelRequest) -> _Script:
+    return _signed(HELP)
 
 
 def _calling(tool: str, arguments: Mapping[str, str], number: int = 1) -> RequestedCall:
@@ -356,6 +374,8 @@ _BEHAVIOURS: Final[Mapping[str, Callable[[str, ModelRequest], _Script]]] = {
     "todo": _todo,
     "split": _split,
     "spawn": _spawn,
+    "orchestrate": _orchestrate,
+    **dict.fromkeys(WORDS, _help),
 }
 _SCRIPTS: Final[Mapping[UsagePurpose, Callable[[ModelRequest], _Script]]] = {
     UsagePurpose.TURN: _turn,

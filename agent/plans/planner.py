@@ -12,16 +12,17 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from agent.limits import PLAN_ANSWER_CHARS_MAX, PLAN_TASK_CHARS_MAX, PLAN_TIMEOUT_S, TOOL_TIMEOUT_S
+from agent.limits import FRAME_CHARS, PLAN_ANSWER_CHARS_MAX, PLAN_TASK_CHARS_MAX, PLAN_TIMEOUT_S, TOOL_TIMEOUT_S
 from agent.model.client import ToolSpec
 from agent.plans.planning import BadPlan, PlanDocument, plan_text, read_plan, todo_text
 from agent.tools.approvals import Approvals, Question, Verdict
+from agent.tools.framing import framed
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.entries import Todo, TodoState
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, clipped, joined, own_words
-from gateway.contracts.ports import Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.limits import REPLY_CHARS_MAX
 from gateway.words import ENGLISH, Spoken, words_for
 
@@ -50,11 +51,11 @@ class NoPlan(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A plan, its text, and what the person said to it."""
+    """A plan, what the person said to it, and what the model that asked for it is told of both."""
 
     plan: PlanDocument
-    text: CleanText
     verdict: Verdict
+    told: CleanText
 
     @property
     def is_approved(self) -> bool:
@@ -73,9 +74,10 @@ class Delegates(Protocol):
 class Planner:
     """Makes plans. Every model call is charged to the key it plans for."""
 
-    def __init__(self, delegates: Delegates, scrubber: Scrubber) -> None:
+    def __init__(self, delegates: Delegates, scrubber: Scrubber, clock: Clock) -> None:
         self._delegates = delegates
         self._scrubber = scrubber
+        self._clock = clock
 
     async def make(self, context: ToolContext, task: CleanText) -> PlanDocument:
         """A plan for `task`. What is wrong with one is told to a planner once. Raises as `Delegates.written`."""
@@ -93,12 +95,12 @@ class Planner:
 
     def _corrected(self, context: ToolContext, task: CleanText, answer: CleanText, bad: BadPlan) -> CleanText:
         listed = "\n".join(f"- {problem}" for problem in bad.problems)
-        complaint = self._scrubber.for_chat(str(context.key)).scrub(f"That is no plan I can use:\n\n{listed}")
+        clean = self._scrubber.for_chat(str(context.key)).scrub
         return joined(
             task,
             own_words("You have answered this before:"),
-            clipped(answer, PLAN_ANSWER_CHARS_MAX),
-            complaint,
+            clean(framed(clipped(answer, PLAN_ANSWER_CHARS_MAX), self._clock.code(FRAME_CHARS))),
+            clean(f"That is no plan I can use:\n\n{listed}"),
             own_words("Look again only where you have to, and write the whole JSON object."),
             by="\n\n",
         )
@@ -107,11 +109,12 @@ class Planner:
 class Planning:
     """From a task to a plan that somebody has approved or not."""
 
-    def __init__(self, planner: Planner, approvals: Approvals, store: Store, scrubber: Scrubber) -> None:
+    def __init__(self, planner: Planner, approvals: Approvals, store: Store, scrubber: Scrubber, clock: Clock) -> None:
         self._planner = planner
         self._approvals = approvals
         self._store = store
         self._scrubber = scrubber
+        self._clock = clock
 
     async def propose(self, context: ToolContext, task: CleanText) -> Proposal:
         """Make a plan, show it, ask. Approved, its steps are the task list of the owner; else nothing has happened.
@@ -132,7 +135,7 @@ class Planning:
                 address=context.address,
                 text=words.count(
                     "May I work through this plan of {count} step?",
-                    "May I work through this plan of {count} step(s)?",
+                    "May I work through this plan of {count} steps?",
                     len(plan.steps),
                 ),
                 preface=text,
@@ -142,7 +145,7 @@ class Planning:
         _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)
         if verdict is Verdict.APPROVED:
             await self._store.replace_todos(context.key, _todos(plan, clean))
-        return Proposal(plan, text, verdict)
+        return Proposal(plan, verdict, clean(told_text(text, verdict, self._clock.code(FRAME_CHARS))))
 
 
 def _todos(plan: PlanDocument, clean: Callable[[str], CleanText]) -> Sequence[Todo]:
@@ -154,18 +157,19 @@ def plan_tool(planning: Planning, scrubber: Scrubber) -> Tool:
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         proposal = await planning.propose(context, scrubber.for_chat(str(context.key)).scrub(arguments["task"]))
-        return f"{outcome_text(proposal)}\n\n{proposal.text}"
+        return proposal.told
 
     waits_s = 2 * PLAN_TIMEOUT_S + TOOL_TIMEOUT_S
     return Tool(PLAN, "tasks", Risk.READ, run, timeout_s=waits_s, protected=True, quotes=True, only_waits=True)
 
 
-def outcome_text(proposal: Proposal) -> str:
-    """What the model that asked for a plan is told of it."""
-    if proposal.is_approved:
+def told_text(plan: str, verdict: Verdict, mark: str) -> str:
+    """What the model that asked for a plan is told of it. A sub-agent's words are orders only once a person has
+    approved them; until then they stand in a frame with `mark`."""
+    if verdict is Verdict.APPROVED:
         return (
             "The user approved this plan, and the task list holds its steps. Work through it in this order; keep the "
-            "task list up to date with todo_write, and say so when a step fails."
+            f"task list up to date with todo_write, and say so when a step fails.\n\n{plan}"
         )
-    why = "did not approve" if proposal.verdict is Verdict.DENIED else "did not answer about"
-    return f"The user {why} this plan. Do nothing of it; ask what should be different."
+    why = "did not approve" if verdict is Verdict.DENIED else "did not answer about"
+    return f"The user {why} this plan. Do nothing of it; ask what should be different.\n\n{framed(plan, mark)}"

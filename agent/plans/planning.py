@@ -13,6 +13,7 @@ from referencing import Registry
 
 from agent.limits import PLAN_STEPS_MAX
 from agent.tools.arguments import parse_arguments
+from agent.tools.misfits import misfit
 from gateway.contracts.errors import ToolError
 from gateway.words import Words
 
@@ -85,7 +86,7 @@ def read_plan(text: str) -> PlanDocument:
         written = parse_arguments(found[0])
     except ToolError as error:
         raise BadPlan([str(error)]) from error
-    problems = [f"{problem.json_path}: {problem.message[:200]}" for problem in _VALIDATOR.iter_errors(written)]
+    problems = list(map(misfit, _VALIDATOR.iter_errors(written)))
     if problems:
         raise BadPlan(problems[:_PROBLEMS_SHOWN])
     return PlanDocument(_line(written["goal"]), _in_order([_step(step) for step in written["steps"]]))

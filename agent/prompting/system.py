@@ -44,11 +44,13 @@ class SkillLayers:
         self._users = data_dir / USERS
         self._operators = Layer(data_dir / WORKSPACE / FOLDER)
         self._files = SkillFiles(scrubber)
+        self._built_in = self._files.read([Layer(BUILT_IN)])
 
     def of(self, owner: SessionKey) -> Mapping[str, Skill]:
-        """By name, in a fixed order."""
+        """By name, in a fixed order. Nobody edits the built-in ones: they are read once."""
         folder = user_folder(self._users, owner)
-        return self._files.read((Layer(BUILT_IN), Layer(folder / FOLDER, within=folder), self._operators))
+        own = self._files.read((Layer(folder / FOLDER, within=folder), self._operators))
+        return dict(sorted((self._built_in | own).items()))
 
 
 class SystemPrompts:

@@ -9,6 +9,7 @@ off in SQL.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -19,7 +20,8 @@ from agent.running.insisting import insist
 from agent.sentences import removed_note, status_text, stopped_sentence, where_text
 from agent.services.deciding import Decided, Deciding
 from agent.services.pressing import Pressing
-from agent.subagents.ending import Ending
+from agent.subagents.life.ending import Ending
+from gateway.contracts.entries import Session
 from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
@@ -31,6 +33,7 @@ from gateway.contracts.messages import (
     ReplyKind,
 )
 from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber, Store
+from gateway.contracts.subagents import SubTask
 from gateway.words import Words, language_of, words_for
 
 _log = structlog.get_logger(__name__)
@@ -140,12 +143,13 @@ class ControlLane:
             case ControlKind.STOP:
                 if ended or request.stopped_fence:  # a turn may have started some at its last moment
                     ended = max(ended, await self._ending.end(key))
+                    ended = max(ended, await self._ending.ended_since(key, request.message.received_at_ms))
                 return stopped_sentence(words, was_running=request.was_running, dropped=request.dropped, ended=ended)
             case ControlKind.STATUS:
                 waiting, is_running = await self._lanes.lane_depth(key)
-                session = await self._store.current_session(key)
-                tasks = await self._store.tasks.tasks_of_session(session.id) if session is not None else ()
-                return status_text(session, words, waiting=waiting, is_running=is_running, tasks=tasks)
+                session, now_ms = await self._store.current_session(key), self._clock.now_ms()
+                tasks = await self._tasks_of(session)
+                return status_text(session, words, waiting=waiting, is_running=is_running, now_ms=now_ms, tasks=tasks)
             case ControlKind.WHERE:
                 return await self._whereabouts(key, words)
             case ControlKind.APPROVE | ControlKind.DENY:
@@ -168,7 +172,15 @@ class ControlLane:
             for reply in await self._store.recent_deliveries(key, limit=_REPLIES_READ)
             if not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX, STATUS_PREFIX))
         ]
-        running_for_s = None if began_ms is None else (self._clock.now_ms() - began_ms) / 1000
         return where_text(
-            replies[:_REPLIES_SHOWN], words, waiting=waiting, is_running=is_running, running_for_s=running_for_s
+            replies[:_REPLIES_SHOWN],
+            words,
+            waiting=waiting,
+            is_running=is_running,
+            began_ms=began_ms,
+            now_ms=self._clock.now_ms(),
+            tasks=await self._tasks_of(await self._store.current_session(key)),
         )
+
+    async def _tasks_of(self, session: Session | None) -> Sequence[SubTask]:
+        return await self._store.tasks.tasks_of_session(session.id) if session is not None else ()

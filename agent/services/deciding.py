@@ -24,10 +24,11 @@ from agent.questions import (
     ending_by,
     settled_word,
 )
+from agent.running.insisting import insist
 from agent.tools.amending import amendment
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.messages import ControlRequest, InboundMessage, Reply
-from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber
+from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber, SubTaskBook
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.words import Words, words_for
 
@@ -47,10 +48,17 @@ class Deciding:
     """Settles questions for the control lane."""
 
     def __init__(
-        self, questions: QuestionBus, lanes: LaneDepth, people: People, scrubber: Scrubber, clock: Clock
+        self,
+        questions: QuestionBus,
+        lanes: LaneDepth,
+        book: SubTaskBook,
+        people: People,
+        scrubber: Scrubber,
+        clock: Clock,
     ) -> None:
         self._questions = questions
         self._lanes = lanes
+        self._book = book
         self._people = people
         self._scrubber = scrubber
         self._clock = clock
@@ -77,8 +85,15 @@ class Deciding:
         return role is GrantRole.ADMIN or (person == question.asked_by and role is not GrantRole.BLOCKED)
 
     async def _settled(self, request: ControlRequest, question: PutQuestion) -> Standing | None:
-        is_awaited = await self._lanes.is_in_work(question.reply.key, question.fence)
+        is_awaited = await self._is_awaited(question)
         return await self._questions.settle(question.code, request if is_awaited else None)
+
+    async def _is_awaited(self, question: PutQuestion) -> bool:
+        """By the run that asked, or by the sub-agent that did and outlives every run."""
+        if not question.task_id:
+            return await self._lanes.is_in_work(question.reply.key, question.fence)
+        task = await insist(lambda: self._book.task(question.task_id))
+        return task is not None and not task.state.is_over
 
     def _outcome(self, request: ControlRequest, standing: Standing, words: Words) -> Decided:
         question, answer = standing.question, standing.answer

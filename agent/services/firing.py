@@ -118,6 +118,7 @@ class Firing:
             sent_at_ms=schedule.next_due_ms,
             received_at_ms=self._clock.now_ms(),
             place=schedule.place,
+            is_nameable=True,
         )
 
     def _text(self, schedule: Schedule) -> CleanText:

@@ -35,11 +35,17 @@ class SubType:
     rounds_max: int
     prompt: CleanText
 
+    @property
+    def is_off(self) -> bool:
+        """True when an operator has left it no tool: nobody is sent out with empty hands."""
+        return self.tools == ()
+
 
 _PROMPTS: Final = {name: sub_type_prompt(name) for name in SUB_TYPE_ROWS}
 
 
-def _sub_type(row: SubTypeRow) -> SubType:
+def sub_type_of(row: SubTypeRow) -> SubType:
+    """The type that a row describes."""
     own = _PROMPTS[row.name] if row.prompt is None else row.prompt
     return SubType(
         name=row.name,
@@ -49,10 +55,6 @@ def _sub_type(row: SubTypeRow) -> SubType:
         rounds_max=row.rounds_max,
         prompt=joined(own, PROMPTS.delegated, by="\n\n"),
     )
-
-
-CATALOG: Final[Mapping[str, SubType]] = {name: _sub_type(row) for name, row in SUB_TYPE_ROWS.items()}
-"""As they come with Trivet."""
 
 
 class Catalog:
@@ -84,7 +86,7 @@ class Catalog:
                 rows = changed_rows(self._rows, await self._book.changes())
                 self._read_at_s = self._clock.monotonic_s()
                 if rows != self._in_force:
-                    self._types = {name: _sub_type(row) for name, row in rows.items()}
+                    self._types = {name: sub_type_of(row) for name, row in rows.items()}
                     self._in_force = rows
                     self._warn()
             return self._types

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agent.model.client import ModelClient
 from agent.models import Models
+from agent.people import People
 from agent.plans.planner import PLAN
 from agent.subagents.cage.probing import find_confinement
-from agent.subagents.catalog import Catalog
-from agent.subagents.dispatcher import SubAgents, Watch
-from agent.subagents.dispatching import Dispatcher, SubOrder
-from agent.subagents.hosting import Hosting, Means
-from agent.subagents.lives import Lives
-from agent.subagents.orchestrating import orchestrate_tool
-from agent.subagents.recruiting import Recruiting
-from agent.subagents.slots import Slots
-from agent.subagents.supervisor import Supervisor
-from agent.subagents.tools import CATEGORY, subagent_tools
-from agent.subagents.waiting import Waiting
+from agent.subagents.cage.supervisor import Supervisor
+from agent.subagents.catalog import Catalog, SubType
+from agent.subagents.hosting.host import Hosting, Means
+from agent.subagents.life.dispatcher import SubAgents, Watch
+from agent.subagents.life.lives import Lives
+from agent.subagents.life.orders import Dispatcher, SubOrder
+from agent.subagents.life.recruiting import Recruiting
+from agent.subagents.life.rights import Revoking, Rights
+from agent.subagents.life.slots import Slots
+from agent.subagents.life.thinking import Thinking
+from agent.subagents.tools.delegating import CATEGORY, Delegating
+from agent.subagents.tools.orchestrating import orchestrate_tool
+from agent.subagents.tools.renewing import Renewing
+from agent.subagents.tools.waiting import Waiting
 from agent.tools.files.workspace import Workspaces
 from agent.tools.permissions import Risk
-from agent.tools.registry import ToolRegistry
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.config.subagents import Subagents
 from gateway.contracts.errors import ToolError
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.ports import Store
 from gateway.contracts.subagents import SubTask
 from gateway.contracts.toolsets import DELEGATING
 from gateway.words import sentence
@@ -58,45 +60,51 @@ class Delegation:
 async def open_subagents(
     worker_id: str,
     settings: Subagents,
+    means: Means,
     *,
-    tools: ToolRegistry,
     workspaces: Path,
-    client: ModelClient,
     models: Models,
+    people: People,
     store: Store,
-    scrubber: Scrubber,
-    clock: Clock,
     watch: Watch,
     ring: Callable[[], None],
 ) -> AsyncIterator[Delegation]:
-    """As long as the block lasts; then all that still live are ended. `workspaces` is the folder of the file tools,
-    of which a child sees one conversation's; `ring` is called when one ends that nobody waits for. Raises
-    `ConfigError`."""
+    """As long as the block lasts; then all that still live are ended. `means` are the parent's, which a child has not;
+    `workspaces` is the folder of the file tools, of which a child sees one conversation's; `ring` is called when one
+    ends that nobody waits for. Raises `ConfigError`."""
     if not settings.enabled:
         yield _nobody()
         return
     cage = await find_confinement(settings.confinement, hidden=[workspaces.parent, Path.home()])
+    tools, scrubber, clock, book = means.tools, means.scrubber, means.clock, store.tasks
     catalog = Catalog(store.sub_types, clock, rows=settings.rows(scrubber.scrub), known_tools=lambda: tools.names)
-    lives, limit_s = Lives(worker_id, store.tasks, clock), float(settings.limit_s)
+    rights = Rights(people).hold
+    lives, limit_s = Lives(worker_id, book, clock), float(settings.limit_s)
+    thinking = Thinking(models, store, lives, settings.model)
     agents = SubAgents(
         lives,
-        Recruiting(catalog, lives, models, store, scrubber, clock, model=settings.model, limit_s=limit_s),
-        Hosting(Means(client, tools, scrubber, clock), Supervisor(cage, scrubber, clock), Workspaces(workspaces)),
+        Recruiting(catalog, lives, thinking, book, scrubber, clock, rights=rights, limit_s=limit_s),
+        Hosting(means, Supervisor(cage, scrubber, clock), Workspaces(workspaces)),
         Slots(settings.live_max),
-        store.tasks,
+        book,
         scrubber,
         clock,
         watch=watch,
         ring=ring,
     )
-    async with aclosing(agents):
-        types = await catalog.current()
-        offered = (
-            *subagent_tools(agents, store.tasks, types, scrubber, clock, limit_s=limit_s),
-            Waiting(store.tasks, clock).tool(),
+    delegating = Delegating(agents, book, scrubber, clock, limit_s=limit_s)
+
+    def asking(types: Mapping[str, SubType]) -> tuple[Tool, ...]:
+        return (
+            *delegating.tools(types),
+            Waiting(book, clock).tool(),
             orchestrate_tool(agents, tuple(types), scrubber, clock),
         )
-        yield Delegation(agents, offered, (lives.keep,), (agents.finish,))
+
+    async with aclosing(agents):
+        renewing = Renewing(catalog, tools, asking)
+        beside = (lives.keep, Revoking(lives, rights).run, renewing.keep)
+        yield Delegation(agents, await renewing.tools(), beside, (agents.finish,))
 
 
 def _nobody() -> Delegation:
@@ -106,7 +114,7 @@ def _nobody() -> Delegation:
 
 
 class Nobody:
-    """`agent.subagents.dispatching.Dispatcher` where there are no sub-agents."""
+    """`agent.subagents.life.orders.Dispatcher` where there are no sub-agents."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

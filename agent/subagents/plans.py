@@ -7,7 +7,7 @@ from typing import Final
 from agent.limits import PLAN_TIMEOUT_S
 from agent.plans.planner import NoPlan
 from agent.prompts.library import PROMPTS
-from agent.subagents.dispatching import Dispatcher, SubOrder
+from agent.subagents.life.orders import Dispatcher, SubOrder
 from agent.subagents.reasons import in_words
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose

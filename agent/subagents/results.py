@@ -10,12 +10,11 @@ from agent.limits import SUBAGENT_RESULT_CHARS_MAX
 from agent.subagents.reasons import in_words
 from agent.tools.framing import frame_chars, framed
 from agent.tools.truncation import abridged, grapheme_start
-from gateway.contracts.messages import own_words
-from gateway.contracts.subagents import SubTask, TaskMode, TaskState
+from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskState
+from gateway.words import ENGLISH
 
 _NO_ANSWER: Final = "It left no answer."
 _SO_FAR: Final = "What it had said by then:"
-_WORKER_LOST: Final = own_words("worker_lost")
 _ATTEMPT: Final = (
     "An earlier attempt to answer this was broken off. These sub-agents belong to it; read_more with an id as handle "
     "gives what one of them said, and what was lost has to be done again if it still matters:"
@@ -49,23 +48,21 @@ def result_line(task: SubTask) -> str:
     """Which task it is and how it stands, on one line."""
     label = " ".join(task.label.split())
     named = f' "{label}"' if label else ""
-    seconds = f" after {task.duration_ms / 1000:.1f} s" if task.duration_ms else ""
+    seconds = f" after {ENGLISH.lasting(task.duration_ms)}" if task.duration_ms else ""
     tokens = f", {task.tokens:,} tokens" if task.tokens else ""
     reason = f": {in_words(task.reason)}" if task.reason else ""
     return f"Sub-agent {task.id} ({task.sub_type}){named} {_STATES[task.state]}{seconds}{tokens}{reason}."
 
 
 def attempt_text(tasks: Sequence[SubTask]) -> str:
-    """What a turn that is taken again is told of the sub-agents that its earlier attempts had; "" where there are none.
-    Their answers are read by their ids."""
-    lines = [f"- {result_line(_as_left(task))}" for task in tasks]
-    return "\n".join((_ATTEMPT, *lines)) if lines else ""
+    """What a turn that is taken again is told of the sub-agents that its earlier attempts had. Their answers are read
+    by their ids."""
+    return "\n".join((_ATTEMPT, *(f"- {result_line(_as_left(task))}" for task in tasks)))
 
 
 def _as_left(task: SubTask) -> SubTask:
-    """An inline one has ended with its attempt, whether or not that is written down yet."""
-    is_gone = task.mode is TaskMode.INLINE and not task.state.is_over
-    return replace(task, state=TaskState.FAILED, reason=_WORKER_LOST) if is_gone else task
+    """It has ended with its attempt, whether or not that is written down yet."""
+    return task if task.state.is_over else replace(task, state=TaskState.FAILED, reason=WORKER_LOST)
 
 
 def results_text(tasks: Sequence[SubTask], mark: str, chars_max: int) -> str:

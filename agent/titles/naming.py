@@ -7,9 +7,10 @@ from gateway.contracts.messages import TITLE_PREFIX, CleanText, InboundMessage, 
 
 
 def nameable(message: InboundMessage) -> ReplyAddress | None:
-    """Where the conversation of this message may give its place a name. Not where others read it and the conversation
-    is a person's own in all places: its title may come from his direct messages."""
-    return None if message.key.is_private and not message.is_private else message.address
+    """Where the conversation of this message may give its place a name, if that has one. Not where others read it and
+    the conversation is a person's own in all places: its title may come from his direct messages."""
+    is_others = message.key.is_private and not message.is_private
+    return message.address if message.is_nameable and not is_others else None
 
 
 def title_reply(title: CleanText, *, turn_id: str, key: SessionKey, address: ReplyAddress, now_ms: int) -> Reply:

@@ -60,9 +60,8 @@ class Titler:
             first_text = await self._store.first_said(session.id)
             if first_text and await self._claim(session):
                 title = await self._try(session, first_text, turn_id, permit)
-                if title:
-                    await self._give(session, title, first_text, turn_id, address)
-                await self._store.release_title(session.id)
+                if title is None or not await self._give(session, title, first_text, turn_id, address):
+                    await self._store.release_title(session.id)
         except StoreError as error:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
 
@@ -80,14 +79,16 @@ class Titler:
         except (ModelError, TimeoutError) as error:
             _log.warning("title.failed", session_id=session.id, reason=f"{type(error).__name__}: {error}")
             return None
-        if not title:
+        if title in ("", UNTITLED):
             _log.warning("title.failed", session_id=session.id, reason="nothing was left of the model's answer")
+            return None
         return title
 
     async def _give(
         self, session: Session, title: CleanText, made_of: CleanText, turn_id: str, address: ReplyAddress | None
-    ) -> None:
-        """One commit for the title and the word of it; what the bus does not take now, the relay brings."""
+    ) -> bool:
+        """One commit for the title and the word of it; what the bus does not take now, the relay brings. False: it has
+        one by now, or what this was made of is not there any more."""
         now_ms = self._clock.now_ms()
         telling = (
             title_reply(title, turn_id=turn_id, key=session.key, address=address, now_ms=now_ms) if address else None
@@ -98,6 +99,7 @@ class Titler:
                 await self._publish([telling])
             except BusError as error:
                 _log.info("title.told_later", session_id=session.id, reason=str(error))
+        return is_given
 
     async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
         """What the model calls it, empty if that is no title. Raises the `ModelError` tree and `TimeoutError`."""

@@ -24,8 +24,9 @@ class Question:
 
     `text` is short enough for one message (QUESTION_CHARS_MAX; the rest is cut); what is too long for that, such
     as a plan, is the `preface`, which is sent before it. `asked_by` is who may answer, besides an admin. `fence`
-    is the fencing token of the turn that asks: when another run owns the lane nobody can answer any more. Without
-    an `address` there is nobody to ask. `language` is that of the person who asked.
+    is the fencing token of the turn that asks: when another run owns the lane nobody can answer any more. A question
+    of a sub-agent that outlives its turn is open as long as that (`task_id`) lives. Without an `address` there is
+    nobody to ask. `language` is that of the person who asked.
     """
 
     key: SessionKey
@@ -36,6 +37,7 @@ class Question:
     text: CleanText
     preface: CleanText | None = None
     language: str = ""
+    task_id: str = ""
 
 
 class Approvals(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Never
 
 import json_repair
 
@@ -32,9 +32,14 @@ def parse_arguments(text: str) -> Mapping[str, Any]:
 
 def _loaded(text: str) -> object:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_number)
     except ValueError:
         return json_repair.loads(text)
+
+
+def _no_number(name: str) -> Never:
+    """NaN is within all bounds, because it is beyond none."""
+    raise ToolError(f"the arguments hold {name}, which is no number in JSON")
 
 
 def cleaned(text: str, scrub: Callable[[str], CleanText]) -> CleanText:

@@ -124,7 +124,7 @@ class AskingPeople:
             ),
             language=words.language.value,
         )
-        return PutQuestion(code, reply, question.asked_by, question.fence)
+        return PutQuestion(code, reply, question.asked_by, question.fence, question.task_id)
 
     def _command(self, kind: ControlKind, code: str) -> CleanText:
         return self._scrubber.scrub(f"/{kind.value} {code}")

@@ -1,19 +1,22 @@
-"""One call between the model that makes it and the tool that runs, in whichever process: checked, and timed."""
+"""One call between the model that makes it and the tool that runs: checked, and timed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
 from agent.running.deadlines import Deadline
 from agent.tools.arguments import parse_arguments
+from agent.tools.misfits import misfit
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
+
+_PROBLEMS_SHOWN: Final = 5
 
 
 class Fitting:
@@ -28,7 +31,7 @@ class Fitting:
         arguments = parse_arguments(text)
         problems = sorted(self._validator.iter_errors(arguments), key=lambda problem: list(problem.path))
         if problems:
-            raise ToolError("; ".join(f"{problem.json_path}: {problem.message[:200]}" for problem in problems[:5]))
+            raise ToolError("; ".join(map(misfit, problems[:_PROBLEMS_SHOWN])))
         return arguments
 
 

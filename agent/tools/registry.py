@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -82,10 +83,20 @@ class ToolRegistry:
         if len(set(names)) != len(names) or not self._tools.keys().isdisjoint(names):
             raise ValueError("two tools share a name")
         for tool in new:
-            check_schema(tool.spec.schema)
+            check_schema(tool.checked)
         self._absent |= {tool.name: tool for tool in absent}
         self._tools |= {tool.spec.name: tool for tool in new}
-        self._fitting |= {tool.spec.name: Fitting(tool.spec.schema) for tool in new}
+        self._fitting |= {tool.spec.name: Fitting(tool.checked) for tool in new}
+
+    def exchange(self, tools: Iterable[Tool]) -> None:
+        """Offer these from the next round on, in place of those of the same names; what runs goes on as it began."""
+        new = {tool.spec.name: tool for tool in tools}
+        if not new.keys() <= self._tools.keys():
+            raise ValueError("only a tool that is there can be exchanged")
+        for tool in new.values():
+            check_schema(tool.checked)
+        self._tools |= new
+        self._fitting |= {name: Fitting(tool.checked) for name, tool in new.items()}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -103,7 +114,12 @@ class ToolRegistry:
 
     def specs_for(self, context: ToolContext) -> tuple[ToolSpec, ...]:
         """The tools that are not denied in this context, in the same fixed order."""
-        return tuple(spec for spec in self.specs if self.permission(context, spec.name) is not Permission.DENY)
+        granted = self._granted(context)
+        return tuple(
+            tool.spec
+            for name, tool in sorted(self._tools.items())
+            if granted.of(name, tool.risk) is not Permission.DENY
+        )
 
     def overview(self, context: ToolContext) -> Mapping[str, tuple[str, ...]]:
         """Tool names by category, for the system prompt, of those that are not denied in this context; what is
@@ -156,6 +172,13 @@ class ToolRegistry:
         envelope = await self._envelope(shared.context, raw, is_foreign=is_foreign)
         _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
+
+    def fitting(self, call: RequestedCall) -> str:
+        """The arguments of a call that runs in a sub-agent's own process, as JSON that fits. Raises `ToolError`."""
+        tool, arguments = self._tools[call.name], self._fitting[call.name].arguments(call.arguments)
+        if not tool.quotes:
+            refuse_placeholders(call.name, arguments, instead=tool.instead)
+        return json.dumps(arguments, ensure_ascii=False)
 
     async def wrapped(self, context: ToolContext, name: str, raw: str) -> CleanText:
         """The envelope of what the tool `name` returned where it ran: in a sub-agent's own process."""
@@ -233,6 +256,7 @@ class ToolRegistry:
             address=context.address,
             text=self._scrubber.for_chat(str(context.key)).scrub(_asking(tool, call, context.language)),
             language=context.language,
+            task_id="" if context.fence else context.lineage.task_id,
         )
         verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)

@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.limits import TOOL_TIMEOUT_S
 from agent.model.client import Permit, ToolSpec, always
+from agent.tools.allotment import Allotment
 from agent.tools.enclosures import Enclosures
 from agent.tools.lineage import NOBODYS, Lineage
 from agent.tools.permissions import EVERYTHING, Permissions, Place, Risk
@@ -28,9 +29,10 @@ class ToolContext:
     (None: nobody can be asked), `fence` the fencing token of the run. `ceiling` narrows what the policy grants: a
     sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with the
     turn's answer; None where no answer follows. `lineage` says in which session a call is made, a user's or a
-    sub-agent's. `suspension` takes what the turn is to wait for; None where it cannot be suspended. `wake` says in
-    whose name that session is woken by what outlives its turn; None where nothing can wake it. `language` is that
-    of the person who asked, for what is said past the model.
+    sub-agent's. `suspension` takes what the turn waits for, and what it has read; None where it cannot be suspended.
+    `wake` says in whose name that session is woken by what outlives its turn; None where nothing can wake it.
+    `language` is that of the person who asked, for what is said past the model. `allotment` bounds what sub-agents that
+    work together take, and all below them; None: only the day's limits do.
     """
 
     key: SessionKey
@@ -49,6 +51,7 @@ class ToolContext:
     wake: WakeAddress | None = None
     language: str = ""
     place_ids: tuple[str, ...] = ()
+    allotment: Allotment | None = field(default=None, compare=False, repr=False)
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -58,7 +61,7 @@ def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool. `run` returns raw text, which is scrubbed before anyone sees it; it raises `ToolError`
-    for what the model did wrong. `arguments` have passed `spec.schema`.
+    for what the model did wrong. `arguments` have passed the schema.
 
     `locks` names what a call touches: calls of one round that touch the same run one after the other, in call
     order. A `protected` tool's old results are never pruned. What a `foreign` tool returns was written by
@@ -67,6 +70,8 @@ class Tool:
     advised to a model that did it.
 
     One that `only_waits`, for sub-agents that have limits of their own, is not counted among those that run at once.
+
+    `fits` is what the arguments have to fit where the model is told less; None: `spec.schema`.
 
     In its `secret_arguments` a tool is given the values, where there is a vault and a person approves. It keeps them
     to itself, or says to which origin they go (`secrets_go_to`).
@@ -85,6 +90,12 @@ class Tool:
     instead: str = ""
     secret_arguments: tuple[str, ...] = ()
     secrets_go_to: Callable[[Mapping[str, Any]], str] | None = None
+    fits: Mapping[str, Any] | None = None
+
+    @property
+    def checked(self) -> Mapping[str, Any]:
+        """The schema that the arguments of a call have to fit."""
+        return self.spec.schema if self.fits is None else self.fits
 
 
 @dataclass(frozen=True, slots=True)

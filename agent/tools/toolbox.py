@@ -13,10 +13,11 @@ from agent.tools.browser.tools import browser_tools
 from agent.tools.database import database_tools
 from agent.tools.execution.commands import execution_tools
 from agent.tools.execution.sandbox import find_sandbox
-from agent.tools.files.reading import reading_tools
+from agent.tools.files.offering import offered as offered_files
+from agent.tools.files.reading import READING
 from agent.tools.files.sending import sending_tool
 from agent.tools.files.workspace import Workspaces
-from agent.tools.files.writing import writing_tools
+from agent.tools.files.writing import WRITING
 from agent.tools.lending import Lender
 from agent.tools.mcp.server import McpServer
 from agent.tools.mcp.tools import McpTools
@@ -65,8 +66,7 @@ async def open_toolbox(
         registry = ToolRegistry(
             [
                 *own,
-                *reading_tools(workspaces),
-                *writing_tools(workspaces),
+                *offered_files((*READING, *WRITING), workspaces),
                 sending_tool(workspaces, scrubber),
                 *(tool for tools, _ in offered for tool in tools),
             ],

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import structlog
@@ -22,13 +23,13 @@ from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
 from agent.people import People
 from agent.running.background import Background
 from agent.running.insisting import insist
-from agent.subagents.staleness import stale_among
+from agent.subagents.wakes.staleness import stale_among
 from agent.titles.naming import nameable
 from agent.titles.titler import Titler
 from agent.turn import Batch, TurnTaker
 from agent.working.batches import first_batch, leading, mended, turn_id_of
 from agent.working.runs import Run
-from gateway.contracts.entries import Session, TurnCommit, TurnStart, Usage
+from gateway.contracts.entries import Committed, Session, TurnCommit, TurnStart, Usage
 from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, InboundMessage, Reply
@@ -117,7 +118,7 @@ class Answering:
                 await self._publish_again(run, start, handled)
                 return
             self._forget_halves(batch.key, messages)
-            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh), lane[len(taken) :])
+            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh, start.is_first), lane[len(taken) :])
             await self._take(run, start, is_heard=messages[0].id not in unheard)
 
     async def _begin(self, batch: Batch) -> TurnStart:
@@ -165,20 +166,21 @@ class Answering:
         elif commit is None:
             run.settle()
             commit = self._turns.stopped(batch, session, taken)
-            await self._commit(run, commit, handled=run.covered)
-            self._follow_up(Finished(batch, session, commit, taken))
+            committed = await self._commit(run, commit, handled=run.covered)
+            self._follow_up(Finished(batch, session, commit, taken, committed.has_boundary))
         else:
-            await self._commit(run, commit, handled=run.taken, earlier=start.unsent)
-            self._follow_up(Finished(batch, session, commit, taken))
+            committed = await self._commit(run, commit, handled=run.taken, earlier=start.unsent)
+            self._follow_up(Finished(batch, session, commit, taken, committed.has_boundary))
 
-    async def _commit(self, run: Run, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()) -> None:
+    async def _commit(self, run: Run, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()) -> Committed:
         """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
-        await insist(lambda: self._store.commit_turn(commit), for_s=COMMIT_PATIENCE_S)
+        committed = await insist(lambda: self._store.commit_turn(commit), for_s=COMMIT_PATIENCE_S)
         replies = (*earlier, *commit.outbox)
         is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
         if not replies:
             await self._put_out(run)
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
+        return committed
 
     async def _put_out(self, run: Run) -> None:
         """No answer will put the typing indicator out. Lossy: it goes out by itself a little later."""
@@ -189,8 +191,11 @@ class Answering:
             _log.debug("turn.indicator_left", reason=str(error))
 
     async def _restart(self, run: Run, session: Session, usage: Sequence[Usage]) -> None:
-        """Newer words came: nothing of this run stays but what it cost."""
+        """Newer words came: nothing of this run stays but what it cost, and nobody goes on working for it."""
+        assert run.batch is not None
+        disowning = partial(self._store.tasks.disown, run.batch.key, run.batch.turn_id)
         _log.info("turn.restarted")
+        await insist(disowning, for_s=COMMIT_PATIENCE_S)
         await insist(lambda: self._bus.restart(run.claim))
         if usage:
             try:

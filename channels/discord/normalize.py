@@ -164,6 +164,7 @@ def normalize(message: DiscordMessage, me: DiscordIdentity) -> Incoming | Ignore
         quotes=quotes,
         is_bot=_is_bot(message),
         language="" if message.guild_locale == UNCHOSEN_LOCALE else message.guild_locale,
+        is_nameable=message.begins_thread or message.parent_id is not None,
     )
 
 

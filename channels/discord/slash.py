@@ -66,6 +66,7 @@ def normalize_invocation(invocation: DiscordInvocation, me: DiscordIdentity) -> 
         language=invocation.locale,
         realm=invocation.guild_id,
         roles=invocation.roles,
+        is_nameable=bool(invocation.parent_id),
     )
 
 

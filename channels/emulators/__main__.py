@@ -5,7 +5,8 @@ When everything listens, one line of JSON goes to standard output:
     {"playground": url, "telegram": {"api_base": ..., "token": ...}, ...}
 
 The process ends when its standard input closes (whoever started it is gone), on SIGTERM and on Ctrl-C.
-`TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions behind the conversations.
+`TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions behind the conversations,
+`TRIVET_DEMO_TRIES` what may be said to the model that answers, a line each.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from channels.emulators.telegram import TelegramEmulator
 
 ADMIN_URL: Final = "TRIVET_DEMO_ADMIN_URL"
 ADMIN_TOKEN: Final = "TRIVET_DEMO_ADMIN_TOKEN"
+TRIES: Final = "TRIVET_DEMO_TRIES"
 STDIN: Final = 0
 TELEGRAM_BOT_ID: Final = 4_242_001
 DISCORD_BOT_ID: Final = 1_200_000_000_000_000_001
@@ -132,7 +134,8 @@ async def run(port: int, *, is_limited: bool, calls: Mapping[str, str]) -> None:
     sessions = AdminSessions(admin_url, os.environ.get(ADMIN_TOKEN, "")) if admin_url else None
     stop = _told_to_stop()
     stages = {name: part.emulator for name, part in parts.items()}
-    async with serve(stages, playground=True, playground_port=port, sessions=sessions) as served:
+    tries = os.environ.get(TRIES, "").splitlines()
+    async with serve(stages, playground=True, playground_port=port, sessions=sessions, tries=tries) as served:
         access = {name: dict(part.access(served.url_of(name))) for name, part in parts.items()}
         sys.stdout.write(json.dumps({"playground": served.url_of(PLAYGROUND), **access}) + "\n")
         sys.stdout.flush()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -62,12 +62,14 @@ async def serve(
     playground: bool = False,
     playground_port: int = 0,
     sessions: SessionSource | None = None,
+    tries: Sequence[str] = (),
 ) -> AsyncIterator[Served]:
     """Serve until the block ends; then every connection is closed and every port is free again.
 
-    Raises `OSError` when `playground_port` is taken; port 0 takes any free one.
+    `tries` are what the playground offers to say. Raises `OSError` when `playground_port` is taken; port 0 takes any
+    free one.
     """
-    site = Playground(stages, sessions)
+    site = Playground(stages, sessions, tries)
     apps: dict[str, ASGIApp] = {name: stage.app for name, stage in stages.items()}
     if playground:
         apps[PLAYGROUND] = site.app

@@ -77,6 +77,7 @@ class Cleaner:
             place=() if key.place else incoming.place,
             realm=incoming.realm,
             is_aside=incoming.is_aside,
+            is_nameable=incoming.is_nameable,
         )
         torn_ids = {mend.message_id for mend in mends}
         mended = tuple(part.message for part in parts if part.message.id in torn_ids)

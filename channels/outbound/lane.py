@@ -12,6 +12,7 @@ from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import PendingReply
 
 _ASIDES: Final = (ReplyKind.STATUS, ReplyKind.TITLE)
+_ANSWERS: Final = (ReplyKind.ANSWER, ReplyKind.ERROR)
 
 
 def lane_for(reply: Reply, lane: str) -> str:
@@ -25,6 +26,7 @@ class Waiting:
     def __init__(self) -> None:
         self._replies: deque[PendingReply] = deque()
         self._asides: deque[PendingReply] = deque()
+        self._answered: set[str] = set()
         self._paused_until_s = float("-inf")
         self._changed = asyncio.Event()
 
@@ -33,6 +35,8 @@ class Waiting:
 
     def put(self, pending: PendingReply) -> None:
         self._row(pending).append(pending)
+        if pending.reply.kind in _ANSWERS:
+            self._answered.add(pending.reply.turn_id)
         self._changed.set()
 
     def next(self) -> PendingReply | None:
@@ -42,11 +46,14 @@ class Waiting:
         return self._asides[0] if self._asides and self._pause_left_s() <= 0 else None
 
     def is_overtaken(self, pending: PendingReply) -> bool:
-        """True if a later edit of the same status line waits, or a later title of the same conversation."""
+        """True if a later edit of the same status line waits, or a later title of the same conversation; of a status
+        line that is no edit, if its turn has been answered: it would come behind the answer."""
         reply, behind = pending.reply, tuple(self._asides)[1:]
         if reply.kind is ReplyKind.TITLE:
             return any(other.reply.key == reply.key for other in behind)
-        return bool(reply.amends) and any(other.reply.amends == reply.amends for other in behind)
+        if reply.amends:
+            return any(other.reply.amends == reply.amends for other in behind)
+        return bool(reply.turn_id) and reply.turn_id in self._answered
 
     def done(self, pending: PendingReply) -> None:
         """What `next` gave has come to its end."""

@@ -139,6 +139,18 @@ class Sender:
         await self._asked(lambda: amending.amend(address, chunk, message_id=message_id, plain=False))
         return ()
 
+    async def find_status(self, page: Page, chunk: AnyChunk, address: ReplyAddress) -> tuple[str, ...] | None:
+        """What an earlier attempt at a status line left. None: sending it again cannot show it twice. Raises
+        `Untraceable` where nobody can say, and the rest of the `DeliveryError` tree."""
+        await self._adapter.until_ready()
+        asking, since_ms = self._asking, page.record.begun_at_ms
+        if asking is not None:
+            return await self._asked(lambda: asking.find_sent(address, chunk, send_id=page.send_id, since_ms=since_ms))
+        lost = None if self._editing is None else await self._lost(self._editing, page, chunk, address)
+        if lost is None:
+            raise Untraceable("nobody knows whether it arrived")
+        return (lost,)
+
     async def remember(self, page: Page, address: ReplyAddress) -> None:
         """What arrived is ours, so no look-up for another reply may take it for a lost one.
 
@@ -263,18 +275,24 @@ class Sender:
         self, editing: SupportsPlaceholders, page: Page, chunk: AnyChunk, address: ReplyAddress
     ) -> None:
         """Adopt what an earlier attempt left, or decide what follows when that cannot be known."""
-        place = editing.place(address)
-        noted = await self._patience.with_bus(lambda: self._places.sent_lately(place))
-        earlier = page.record.platform_ids
-        lost = await self._asked(
-            lambda: editing.find_lost(address, chunk, after=earlier[-1] if earlier else "", known=noted | {*earlier})
-        )
+        lost = await self._lost(editing, page, chunk, address)
         if lost is not None:
             await page.note(DeliveryState.SENDING, placeholder=lost)
         elif page.record.placeholder == ON_ITS_WAY:
             await page.note(DeliveryState.RETRY, placeholder="")  # a second placeholder says nothing twice
         else:
             await self._decide(page)
+
+    async def _lost(
+        self, editing: SupportsPlaceholders, page: Page, chunk: AnyChunk, address: ReplyAddress
+    ) -> str | None:
+        """The one message of ours there that nothing knows of."""
+        place = editing.place(address)
+        noted = await self._patience.with_bus(lambda: self._places.sent_lately(place))
+        earlier = page.record.platform_ids
+        return await self._asked(
+            lambda: editing.find_lost(address, chunk, after=earlier[-1] if earlier else "", known=noted | {*earlier})
+        )
 
     async def _complete(
         self, editing: SupportsPlaceholders, page: Page, chunk: AnyChunk, journey: Journey

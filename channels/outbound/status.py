@@ -1,8 +1,8 @@
 """A status line on its way out: one attempt at a time, given up rather than late, never in an answer's way.
 
 It makes no sound where the platform lets us choose, spends only what answers leave over of the rate limits, and the
-typing indicator does not hear of it. A line that may have been sent is not looked for. Only an edit is tried for a
-while: without it the line would say for ever that somebody is at work.
+typing indicator does not hear of it. A line that has not been sent before its turn's answer never is. An edit is tried
+for long, and so is finding a line that may have been sent: without them it would say for ever that somebody is at work.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from gateway.contracts.errors import (
     FormatRefused,
     OutcomeUnknown,
     RateLimited,
+    Untraceable,
 )
 from gateway.contracts.messages import DeliveryState
 from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
@@ -35,7 +36,8 @@ from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
 log = logging.getLogger(__name__)
 
 LINE_LATE_AFTER_S: Final = 8.0  # less than RELAY_AFTER_S: what SQL's sweep finds is no news any more
-EDIT_LATE_AFTER_S: Final = 120.0
+LOST_LATE_AFTER_S: Final = 60.0  # a process that died over it is followed by another within seconds
+EDIT_LATE_AFTER_S: Final = 86_400.0  # a platform may be away for hours; whoever scrolls up later is told the truth
 ATTEMPT_MAX_S: Final = 5.0  # an answer may have come meanwhile
 CROWDED_PAUSE_S: Final = 1.0  # until answers leave something over
 _ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
@@ -80,7 +82,7 @@ class StatusCourier:
         self._clock = clock
 
     async def attempt(self, pending: PendingReply, *, is_overtaken: bool) -> PutOff | None:
-        """Send the line, or edit it; `is_overtaken`: a later edit of the same line waits already. None: it has come to
+        """Send the line, or edit it; `is_overtaken`: what has come since makes it needless. None: it has come to
         its end, the receipt is written. Raises `CredentialsRejected`, `Abandoned`, `TakenOver`."""
         page = Page(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._patience)
         outcome = self._foregone(page, is_overtaken=is_overtaken) or await self._tried(page)
@@ -95,10 +97,8 @@ class StatusCourier:
         """What needs no attempt."""
         if page.record.state in _ENDED:
             return _Ending(page.record.state, page.record.reason)
-        if page.record.state in _INTERRUPTED and not page.reply.amends:
-            return _Ending(DeliveryState.UNKNOWN, "nobody knows whether it arrived")
-        if is_overtaken:
-            return _Ending(DeliveryState.FAILED, "a later edit takes its place")
+        if is_overtaken and not _may_be_out(page):
+            return _Ending(DeliveryState.FAILED, "an answer or a later edit takes its place")
         return _Ending(DeliveryState.FAILED, "too late") if _left_s(page) <= 0 else None
 
     async def _tried(self, page: Page) -> _Ending | float:
@@ -109,7 +109,8 @@ class StatusCourier:
         except (CredentialsRejected, Abandoned, TakenOver):
             raise
         except TimeoutError:
-            return await self._after(page, OutcomeUnknown("no answer within the time that a status line has"))
+            late = OutcomeUnknown("no answer within the time that a status line has")
+            return await self._after(page, late, may_be_out=_may_be_out(page))
         except Exception as error:  # one line that cannot even be tried must not block its lane
             log.exception("%s: status line %s cannot be sent", self._adapter.name, page.reply.id)
             return _Ending(DeliveryState.FAILED, f"unforeseen {type(error).__name__}")
@@ -123,22 +124,28 @@ class StatusCourier:
         page.record = replace(page.record, chunks=len(chunks))
         if not chunks:
             return _Ending(DeliveryState.SENT)
+        may_be_out, ids = _may_be_out(page), None
         try:
-            ids = await self._sender.attempt_status(page, chunks[-1], address)
+            if may_be_out:
+                ids = await self._sender.find_status(page, chunks[-1], address)
+                may_be_out = False
+            if ids is None:
+                ids = await self._sender.attempt_status(page, chunks[-1], address)
         except Crowded:
             return CROWDED_PAUSE_S
         except CredentialsRejected:
             raise
         except DeliveryError as error:
             await self._lessons.learn(error, address)
-            return await self._after(page, error)
+            is_unknown = isinstance(error, OutcomeUnknown) and _may_be_out(page)
+            return await self._after(page, error, may_be_out=may_be_out or is_unknown)
         page.arrived(ids)
         await self._sender.remember(page, address)
         return _Ending(DeliveryState.SENT)
 
-    async def _after(self, page: Page, error: DeliveryError) -> _Ending | float:
+    async def _after(self, page: Page, error: DeliveryError, *, may_be_out: bool) -> _Ending | float:
         match error:
-            case OutcomeUnknown() if not page.reply.amends and page.record.state is DeliveryState.SENDING:
+            case Untraceable():
                 return _Ending(DeliveryState.UNKNOWN, str(error))
             case AddressDead() | FormatRefused():
                 return _Ending(DeliveryState.FAILED, str(error))
@@ -151,11 +158,20 @@ class StatusCourier:
                 pause_s = self._patience.chosen_s(chosen_s)
         if pause_s >= _left_s(page):
             return _Ending(DeliveryState.FAILED, str(error))
-        await page.note(DeliveryState.RETRY, reason=str(error), attempt=page.record.attempt + 1)
+        state = DeliveryState.UNKNOWN if may_be_out else DeliveryState.RETRY
+        await page.note(state, reason=str(error), attempt=page.record.attempt + 1)
         return pause_s
+
+
+def _may_be_out(page: Page) -> bool:
+    """True of a line whose sending was cut: it may stand there."""
+    return page.record.state in _INTERRUPTED and not page.reply.amends
 
 
 def _left_s(page: Page) -> float:
     """How long it is worth trying."""
-    late_after_s = EDIT_LATE_AFTER_S if page.reply.amends else LINE_LATE_AFTER_S
+    if page.reply.amends:
+        late_after_s = EDIT_LATE_AFTER_S
+    else:
+        late_after_s = LOST_LATE_AFTER_S if _may_be_out(page) else LINE_LATE_AFTER_S
     return late_after_s - (page.now_ms() - page.reply.created_at_ms) / 1000

@@ -123,9 +123,8 @@ class SlackAdapter:
         return await change(self._connected(), target, chunk, ts=message_id, plain=plain)
 
     def nameable(self, address: ReplyAddress) -> Nameable | None:
-        """The threads of an app's direct messages, which are listed by their titles; no other thread has a name."""
         target = parse_target(address.target)
-        if not (target.is_direct and target.thread_ts) or target.is_aside:
+        if not target.is_nameable:
             return None
         return Nameable(
             target.lane, is_first=True, budgets=(Budget("titles", limits.TITLES_PER_S, limits.TITLES_BURST),)

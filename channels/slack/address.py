@@ -39,6 +39,11 @@ class SlackTarget:
         """A direct message, of the person to us or to somebody else."""
         return self.channel.startswith("D")
 
+    @property
+    def is_nameable(self) -> bool:
+        """The threads of an app's direct messages are listed by their titles; no other thread has a name."""
+        return self.is_direct and self.thread_ts is not None and not self.is_aside
+
 
 def make_target(target: SlackTarget) -> str:
     """Canonical JSON, without what does not hold."""

@@ -193,6 +193,7 @@ def _message(
         realm=realm_of(payload, me),
         quotes=quotes,
         is_bot=_is_bot(event),
+        is_nameable=target.is_nameable,
     )
 
 

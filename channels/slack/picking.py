@@ -84,4 +84,5 @@ def _chosen(
         sent_at_ms=0,
         command=find_command(words),
         realm=realm_of(body, me),
+        is_nameable=target.is_nameable,
     )

@@ -112,7 +112,7 @@ class TelegramAdapter:
 
     def nameable(self, address: ReplyAddress) -> Nameable | None:
         target = parse_target(address.target)
-        if target.message_thread_id is None:
+        if not target.is_nameable:
             return None
         names = Budget(f"names:{target.lane}", limits.TOPIC_NAMES_PER_S, limits.TOPIC_NAMES_BURST)
         return Nameable(target.lane, is_first=target.is_unnamed, budgets=(names,))

@@ -28,6 +28,11 @@ class TelegramTarget:
         topic = self.message_thread_id or self.direct_messages_topic_id
         return f"{self.chat_id}/{topic}" if topic else str(self.chat_id)
 
+    @property
+    def is_nameable(self) -> bool:
+        """Topics have names, chats have theirs from people."""
+        return self.message_thread_id is not None
+
 
 def make_target(target: TelegramTarget) -> str:
     """Canonical JSON."""

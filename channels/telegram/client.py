@@ -14,6 +14,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import httpx
 from telegram import Bot
 from telegram.error import NetworkError
 from telegram.request import HTTPXRequest
@@ -107,7 +108,12 @@ def _http(connections_max: int, endpoint: Endpoint) -> _Http:
         connect_timeout=limits.CONNECT_TIMEOUT_S,
         pool_timeout=limits.CALL_TIMEOUT_S,
         proxy=endpoint.proxy or None,
-        httpx_kwargs={"trust_env": not endpoint.proxy and not goes_direct(endpoint.api_base)},
+        httpx_kwargs={
+            "trust_env": not endpoint.proxy and not goes_direct(endpoint.api_base),
+            "limits": httpx.Limits(
+                max_connections=connections_max, max_keepalive_connections=limits.IDLE_CONNECTIONS_MAX
+            ),
+        },
     )
 
 

@@ -113,6 +113,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
         language=author.language,
         is_bot=author.is_bot,
         quotes=(passed_on,) if passed_on else tuple(quotes(message, own_id=me.bot_id)),
+        is_nameable=target.is_nameable,
     )
 
 

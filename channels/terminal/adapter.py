@@ -12,13 +12,14 @@ from rich.markdown import Markdown
 
 from channels.adapter import CONNECTED, HELD_POLL_S, Budget, Door, Outcome
 from channels.normalized import Addressing, Incoming, find_command
+from gateway.contracts.access import TERMINAL
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, OperatorBus
 
-KEY: Final = SessionKey("cli", "default")
-ADDRESS: Final = ReplyAddress("cli", "default", "{}")
+KEY: Final = TERMINAL
+ADDRESS: Final = ReplyAddress(KEY.channel, KEY.user, "{}")
 PROMPT: Final = "you> "
 SETTLED_POLL_S: Final = 0.1
 BUS_RETRY_S: Final = 0.5

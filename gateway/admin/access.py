@@ -10,6 +10,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
+from gateway.admin.answers import refusals
 from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
 from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
@@ -101,7 +102,7 @@ def _add_people(router: APIRouter, keeper: Doorkeeper) -> None:
         """What was decided about people, oldest first."""
         return list(map(_grant_view, await keeper.grants()))
 
-    @router.put("/grants/{key:path}")
+    @router.put("/grants/{key:path}", responses=refusals(409))
     async def grant(key: str, order: GrantOrder) -> GrantView:
         """Give a person a role, or block him: it counts for his next message."""
         owner = _owner(key)
@@ -111,7 +112,7 @@ def _add_people(router: APIRouter, keeper: Doorkeeper) -> None:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return next(_grant_view(found) for found in await keeper.grants() if found.key == owner)
 
-    @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT)
+    @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def revoke(key: str) -> None:
         """Nothing is decided about this person any more; 404 if nothing was."""
         if not await keeper.revoke(_owner(key), actor=_ADMIN):
@@ -124,7 +125,7 @@ def _add_strangers(router: APIRouter, keeper: Doorkeeper, clock: Clock) -> None:
         """Who waits to be let in, oldest first."""
         return list(map(_pairing_view, await keeper.pairings()))
 
-    @router.post("/pairings")
+    @router.post("/pairings", responses=refusals(404, 409, 429))
     async def pair(order: PairingOrder, request: Request) -> PairingView:
         """Let in whoever was given a code; he is told so in his chat. 404 for a code that nobody waits with; after five
         of these, 429 for an hour."""
@@ -140,7 +141,7 @@ def _add_strangers(router: APIRouter, keeper: Doorkeeper, clock: Clock) -> None:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return _pairing_view(paired)
 
-    @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT)
+    @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def deny(code: str) -> None:
         """Turn down whoever was given a code; 404 for one that nobody waits with."""
         try:
@@ -164,7 +165,7 @@ def _add_places(router: APIRouter, keeper: Doorkeeper) -> None:
         await keeper.set_place(name, rule, actor=_ADMIN)
         return _place_view(name, rule)
 
-    @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT)
+    @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(place: str) -> None:
         """A place is as it is configured; 404 if nothing was decided about it."""
         if not await keeper.set_place(_place(place), PlaceRule(), actor=_ADMIN):

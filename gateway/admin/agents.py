@@ -14,6 +14,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
+from gateway.admin.answers import refusals
 from gateway.config.subagents import (
     SubTypeDescription,
     SubTypeLabel,
@@ -48,10 +49,12 @@ class SubTypeView(BaseModel):
     name: str
     label: str
     description: str = Field(
-        description="What tells the model that delegates when to choose it. Of a change, agent processes that are "
-        "started later: what a conversation has been told stays as it is."
+        description="What tells the model that delegates when to choose it. A change is in its prompts from the next "
+        "turn on that begins a second or two later."
     )
-    tools: list[str] = Field(description='What it may use at most; `["*"]` is all that its parent may.')
+    tools: list[str] = Field(
+        description='What it may use at most; `["*"]` is all that its parent may. None: it is switched off.'
+    )
     rounds_max: int = Field(description="Rounds of tools; then it has to wrap up.")
     prompt: str | None = Field(description="What it is told of itself; null for what comes with Trivet.")
     changed: list[str] = Field(description="The fields that an operator has changed.")
@@ -70,7 +73,8 @@ class SubTypeOrder(BaseModel):
     description: SubTypeDescription | None = None
     tools: SubTypeTools | None = Field(
         default=None,
-        description='Names of tools, those of MCP servers included; `["*"]` is all that its parent may. Never given, '
+        description='Names of tools, those of MCP servers included; `["*"]` is all that its parent may; none at all '
+        "switches the type off, and it is neither offered nor started. Never given, "
         f"since they belong to conversations: {', '.join(CONVERSING)}.",
     )
     rounds_max: SubTypeRounds | None = None
@@ -94,13 +98,13 @@ def agents(rows: SubTypeRows, book: SubTypeBook, scrubber: Scrubber, clock: Cloc
         changes = await book.changes()
         return [_view(row, changes.get(name, SubTypeChange())) for name, row in rows.items()]
 
-    @router.get("/sub-types/{name}")
+    @router.get("/sub-types/{name}", responses=refusals(404))
     async def sub_type(name: str) -> SubTypeView:
         """One of them; 404 for a name that is none."""
         row = desk.row(name)
         return _view(row, (await book.changes()).get(name, SubTypeChange()))
 
-    @router.put("/sub-types/{name}")
+    @router.put("/sub-types/{name}", responses=refusals(404))
     async def put(name: str, order: SubTypeOrder) -> SubTypeView:
         """Change a type: what is left out stays, null takes a change back. It is kept, written down in the audit, and
         counts for every sub-agent that is started from a second or two later on."""
@@ -108,7 +112,7 @@ def agents(rows: SubTypeRows, book: SubTypeBook, scrubber: Scrubber, clock: Cloc
             raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, "a type cannot be given another name")
         return await desk.put(name, order)
 
-    @router.delete("/sub-types/{name}")
+    @router.delete("/sub-types/{name}", responses=refusals(404))
     async def reset(name: str) -> SubTypeView:
         """Take back all that operators changed about a type: it is as it is configured, which is answered."""
         return await desk.reset(name)
@@ -154,6 +158,9 @@ class _Desk:
         return SubTypeChange(**{field: value for field, value in clean.items() if value != getattr(row, field)})
 
     async def _keep(self, action: str, row: SubTypeRow, before: SubTypeChange, after: SubTypeChange) -> SubTypeView:
+        """What changes nothing is not written down."""
+        if after == before:
+            return _view(row, after)
         audited = Audited(
             at_ms=self._clock.now_ms(),
             actor=_ADMIN,

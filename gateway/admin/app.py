@@ -6,40 +6,33 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.responses import Response
+from fastapi.security import HTTPBearer
 from starlette import status
 
 from gateway.admin.access import access_routes
 from gateway.admin.agents import agents
-from gateway.admin.answers import clean_json, refuse_in
+from gateway.admin.answers import Malformed, clean_json, no_nul, refusals, refuse_in
 from gateway.admin.audit import audit_routes
 from gateway.admin.auth import AdminToken
 from gateway.admin.board_feed import BoardFeed
-from gateway.admin.deliveries import deliveries
+from gateway.admin.deliveries import dead_letters, deliveries
 from gateway.admin.families import families
 from gateway.admin.limits import limit_routes
 from gateway.admin.links import link_routes
-from gateway.admin.operator_channel import compact_order
 from gateway.admin.people import people
 from gateway.admin.readiness import reasons
+from gateway.admin.sessions import compacting, conversations
 from gateway.admin.site import site
 from gateway.admin.tasks import tasks
 from gateway.admin.usage import usage_routes
 from gateway.admin.views import (
-    Accepted,
-    CompactOrder,
-    MessageView,
     Readiness,
-    SessionView,
-    message_view,
-    session_view,
 )
-from gateway.contracts.entries import Session
-from gateway.contracts.errors import BadSessionKey, BusError, StoreError
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ports import (
     Clock,
     IntakeBus,
@@ -49,7 +42,6 @@ from gateway.contracts.ports import (
     Span,
     Store,
     VaultBus,
-    Verdict,
 )
 from gateway.contracts.spending import day_begins_ms, day_of
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
@@ -57,10 +49,8 @@ from gateway.doorkeeper import Doorkeeper
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 from gateway.telemetry.usage import Sums, usage_families
 
-PAGE_MAX: Final = 500  # rows of one answer: a dashboard shows fewer, an export pages on
-PAGE_DEFAULT: Final = 50
-
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
+_TOKEN: Final = Depends(HTTPBearer(auto_error=False, scheme_name="admin token"))
+"""For the documentation: `AdminToken` judges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +85,44 @@ def create_app(parts: Parts, token: str) -> FastAPI:
         openapi_url=None,
         separate_input_output_schemas=False,
         default_response_class=answer,
+        dependencies=[Depends(no_nul)],
+        responses={422: {"model": Malformed}},
     )
     refuse_in(app, answer)
     app.include_router(_health(parts))
-    app.include_router(_metrics(parts), dependencies=[Depends(admin.require)])
-    app.include_router(_sessions(parts), dependencies=[Depends(admin.require)])
-    app.include_router(families(parts.store, parts.clock), dependencies=[Depends(admin.require)])
-    app.include_router(
-        people(parts.store, parts.keeper, parts.figures, parts.vault, parts.scrubber, parts.workspaces),
-        dependencies=[Depends(admin.require)],
-    )
-    app.include_router(access_routes(parts.keeper, parts.clock), dependencies=[Depends(admin.require)])
-    app.include_router(limit_routes(parts.keeper), dependencies=[Depends(admin.require)])
-    app.include_router(link_routes(parts.store.links, parts.keeper, parts.clock), dependencies=[Depends(admin.require)])
-    app.include_router(deliveries(parts.store, parts.figures), dependencies=[Depends(admin.require)])
-    app.include_router(usage_routes(parts.store.usage, parts.clock), dependencies=[Depends(admin.require)])
-    app.include_router(
-        agents(parts.sub_types, parts.store.sub_types, parts.scrubber, parts.clock),
-        dependencies=[Depends(admin.require)],
-    )
-    app.include_router(audit_routes(parts.store.sub_types, parts.scrubber), dependencies=[Depends(admin.require)])
-    feed = BoardFeed(parts.store.tasks, parts.stopping)
-    app.include_router(tasks(parts.store.tasks, feed, parts.clock), dependencies=[Depends(admin.require_to_read)])
+    for router in _for_operators(parts):
+        app.include_router(router, dependencies=[Depends(admin.require), _TOKEN], responses=refusals(401, 503))
+    for router in _for_pages(parts):
+        app.include_router(router, dependencies=[Depends(admin.require_to_read), _TOKEN], responses=refusals(401, 503))
+    acting = dead_letters(parts.figures)
+    app.include_router(acting, dependencies=[Depends(admin.require_to_act), _TOKEN], responses=refusals(401, 503))
     app.include_router(site(app), dependencies=[Depends(admin.require_from_browser)])
     return app
+
+
+def _for_operators(parts: Parts) -> Sequence[APIRouter]:
+    """What needs the admin token."""
+    return (
+        _metrics(parts),
+        compacting(parts.store, parts.intake, parts.scrubber, parts.clock),
+        people(parts.store, parts.keeper, parts.figures, parts.vault, parts.scrubber, parts.clock, parts.workspaces),
+        access_routes(parts.keeper, parts.clock),
+        limit_routes(parts.keeper),
+        link_routes(parts.store.links, parts.keeper, parts.clock),
+        agents(parts.sub_types, parts.store.sub_types, parts.scrubber, parts.clock),
+        audit_routes(parts.store.sub_types, parts.scrubber),
+    )
+
+
+def _for_pages(parts: Parts) -> Sequence[APIRouter]:
+    """What our own pages read, too."""
+    return (
+        conversations(parts.store),
+        families(parts.store, parts.clock),
+        deliveries(parts.store, parts.figures),
+        usage_routes(parts.store.usage, parts.clock),
+        tasks(parts.store.tasks, BoardFeed(parts.store.tasks, parts.stopping), parts.clock),
+    )
 
 
 def _health(parts: Parts) -> APIRouter:
@@ -160,56 +164,6 @@ def _metrics(parts: Parts) -> APIRouter:
     return router
 
 
-def _sessions(parts: Parts) -> APIRouter:
-    router = APIRouter(prefix="/api/sessions", tags=["sessions"])
-
-    @router.get("")
-    async def sessions(
-        limit: Limit = PAGE_DEFAULT, offset: Annotated[int, Query(ge=0)] = 0, key: str | None = None
-    ) -> list[SessionView]:
-        """Newest first, those of sub-agents among them; `key` shows those of one session key."""
-        wanted = _key(key) if key else None
-        found = await parts.store.sessions(key=wanted, limit=limit, offset=offset, with_sub_agents=True)
-        return [session_view(session) for session in found]
-
-    @router.get("/{session_id}")
-    async def session(session_id: str) -> SessionView:
-        """One conversation, a person's or a sub-agent's."""
-        return session_view(await _wanted(parts, session_id))
-
-    @router.get("/{session_id}/messages")
-    async def messages(
-        session_id: str,
-        after_seq: Annotated[int, Query(ge=0)] = 0,
-        limit: Limit = PAGE_DEFAULT,
-    ) -> list[MessageView]:
-        """Everything ever said in it, oldest first; ask again with the last `seq` for what follows."""
-        session = await _wanted(parts, session_id)
-        entries = await parts.store.transcript(session.id, after_seq=after_seq, limit=limit)
-        return [message_view(entry) for entry in entries]
-
-    @router.post("/{session_id}/compact", status_code=status.HTTP_202_ACCEPTED)
-    async def compact(session_id: str, order: CompactOrder | None = None) -> Accepted:
-        """Summarize the conversation so far, as `/compact` in its chat would; the chat hears nothing of it."""
-        session = await _wanted(parts, session_id)
-        if not session.is_current:
-            raise HTTPException(status.HTTP_409_CONFLICT, "only the current session of a key can be compacted")
-        message = compact_order(session.key, order.focus if order else "", scrubber=parts.scrubber, clock=parts.clock)
-        admission = await parts.intake.enqueue(message)
-        if admission.verdict in {Verdict.LANE_FULL, Verdict.QUEUE_FULL}:
-            raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, "too many messages wait: try again later")
-        return Accepted(message_id=message.id)
-
-    return router
-
-
-async def _wanted(parts: Parts, session_id: str) -> Session:
-    session = await parts.store.session(session_id)
-    if session is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
-    return session
-
-
 async def _figures(parts: Parts) -> QueueFigures | None:
     try:
         return await parts.figures.figures()
@@ -231,10 +185,3 @@ async def _database_problem(parts: Parts) -> str:
     except StoreError as error:
         return str(error)
     return ""
-
-
-def _key(text: str) -> SessionKey:
-    try:
-        return SessionKey.parse(text)
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error

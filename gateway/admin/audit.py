@@ -19,6 +19,7 @@ _PLAIN: Final = "^[!-~]{1,200}$"
 class AuditedView(BaseModel):
     """One change."""
 
+    number: int = Field(description="Grows from line to line.")
     at: datetime
     actor: str = Field(description="`admin`: whoever held the admin token.")
     action: str = Field(description="Such as `sub-type.change` or `sub-type.reset`.")
@@ -34,17 +35,20 @@ def audit_routes(book: SubTypeBook, scrubber: Scrubber) -> APIRouter:
     @router.get("")
     async def audit(
         subject: Annotated[str | None, Query(pattern=_PLAIN)] = None,
+        below: Annotated[int | None, Query(ge=1, le=2**53, description="Lines older than this number.")] = None,
         limit: Annotated[int, Query(ge=1, le=AUDITED_SHOWN_MAX)] = AUDITED_SHOWN_DEFAULT,
     ) -> list[AuditedView]:
-        """Newest first; `subject` shows what was done about one thing, such as `sub-type:code`."""
+        """Newest first; ask again `below` the last `number` for what came before. `subject` shows what was done about
+        one thing, such as `sub-type:code`. Of each actor the last 2,000 lines are kept."""
         about = None if subject is None else scrubber.scrub(subject)
-        return list(map(_view, await book.audit(subject=about, limit=limit)))
+        return list(map(_view, await book.audit(subject=about, below=below, limit=limit)))
 
     return router
 
 
 def _view(line: Audited) -> AuditedView:
     return AuditedView(
+        number=line.number,
         at=datetime.fromtimestamp(line.at_ms / 1000, UTC),
         actor=line.actor,
         action=line.action,

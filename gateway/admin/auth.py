@@ -16,6 +16,7 @@ from gateway.contracts.errors import ConfigError
 _BEARER: Final = 'Bearer realm="trivet"'
 _BASIC: Final = 'Basic realm="Trivet: any name, the admin token as password", charset="UTF-8"'
 _READING: Final = frozenset({"GET", "HEAD"})
+_FROM_OUR_SCRIPT: Final = "trivet-page"  # a header: see `require_to_act`
 
 
 class AdminToken:
@@ -41,11 +42,18 @@ class AdminToken:
         connections or runs queries. Who asks, browsers say in headers that no script can set: `Sec-Fetch-Site`, or,
         where they leave that out (plain HTTP to another machine), `Referer`.
         """
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "basic" or request.method not in _READING or not _is_from_our_page(request):
-            self.require(request)
-        elif not self._is_right(_password(given.strip())):
-            raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BEARER})
+        self._require_or_password(request, takes_password=request.method in _READING and _is_from_our_page(request))
+
+    def require_to_act(self, request: Request) -> None:
+        """Dependency of API routes that change something and that our own pages call: as `require`, or the password
+        that the browser was asked for, if the script of one of our pages makes the request.
+
+        That it does is said twice. The browser says it in headers that no script can set: `Sec-Fetch-Site`, or, where
+        it leaves that out, `Origin`. And our script adds a header of its own, which no form and no picture can; before
+        another site's script may, its browser asks us, and is not answered.
+        """
+        is_ours = _FROM_OUR_SCRIPT in request.headers and _is_from_our_page(request)
+        self._require_or_password(request, takes_password=is_ours)
 
     def require_from_browser(self, request: Request) -> None:
         """Dependency of pages that only show: also takes the password a browser asks for.
@@ -57,6 +65,13 @@ class AdminToken:
         if scheme.lower() not in {"basic", "bearer"} or not self._is_right(secret):
             raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BASIC})
 
+    def _require_or_password(self, request: Request, *, takes_password: bool) -> None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "basic" or not takes_password:
+            self.require(request)
+        elif not self._is_right(_password(given.strip())):
+            raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BEARER})
+
     def _is_right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token)
 
@@ -67,7 +82,8 @@ def _is_from_our_page(request: Request) -> bool:
     if site is not None:
         return site == "same-origin"
     host = request.headers.get("host", "")
-    return bool(host) and urlsplit(request.headers.get("referer", "")).netloc == host
+    page = request.headers.get("referer" if request.method in _READING else "origin", "")
+    return bool(host) and urlsplit(page).netloc == host
 
 
 def _password(credentials: str) -> str:

@@ -15,7 +15,7 @@ import structlog
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ports import SubTaskBook
 
-LISTENERS_MAX: Final = 32  # operators' windows; each holds a connection
+LISTENERS_MAX: Final = 128  # operators' windows, and scripts; each holds a connection and a few kB
 LOOK_EVERY_S: Final = 0.5
 
 _log = structlog.get_logger("trivet.admin")

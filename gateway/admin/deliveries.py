@@ -1,4 +1,4 @@
-"""What became of messages and replies: traces, deliveries, dead letters."""
+"""What becomes of messages and replies: the queue, traces, deliveries, dead letters."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Annotated, Final
 from fastapi import APIRouter, HTTPException, Query
 from starlette import status
 
+from gateway.admin.answers import refusals
 from gateway.admin.views import (
     DeadLetterView,
     DeliveryView,
     HopView,
+    QueueView,
     dead_letter_view,
     delivery_view,
     hop_view,
+    queue_view,
 )
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
@@ -27,10 +30,15 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
 def deliveries(store: Store, bus: OperatorBus) -> APIRouter:
-    """The routes under `/api` that follow a message on its way."""
+    """The routes under `/api` that follow a message on its way. None of them changes anything."""
     router = APIRouter(prefix="/api", tags=["deliveries"])
 
-    @router.get("/trace/{id:path}")
+    @router.get("/queue")
+    async def queue() -> QueueView:
+        """How much waits, and for how long."""
+        return queue_view(await bus.figures())
+
+    @router.get("/trace/{id:path}", responses=refusals(404))
     async def trace(id: str) -> list[HopView]:
         """Every hop of a message, oldest first, by the id of the message, its turn or its reply."""
         hops = await hops_of(id, store, bus)
@@ -49,12 +57,19 @@ def deliveries(store: Store, bus: OperatorBus) -> APIRouter:
         """What was given up, newest first."""
         return [dead_letter_view(letter) for letter in await bus.dead_letters(limit)]
 
-    @router.post("/dead-letters/{entry_id}/retry", status_code=status.HTTP_204_NO_CONTENT)
+    return router
+
+
+def dead_letters(bus: OperatorBus) -> APIRouter:
+    """What can be done about what was given up."""
+    router = APIRouter(prefix="/api/dead-letters", tags=["deliveries"])
+
+    @router.post("/{entry_id}/retry", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def retry(entry_id: str) -> None:
         """Put the message back on its lane; 404 when it is no dead message."""
         _found(await bus.retry_dead(entry_id), entry_id)
 
-    @router.delete("/dead-letters/{entry_id}", status_code=status.HTTP_204_NO_CONTENT)
+    @router.delete("/{entry_id}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def drop(entry_id: str) -> None:
         """Forget it; 404 when there is none."""
         _found(await bus.drop_dead(entry_id), entry_id)

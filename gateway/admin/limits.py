@@ -6,6 +6,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
+from gateway.admin.answers import refusals
 from gateway.config.limits import Count, PerMinute, Usd
 from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.limit_rules import Limited, LimitRule, limited_named
@@ -44,7 +45,7 @@ def limit_routes(keeper: Doorkeeper) -> APIRouter:
         """What is different from the configuration."""
         return [_view(whom, rule) for whom, rule in (await keeper.limits()).items()]
 
-    @router.put("/{whom:path}")
+    @router.put("/{whom:path}", responses=refusals(409))
     async def put(whom: str, order: LimitsOrder) -> LimitsView:
         """Replace what was decided about a person or a role: it counts for his next message and the next call of a
         model, in every process."""
@@ -56,7 +57,7 @@ def limit_routes(keeper: Doorkeeper) -> APIRouter:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return _view(limited, rule)
 
-    @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT)
+    @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(whom: str) -> None:
         """What the configuration says holds; 404 if nothing was decided."""
         if not await keeper.set_limits(_limited(whom), LimitRule(), actor="admin"):

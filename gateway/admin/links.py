@@ -6,6 +6,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 from starlette import status
 
+from gateway.admin.answers import refusals
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, LinkBook
@@ -32,7 +33,7 @@ def link_routes(links: LinkBook, keeper: Doorkeeper, clock: Clock) -> APIRouter:
         """All accounts of one person; the account alone where nothing is linked."""
         return PersonView(keys=list(map(str, await links.ends_of(_owner(key)))))
 
-    @router.delete("/{key:path}", status_code=status.HTTP_204_NO_CONTENT)
+    @router.delete("/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def part(key: str) -> None:
         """This account is a person of its own again; 404 if it was."""
         owner = _owner(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +15,12 @@ from starlette import status
 from gateway.admin.views import Erased
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import OperatorBus, Scrubber, Store, VaultBus
+from gateway.contracts.ports import Clock, OperatorBus, Scrubber, Store, SubTaskBook, VaultBus
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.doorkeeper import Doorkeeper
+from gateway.limits import ERASE_PATIENCE_S
+
+_LOOK_EVERY_S: Final = 0.05
 
 DEAD_LETTERS: Final = "dead_letters"
 """What an erasure calls those that it dropped."""
@@ -29,6 +32,7 @@ def people(
     figures: OperatorBus,
     vault: VaultBus,
     scrubber: Scrubber,
+    clock: Clock,
     workspaces: Path | None,
 ) -> APIRouter:
     """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
@@ -43,10 +47,12 @@ def people(
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
         """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets,
-        his dead letters and the files of his conversations on this machine included. What is under way at this moment
-        (a queued message, a running turn) may still write; erase again when it has ended."""
+        his dead letters and the files of his conversations on this machine included. His sub-agents are ended first,
+        whichever process runs them. What is under way at this moment (a queued message, a running turn) may still
+        write; erase again when it has ended."""
         owner = _owner(key)
         ends = await store.links.ends_of(owner)
+        await _end_sub_agents(store.tasks, await store.people.keys(owner), clock)
         for end in ends:
             await vault.drop_all(end)
         letters = sum([await figures.forget(end) for end in ends])
@@ -58,6 +64,14 @@ def people(
         return Erased(key=str(owner), rows={**erased, **{name: count for name, count in elsewhere.items() if count}})
 
     return router
+
+
+async def _end_sub_agents(book: SubTaskBook, keys: Sequence[SessionKey], clock: Clock) -> None:
+    """Return when nothing of them runs any more that might write, or after a while: a process that is paused or cut off
+    finds its rows gone when it is back, and ends what it ran for them."""
+    until_s = clock.monotonic_s() + ERASE_PATIENCE_S
+    while sum([await book.want_cancelled(key) for key in keys]) and clock.monotonic_s() < until_s:  # noqa: ASYNC110 - asked again, more are ended
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fastapi import APIRouter, FastAPI, HTTPException
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette import status
 
@@ -35,10 +35,36 @@ def site(app: FastAPI) -> APIRouter:
     pages = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
     files = _static_files()
 
+    def shown(page: str, *, under: str = "") -> HTMLResponse:
+        """`under`: the page in the navigation that it belongs to, if it is not there itself."""
+        text = pages.get_template(f"{page}.html").render(version=app.version, page=under or page)
+        return HTMLResponse(text, headers=_PAGE_HEADERS)
+
+    @router.get("/")
+    async def first() -> RedirectResponse:
+        return RedirectResponse("/sessions")
+
+    @router.get("/sessions")
+    async def sessions() -> HTMLResponse:
+        return shown("sessions")
+
+    @router.get("/session")
+    async def session() -> HTMLResponse:
+        """Which one stands in the query: a browser gives its password to what lies beside a page that asked for it,
+        not to what lies above, and the API would be above /sessions/{id}."""
+        return shown("session", under="sessions")
+
     @router.get("/tasks")
     async def tasks() -> HTMLResponse:
-        shown = pages.get_template("tasks.html").render(version=app.version, page="tasks")
-        return HTMLResponse(shown, headers=_PAGE_HEADERS)
+        return shown("tasks")
+
+    @router.get("/queue")
+    async def queue() -> HTMLResponse:
+        return shown("queue")
+
+    @router.get("/usage")
+    async def usage() -> HTMLResponse:
+        return shown("usage")
 
     @router.get("/static/{name}")
     async def static(name: str) -> Response:

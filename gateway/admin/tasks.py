@@ -7,6 +7,7 @@ kept from anybody's eyes on the way.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Final
 
@@ -14,6 +15,7 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette import status
 
+from gateway.admin.answers import refusals
 from gateway.admin.board_feed import BoardFeed, TooManyListeners
 from gateway.admin.task_views import (
     BoardRevision,
@@ -30,6 +32,7 @@ from gateway.contracts.subagents import TaskState
 LIMIT_MAX: Final = 500
 LIMIT_DEFAULT: Final = 100
 BOARD_ROWS_MAX: Final = 2_000  # all that are over, and more live ones than a dozen workers carry
+_IS_REVISION: Final = re.compile("[0-9]{1,18}").fullmatch
 _RETRY_MS: Final = 2_000  # how soon a browser whose stream ended comes again
 
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
@@ -64,6 +67,22 @@ def tasks(book: SubTaskBook, feed: BoardFeed, clock: Clock) -> APIRouter:
         """How each type does, of what is on the board."""
         return [record_view(record) for record in await book.records()]
 
+    _add_events(router, feed)  # before the ids: none is called so
+
+    @router.get("/{task_id}", responses=refusals(404))
+    async def task(task_id: str) -> WholeTaskView:
+        """One sub-agent, with its task and its answer."""
+        found = await book.task(task_id)
+        if found is None:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no task {task_id[:80]!r} on the board")
+        return whole_task_view(found, now_ms=clock.now_ms())
+
+    return router
+
+
+def _add_events(router: APIRouter, feed: BoardFeed) -> None:
+    """`GET /api/tasks/events`."""
+
     async def seated() -> AsyncIterator[None]:
         try:
             async with feed.seat():
@@ -79,17 +98,7 @@ def tasks(book: SubTaskBook, feed: BoardFeed, clock: Clock) -> APIRouter:
     async def events(last_event_id: Annotated[str | None, Header()] = None) -> AsyncIterator[ServerSentEvent]:
         """Server-sent events: `board` with the revision, at once and whenever the board has changed. Who sends the last
         id it has heard in `Last-Event-ID` hears only of later ones. A comment every 15 seconds keeps the way open."""
-        known = int(last_event_id) if last_event_id and last_event_id.isdecimal() else None
+        known = int(last_event_id) if last_event_id and _IS_REVISION(last_event_id) else None
         yield ServerSentEvent(retry=_RETRY_MS)
         async for revision in feed.revisions(known):
             yield ServerSentEvent(event="board", id=str(revision), data=BoardRevision(revision=revision))
-
-    @router.get("/{task_id}")
-    async def task(task_id: str) -> WholeTaskView:
-        """One sub-agent, with its task and its answer."""
-        found = await book.task(task_id)
-        if found is None:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no task {task_id[:80]!r} on the board")
-        return whole_task_view(found, now_ms=clock.now_ms())
-
-    return router

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from typing import Final
 
 from pydantic import BaseModel, Field
 
 from gateway.contracts.entries import Entry, Session
 from gateway.contracts.messages import Whereabouts
-from gateway.contracts.ports import DeadLetter
+from gateway.contracts.ports import DeadLetter, QueueFigures
 from gateway.telemetry.trace import Hop
+
+_IS_CHANNEL: Final = re.compile(r"(subagent:)?[a-z][a-z0-9_-]{0,63}").fullmatch
 
 
 class SessionView(BaseModel):
@@ -25,6 +29,7 @@ class SessionView(BaseModel):
     created_at: datetime
     updated_at: datetime
     message_count: int
+    children_count: int = Field(description="Sub-agents that work, or worked, for it directly.")
     tokens: int = Field(description="Of its own model calls and of those of the sub-agents below it.")
     cost: float = Field(description="US dollars, likewise.")
 
@@ -52,6 +57,20 @@ class MessageView(BaseModel):
     message_id: str = Field(description="The platform message that a user entry came from.")
     turn_id: str
     created_at: datetime
+
+
+class QueueView(BaseModel):
+    """The queue at this moment."""
+
+    messages: int = Field(description="What waits for an answer, running turns included.")
+    oldest_wait_ms: int = Field(description="How long the oldest has waited, of the lanes that are next.")
+    lanes_ready: int
+    lanes_running: int
+    lanes_delayed: int
+    dead_letters: int
+    agent_processes: int
+    replies_unsent: dict[str, int] = Field(description="Committed replies on their way, by channel.")
+    channels: dict[str, str] = Field(description="How each channel stands, such as `connected`.")
 
 
 class HopView(BaseModel):
@@ -116,7 +135,28 @@ class Readiness(BaseModel):
     reasons: list[str]
 
 
-def session_view(session: Session) -> SessionView:
+def checked_channel(channel: str) -> str:
+    """What may be asked for as the channel of sessions. Raises `ValueError`."""
+    if _IS_CHANNEL(channel) is None:
+        raise ValueError("a channel is a platform, such as telegram, or a type of sub-agents, such as subagent:explore")
+    return channel
+
+
+def queue_view(figures: QueueFigures) -> QueueView:
+    return QueueView(
+        messages=figures.queued,
+        oldest_wait_ms=figures.oldest_wait_ms,
+        lanes_ready=figures.ready,
+        lanes_running=figures.running,
+        lanes_delayed=figures.delayed,
+        dead_letters=figures.dead_letters,
+        agent_processes=figures.workers_alive,
+        replies_unsent=figures.outbound_pending,
+        channels=figures.channels_connected,
+    )
+
+
+def session_view(session: Session, *, children_count: int) -> SessionView:
     """A session as the API shows it."""
     return SessionView(
         id=session.id,
@@ -129,6 +169,7 @@ def session_view(session: Session) -> SessionView:
         created_at=_moment(session.created_at_ms),
         updated_at=_moment(session.updated_at_ms),
         message_count=session.message_count,
+        children_count=children_count,
         tokens=session.tokens,
         cost=session.cost_usd,
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, NoReturn, TypeAlias
+from typing import IO, Annotated, NoReturn, TypeAlias
 
 import typer
 
 from gateway.config import Loaded, load, process_environment
 from gateway.config.loading import CONFIG_VARIABLE
+from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber
 from gateway.telemetry import crashes
 
@@ -46,3 +48,22 @@ def become(module: str, *arguments: str, given: Mapping[str, str] = MappingProxy
     environment = {**process_environment(), **given}
     sys.stdout.flush()
     os.execve(sys.executable, (sys.executable, "-m", module, *arguments), environment)  # noqa: S606 - ourselves
+
+
+@contextmanager
+def private_file(path: Path, option: str) -> Iterator[IO[bytes]]:
+    """A new file that nobody else can read, from the start; `option` names it. Of one that could not be finished
+    nothing is left. Raises `ConfigError`."""
+    try:
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}): name a new file with {option}") from error
+    try:
+        with file:
+            yield file
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            why = f"{path} could not be finished ({error.strerror})"
+            raise ConfigError(f"{why}: name another place with {option}") from error
+        raise

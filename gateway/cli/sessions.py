@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import typer
 
+from gateway.admin.family_views import nested
+from gateway.admin.views import SessionView, session_view
 from gateway.cli.doors import checked_store
 from gateway.cli.options import ConfigOption, loaded_and_warned, say
 from gateway.clock import SystemClock
@@ -18,6 +21,7 @@ from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Store
 from gateway.contracts.subagents import SubTask
+from gateway.words import ENGLISH
 
 LISTED: Final = 50
 TREES_SHOWN: Final = 10
@@ -26,6 +30,7 @@ _TITLE_SHOWN: Final = 60
 sessions = typer.Typer(help="Conversations, and the sub-agents that work for them.", invoke_without_command=True)
 
 KeyOption = Annotated[str | None, typer.Option("--key", help="Those of one session key, such as telegram:123456789.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As one JSON document: the rows that the API gives.")]
 
 
 class NoSuchSession(TrivetError):
@@ -33,16 +38,16 @@ class NoSuchSession(TrivetError):
 
 
 @sessions.callback()
-def sessions_or_list(context: typer.Context, config: ConfigOption = None) -> None:
+def sessions_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """List the newest conversations."""
     if context.invoked_subcommand is None:
-        list_sessions(None, config)
+        list_sessions(None, config, as_json)
 
 
 @sessions.command("list")
-def list_sessions(key: KeyOption = None, config: ConfigOption = None) -> None:
+def list_sessions(key: KeyOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the newest conversations, newest first."""
-    asyncio.run(_list(loaded_and_warned(config).settings, _parsed(key)))
+    asyncio.run(print_list(loaded_and_warned(config).settings, _parsed(key), as_json=as_json))
 
 
 @sessions.command("tree")
@@ -52,41 +57,54 @@ def show_tree(
     ] = None,
     key: KeyOption = None,
     config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show which sub-agents worked for a conversation, and how each of them stands."""
     if session_id is not None and key is not None:
         raise ConfigError("name a session or a key, not both")
-    asyncio.run(_trees(loaded_and_warned(config).settings, session_id, _parsed(key)))
+    asyncio.run(print_trees(loaded_and_warned(config).settings, session_id, _parsed(key), as_json=as_json))
 
 
-async def _list(settings: Settings, key: SessionKey | None) -> None:
+async def print_list(settings: Settings, key: SessionKey | None, *, as_json: bool) -> None:
     async with checked_store(settings) as store:
         found = await store.sessions(key=key, limit=LISTED)
         counts = await store.tasks.count_children([session.id for session in found])
+    if as_json:
+        say(_document([session_view(session, children_count=counts.get(session.id, 0)) for session in found]))
+        return
     for session in found:
         say(f"{head_line(session)}{_children(counts.get(session.id, 0))}")
     if not found:
         say("There are no conversations.")
 
 
-async def _trees(settings: Settings, session_id: str | None, key: SessionKey | None) -> None:
+async def print_trees(settings: Settings, session_id: str | None, key: SessionKey | None, *, as_json: bool) -> None:
     async with checked_store(settings) as store:
         roots = (
             [session_id] if session_id else [head.id for head in await store.tasks.heads(key=key, limit=TREES_SHOWN)]
         )
-        trees = [await _tree(store, root) for root in roots]
-    for lines in trees:
-        for line in lines:
+        found = [await _family(store, root) for root in roots]
+    now_ms = SystemClock().now_ms()
+    if as_json:
+        say(_document([nested(family, tasks, now_ms=now_ms) for family, tasks in found]))
+        return
+    for family, tasks in found:
+        for line in tree_lines(family, tasks, now_ms=now_ms):
             say(line)
-    if not trees:
+    if not found:
         say("No conversation has had a sub-agent.")
 
 
-async def _tree(store: Store, session_id: str) -> list[str]:
+async def _family(store: Store, session_id: str) -> tuple[Sequence[Session], Sequence[SubTask]]:
     family = await store.tasks.tree(session_id)
     if not family:
         raise NoSuchSession(f"there is no session {session_id}; `trivet sessions` shows them")
-    return tree_lines(family, await store.tasks.tasks_below(session_id), now_ms=SystemClock().now_ms())
+    return family, await store.tasks.tasks_below(session_id)
+
+
+def _document(rows: Sequence[SessionView]) -> str:
+    """One JSON document: an array of the rows that the API gives."""
+    return json.dumps([row.model_dump(mode="json") for row in rows], ensure_ascii=False, indent=2)
 
 
 def tree_lines(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> list[str]:
@@ -119,7 +137,7 @@ def _lasted(task: SubTask, now_ms: int) -> str:
     """How long it ran, or has run so far."""
     if not task.started_at_ms:
         return ""
-    return f"  {max((task.finished_at_ms or now_ms) - task.started_at_ms, 0) / 1000:.1f} s"
+    return f"  {ENGLISH.lasting((task.finished_at_ms or now_ms) - task.started_at_ms)}"
 
 
 def _cost(session: Session) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gateway.cli.options import ConfigOption, become, loaded_and_warned, say
+from gateway.cli.options import ConfigOption, become, loaded_and_warned, private_file, say
 from gateway.clock import SystemClock
 from gateway.config import Loaded, database_url, masked_url, process_environment
-from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_FAILED
 from gateway.scrub import Scrubber
@@ -53,7 +52,31 @@ def export(
     if output is None:
         sys.stdout.buffer.write(document + b"\n")
     else:
-        _write_privately(output, document)
+        with private_file(output, "--output") as file:
+            file.write(document)
+
+
+def backup(
+    output: Annotated[
+        Path | None, typer.Option(help="Where to write it. Without it: a file named after the time, here.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write all that is kept on this machine into one archive, while Trivet runs. Unpacked, it is a data_dir."""
+    from gateway.store.archive import archive  # noqa: PLC0415 - start-up
+    from gateway.store.engine import sqlite_file  # noqa: PLC0415 - as above
+
+    settings = loaded_and_warned(config).settings
+    url = database_url(settings)
+    database = sqlite_file(url)
+    taken = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    path = output or Path(f"trivet-{taken:%Y%m%d-%H%M%S}.tar.gz")
+    with private_file(path, "--output") as file:
+        archived = archive(settings.data_dir, database, file, folder=path.parent)
+    if database is None:
+        say(f"{path}: {archived.files} files. The database is on a server, copy it there: pg_dump of {masked_url(url)}")
+    else:
+        say(f"{path}: a database of {archived.database_bytes:,} bytes and {archived.files} files")
 
 
 def demo(
@@ -74,12 +97,3 @@ async def _exported(loaded: Loaded, owner: SessionKey) -> bytes:
         return await store.people.export(owner, clean=Scrubber(loaded.secrets).scrub)
     finally:
         await store.close()
-
-
-def _write_privately(path: Path, document: bytes) -> None:
-    """Readable by nobody else from the start. Raises `ConfigError`."""
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(document)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror}): name a new file with --output") from error

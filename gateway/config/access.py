@@ -11,6 +11,7 @@ from gateway.config.section import Section, expecting
 from gateway.contracts.access import (
     PLACE_ROLES_MAX,
     PLACE_TOOLS_MAX,
+    TERMINAL,
     AccessPolicy,
     Audience,
     BadRule,
@@ -193,6 +194,9 @@ class Access(Section):
         return AccessPolicy(
             self.default,
             frozenset(self.admins),
-            {name: channel.policy for name, channel in self.each().items()},
+            {
+                **{name: channel.policy for name, channel in self.each().items()},
+                TERMINAL.channel: ChannelPolicy(StrangerRule.OPEN),
+            },
             {SessionKey.parse(place): setting.rule for place, setting in self.places.items()},
         )

@@ -24,7 +24,9 @@ from gateway.contracts.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "TRIVET_CONFIG"
 DEFAULT_FILE: Final = "trivet.toml"
-_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, "TRIVET_DEMO_ADMIN_URL", "TRIVET_DEMO_ADMIN_TOKEN"})
+_NOT_SETTINGS: Final = frozenset(
+    {CONFIG_VARIABLE, "TRIVET_DEMO_ADMIN_URL", "TRIVET_DEMO_ADMIN_TOKEN", "TRIVET_DEMO_TRIES"}
+)
 _SHOWN_CHARS_MAX: Final = 60  # of a wrong value, in an error message
 
 

@@ -12,7 +12,7 @@ from gateway.config.section import Section, expecting
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows, changed_rows
 from gateway.contracts.subagents import SubTypeChange
-from gateway.contracts.toolsets import EVERY_TOOL
+from gateway.contracts.toolsets import BUILT_IN, EVERY_TOOL, MCP_PREFIX, is_tool
 from gateway.limits import (
     SUB_TYPE_DESCRIPTION_CHARS_MAX,
     SUB_TYPE_LABEL_CHARS_MAX,
@@ -32,6 +32,7 @@ _A_DESCRIPTION: Final = f"one line of 1 to {SUB_TYPE_DESCRIPTION_CHARS_MAX} char
 _A_PROMPT: Final = f"a text of 1 to {SUB_TYPE_PROMPT_CHARS_MAX} characters, none of them a control character"
 _ROUNDS: Final = f"a whole number from 1 to {SUB_TYPE_ROUNDS_MAX}"
 _TOOLS: Final = f'a list of at most {SUB_TYPE_TOOLS_MAX} names of tools, or ["{EVERY_TOOL}"] for all of the parent'
+_KNOWN_TOOLS: Final = f"{', '.join(sorted(BUILT_IN))}, and those of MCP servers, which begin with {MCP_PREFIX}"
 _TYPES: Final = f"tables named by the types of sub-agents, which are {', '.join(SUB_TYPE_ROWS)}"
 
 
@@ -53,9 +54,14 @@ def _checked_prompt(text: str) -> str:
 
 
 def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
+    """No name is quoted: what is no name of a tool may be anything."""
     named = tuple(dict.fromkeys(tools))
-    if named != (EVERY_TOOL,) and (len(named) > SUB_TYPE_TOOLS_MAX or not all(map(_TOOL.fullmatch, named))):
+    if named == (EVERY_TOOL,):
+        return named
+    if len(named) > SUB_TYPE_TOOLS_MAX or not all(map(_TOOL.fullmatch, named)):
         raise ValueError(f"must be {_TOOLS}")
+    if not all(map(is_tool, named)):
+        raise ValueError(f"must be {_TOOLS}; tools are {_KNOWN_TOOLS}")
     return named
 
 

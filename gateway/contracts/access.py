@@ -24,6 +24,8 @@ from gateway.contracts.profiles import PROFILE_ROWS
 PLACE_TOOLS_MAX: Final = 128  # what models take at all
 PLACE_ROLES_MAX: Final = 64  # Discord allows 250 in a server; nobody lists that many
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+TERMINAL: Final = SessionKey("cli", "default")
+"""Whoever sits in front of `trivet chat`: the machine has let him in, and no configuration says so."""
 RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 """From the least to the most."""
 

@@ -47,6 +47,7 @@ class Button:
             is_private=self.is_private,
             place=self.place,
             realm=self.realm,
+            is_nameable=True,
         )
 
 

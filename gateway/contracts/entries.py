@@ -136,12 +136,23 @@ class Session:
 class TurnStart:
     """What `Store.begin_turn` found: the session, which messages are new, what still waits to be sent.
 
-    `fresh_ids` empty means that all messages were answered before: publish `unsent` and commit.
+    `fresh_ids` empty means that all messages were answered before: publish `unsent` and commit. `is_first`: nobody has
+    begun the turn before, so nobody has left anything of it.
     """
 
     session: Session
     fresh_ids: frozenset[str]
     unsent: tuple[Reply, ...]
+    is_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What `Store.commit_turn` leaves: the current session of the key, and whether anything of the key has left the
+    view that nobody has gone through yet."""
+
+    session: Session
+    has_boundary: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +181,14 @@ class NewestView:
 
     entries: tuple[Entry, ...]
     is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a prompt is begun with: the newest part of the view, and the task list."""
+
+    view: NewestView
+    todos: tuple[Todo, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +241,7 @@ class TurnCommit:
     answered. `effects` apply after the entries, in order.
     `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown). A turn with a `barrier` has
     yielded: it answers nobody, and its session is woken when the barrier is met. `buttons` hang under its replies.
+    `collected` are the sub-agents' tasks whose results its model has read, so that they wake nobody any more.
     """
 
     turn_id: str
@@ -240,6 +260,7 @@ class TurnCommit:
     prompt_tokens: int = 0
     barrier: Barrier | None = None
     buttons: tuple[Button, ...] = ()
+    collected: tuple[str, ...] = ()
 
 
 class GrantRole(StrEnum):

@@ -187,6 +187,8 @@ def _said_of_some(message: InboundMessage) -> dict[str, Any]:
         | ({"place": list(message.place)} if message.place else {})
         | ({"realm": message.realm} if message.realm else {})
         | ({"is_aside": True} if message.is_aside else {})
+        | ({"wakes": message.wakes} if message.wakes else {})
+        | ({"is_nameable": True} if message.is_nameable else {})
     )
 
 
@@ -261,6 +263,8 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
         place=tuple(map(str, fields.get("place", ()))),
         realm=str(fields.get("realm", "")),
         is_aside=bool(fields.get("is_aside", False)),
+        wakes=int(fields.get("wakes", 0)),
+        is_nameable=bool(fields.get("is_nameable", False)),
     )
 
 

@@ -147,7 +147,10 @@ class InboundMessage:
     author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along as context.
     `place` is where it was said, where the key does not hold that: the ids of the chat and of the thread in it; `realm`
     is the server or workspace that the place belongs to, empty where there is none. `is_aside`: a button was pressed
-    under a message that one person alone sees, and what comes of it is for him alone, at this address.
+    under a message that one person alone sees, and what comes of it is for him alone, at this address. `wakes`: how
+    many messages of ended sub-agents, this one included, have led to one another since a person spoke; 0: one speaks.
+    `is_nameable`: the place at this address may have a name that is ours to give, as threads and topics have; who
+    cannot know says that it may.
     """
 
     id: str
@@ -167,6 +170,8 @@ class InboundMessage:
     place: tuple[str, ...] = ()
     realm: str = ""
     is_aside: bool = False
+    wakes: int = 0
+    is_nameable: bool = False
 
     @property
     def author(self) -> SessionKey:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
-from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL, FILES, READING, RUNNING, SEARCHING
+from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL, FILES, READING, RUNNING, SEARCHING, TALKING
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +22,11 @@ class ProfileRow:
     tools: tuple[str, ...]
 
 
-_ALWAYS: Final = (
-    *("todo_read", "todo_write", "remember", "recall", "load_skill", "read_more"),
-    *("schedule", "send_file", "plan"),
-)
-"""What belongs to talking with somebody, whatever the work is."""
-
 _DRAFTING: Final = ("file_write", "file_edit", "file_undo", "file_redo")
 
 
 def _profile_row(name: str, about: LiteralString, tools: tuple[str, ...]) -> ProfileRow:
-    return ProfileRow(name, about, (*_ALWAYS, *tools))
+    return ProfileRow(name, about, (*TALKING, *tools))
 
 
 PROFILE_ROWS: Final[Mapping[str, ProfileRow]] = {

@@ -11,12 +11,14 @@ from gateway.contracts.messages import ControlRequest, Reply
 @dataclass(frozen=True, slots=True)
 class PutQuestion:
     """`code` is what stands on its buttons; `reply` is what the person reads. `asked_by` (an owner key) may answer,
-    and `fence` is that of the turn that waits: the answer is worth nothing to any other run."""
+    and `fence` is that of the turn that waits: the answer is worth nothing to any other run. Where a sub-agent waits
+    that outlives its turn, `task_id` says which; else it is ""."""
 
     code: str
     reply: Reply
     asked_by: SessionKey
     fence: int
+    task_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,49 +53,49 @@ _UNCHANGED: Final = SubTypeChange()
 _EXPLORE: Final = SubTypeRow(
     "explore",
     own_words("Explorer"),
-    own_words("Finds where something is and how it hangs together, in many files. Changes nothing."),
+    own_words("Finds where something is, in many files. Read-only."),
     READING,
     6,
 )
 _GENERAL: Final = SubTypeRow(
     "general",
     own_words("Generalist"),
-    own_words("Carries out a whole task that fits no other type, with all the tools that you have yourself."),
+    own_words("A whole task that fits no other type; has all your tools."),
     (EVERY_TOOL,),
     12,
 )
 _PLAN: Final = SubTypeRow(
     "plan",
     own_words("Planner"),
-    own_words("Writes a plan for a larger task: steps, dependencies, risks, rollback. Changes nothing."),
+    own_words("Plans a larger task: steps, dependencies, risks, rollback. Read-only."),
     READING,
     8,
 )
 _CODE: Final = SubTypeRow(
     "code",
     own_words("Coder"),
-    own_words("Writes or changes code by the smallest change that does it, and runs the tests."),
+    own_words("Writes or changes code and runs the tests."),
     (*FILES, *RUNNING),
     10,
 )
 _RESEARCH: Final = SubTypeRow(
     "research",
     own_words("Researcher"),
-    own_words("Answers a question from the web, with sources, dates, and what is fact and what opinion."),
+    own_words("Answers from the web, with sources and dates."),
     ("web_search", "web_fetch", "file_read", "file_list", "file_tree"),
     8,
 )
 _SECURITY: Final = SubTypeRow(
     "security",
     own_words("Security reviewer"),
-    own_words("Looks for weaknesses in code or configuration: severity, place, fix, CWE. Changes nothing."),
+    own_words("Looks for weaknesses: severity, place, fix, CWE. Read-only."),
     (*READING, "web_search"),
     10,
 )
 _DEBUG: Final = SubTypeRow(
     "debug",
     own_words("Debugger"),
-    own_words("Finds the cause of a fault: reproduces, isolates, mends and verifies it, with a regression test."),
+    own_words("Finds the cause of a fault and mends it, with a test."),
     (
         *("file_read", "file_write", "file_edit", "file_patch", "file_search", "file_list", "file_tree", "file_info"),
         *RUNNING,
@@ -105,14 +105,14 @@ _DEBUG: Final = SubTypeRow(
 _ARCHITECT: Final = SubTypeRow(
     "architect",
     own_words("Architect"),
-    own_words("Weighs two or three designs by numbers and records a decision (ADR). Changes nothing."),
+    own_words("Weighs designs and records a decision (ADR). Read-only."),
     READING,
     10,
 )
 _DEVOPS: Final = SubTypeRow(
     "devops",
     own_words("DevOps engineer"),
-    own_words("Works on deployment, configuration and operations: observes first, then one reversible step at a time."),
+    own_words("Works on deployment, configuration and operations."),
     (
         *("file_read", "file_write", "file_edit", "file_search", "file_list", "file_tree", "file_info"),
         *("shell", "web_search"),
@@ -122,14 +122,14 @@ _DEVOPS: Final = SubTypeRow(
 _DATA: Final = SubTypeRow(
     "data",
     own_words("Data analyst"),
-    own_words("Answers a question from data, in files or databases, with figures and their caveats."),
+    own_words("Answers from data, in files or databases."),
     ("file_read", "file_search", "file_list", "shell", "code_exec", "db_query", "web_search"),
     12,
 )
 _UI: Final = SubTypeRow(
     "ui",
     own_words("UI developer"),
-    own_words("Builds or mends user interfaces: accessible (WCAG 2.1 AA), in all their states."),
+    own_words("Builds or mends user interfaces."),
     (
         *("file_read", "file_write", "file_edit", "file_patch", "file_search", "file_list", "file_tree"),
         *("shell", "web_search", "browser", "code_exec"),
@@ -139,14 +139,14 @@ _UI: Final = SubTypeRow(
 _REVIEWER: Final = SubTypeRow(
     "reviewer",
     own_words("Reviewer"),
-    own_words("Reads a change or a text and says what has to be mended, by weight. Changes nothing."),
+    own_words("Says what to mend in a change or text. Read-only."),
     (*READING, "web_search"),
     10,
 )
 _WRITER: Final = SubTypeRow(
     "writer",
     own_words("Writer"),
-    own_words("Writes or edits documents and texts from what is really there; invents nothing."),
+    own_words("Writes or edits documents."),
     (
         *("file_read", "file_write", "file_edit", "file_search", "file_list", "file_tree"),
         *("shell", "web_search"),

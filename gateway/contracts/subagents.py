@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -37,7 +37,7 @@ class TaskMode(StrEnum):
     """It outlives the turn that spawned it, and wakes its session when it is over."""
 
 
-WORKER_LOST: Final = "worker_lost"
+WORKER_LOST: Final = own_words("worker_lost")
 """The reason of a task whose worker died."""
 
 
@@ -99,8 +99,8 @@ class TaskEnding:
 
 @dataclass(frozen=True, slots=True)
 class WakeAddress:
-    """In whose name and to which place a session is woken: that of the message whose turn asked for it. `place` is as
-    in that message."""
+    """In whose name and to which place a session is woken: that of the message whose turn asked for it. `place` and
+    `wakes` are as in that message."""
 
     key: SessionKey
     address: ReplyAddress
@@ -108,6 +108,7 @@ class WakeAddress:
     author_name: CleanText
     is_private: bool
     place: tuple[str, ...] = ()
+    wakes: int = 0
 
     @property
     def spoken_in(self) -> tuple[str, ...]:
@@ -179,7 +180,8 @@ class SubTypeChange:
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """One line of the audit: who changed what, and how it read before and after (JSON, scrubbed)."""
+    """One line of the audit: who changed what, and how it read before and after (JSON, scrubbed). `number` grows from
+    line to line; 0 before it is written down."""
 
     at_ms: int
     actor: str
@@ -187,6 +189,7 @@ class Audited:
     subject: str
     before: CleanText
     after: CleanText
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

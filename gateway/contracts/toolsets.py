@@ -20,3 +20,19 @@ CONVERSING: Final = (
     *("sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel"),  # what outlives its task would have nobody to wake
 )
 """What belongs to a conversation with a person: no sub-agent has it, whatever its type and whoever configured it."""
+
+TALKING: Final = (
+    *("todo_read", "todo_write", "remember", "recall", "load_skill", "read_more"),
+    *("schedule", "send_file", "plan"),
+)
+"""What belongs to talking with somebody, whatever the work is."""
+
+BUILT_IN: Final = frozenset({*FILES, *RUNNING, *SEARCHING, "browser", "db_query", *DELEGATING, *TALKING})
+"""Every tool that is ours, wherever some of them are off."""
+MCP_PREFIX: Final = "mcp_"
+"""In front of the names of all others, which come and go with their servers."""
+
+
+def is_tool(name: str) -> bool:
+    """True for the name of a tool that there is, or may be once its server is up."""
+    return name in BUILT_IN or name.startswith(MCP_PREFIX)

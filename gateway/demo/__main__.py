@@ -14,7 +14,12 @@ from gateway.demo.rig import demo_rig
 from gateway.exits import EXIT_FAILED, EXIT_OK, run_to_exit
 
 HEADLESS: Final = "--headless"
-_TRY: Final = "say hello · markdown · remember I like tea · split slow 8 one | slow 8 two | slow 8 three"
+_TRIES: Final = (
+    "help",
+    "Split this over three helpers: read the files, find the tests, write it up",
+    "split slow 20 one | slow 20 two | slow 20 three",
+    "orchestrate debate cats | dogs",
+)
 _QUIET: Final = {"TRIVET_LOG__LEVEL": "error"}  # the transcript is what one wants to read
 _SCRIPTED: Final = {**_QUIET, "TRIVET_AGENT__MODEL": SCRIPTED_MODEL}
 
@@ -36,11 +41,11 @@ async def _play_headless() -> int:
 
 
 async def _open_playground() -> int:
-    async with demo_rig(_QUIET) as rig:
+    async with demo_rig(_QUIET, tries=_TRIES) as rig:
         _write(f"Playground: {rig.playground_url}")
         _write(f"Task board: {rig.board_url} (any name, password {rig.admin_token})")
         if rig.model == SCRIPTED_MODEL:
-            _write(f"Write to it, for example: {_TRY}")
+            _write(f"Write to it, for example: {' · '.join(_TRIES)}")
         _write(f"Model: {rig.model}. Press Ctrl-C to end.")
         await asyncio.Event().wait()
     return EXIT_OK

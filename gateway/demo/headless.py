@@ -19,7 +19,9 @@ SILENCE_S: Final = 1.0  # how long a bot that was not addressed is watched
 TITLE_TIMEOUT_S: Final = 20.0
 _POLL_S: Final = 0.1
 _SENTINEL: Final = "New Chat"
-_SHOWN_CHARS: Final = 160
+_LIVE: Final = ("queued", "running")
+_AT_WORK: Final = "⏳"
+_SHOWN_CHARS: Final = 240
 Write: TypeAlias = Callable[[str], None]
 
 
@@ -42,11 +44,15 @@ async def play(rig: Rig, write: Write) -> list[str]:
     async with httpx.AsyncClient(base_url=rig.admin_url, headers=headers, trust_env=False) as admin:
         sessions = await _titled_sessions(admin)
         leaks = await _leaks(admin, sessions)
+        tasks: list[Row] = (await admin.get("/api/tasks", params={"limit": 200})).raise_for_status().json()
     missing = [sentence for platform in played for sentence in platform.missing] + leaks
     for platform in played:
         own = [session for session in sessions if session["channel"] == platform.platform]
         missing += _check_sessions(platform, own)
-        write("\n".join((f"=== {platform.platform} ===", *platform.transcript, "", *_session_lines(own), "")))
+        worked = [task for task in tasks if str(task["key"]).startswith(f"{platform.platform}:")]
+        missing += _check_tasks(platform, worked)
+        told = (*platform.transcript, "", *_session_lines(own), "", *_task_lines(worked), "")
+        write("\n".join((f"=== {platform.platform} ===", *told)))
     return missing
 
 
@@ -73,8 +79,13 @@ async def _play_step(stage: DemoStage, step: Step, person: Row, place: Row) -> t
     if not step.is_answered:
         lines = await stage.until(place, bool, seen=seen, timeout_s=SILENCE_S)
         return lines, ["the bot answered although nobody addressed it"] if lines else []
-    lines = await stage.until(place, lambda found: not problems_of(step, found), seen=seen, timeout_s=ANSWER_TIMEOUT_S)
+    lines = await stage.until(place, lambda found: _is_settled(step, found), seen=seen, timeout_s=ANSWER_TIMEOUT_S)
     return lines, problems_of(step, lines)
+
+
+def _is_settled(step: Step, lines: Sequence[Line]) -> bool:
+    """The answer is right, and no line above it says any more that somebody is at work."""
+    return not problems_of(step, lines) and not any(_AT_WORK in line.text for line in lines)
 
 
 def problems_of(step: Step, lines: Sequence[Line]) -> list[str]:
@@ -129,6 +140,24 @@ def _check_sessions(played: Played, sessions: Sequence[Row]) -> list[str]:
         if not any(key.startswith(f"{direct}/") for key in keys):
             found.append(f"{played.platform}: no session of {name} in the group")
     return found
+
+
+def _check_tasks(played: Played, tasks: Sequence[Row]) -> list[str]:
+    """Every part of a job that was split is on the task board, and over."""
+    asked = sum(step.sub_agents for step in STEPS)
+    found = [] if len(tasks) == asked else [f"{played.platform}: {len(tasks)} sub-agents instead of {asked}"]
+    return found + [
+        f"{played.platform}: a sub-agent is still {task['state']}" for task in tasks if task["state"] in _LIVE
+    ]
+
+
+def _task_lines(tasks: Sequence[Row]) -> list[str]:
+    """As the task board has them, in the order in which they were asked for."""
+    return [
+        f"sub-agent {task['type']}  {task['state']:<9}  {task['duration_ms'] / 1000:4.1f} s  {task['tokens']:>4} tokens"
+        f"  {task['confinement']}  {task['label']}" + (f": {task['reason']}" if task["reason"] else "")
+        for task in sorted(tasks, key=lambda task: str(task["created_at"]))
+    ]
 
 
 def _transcript(step: Step, place: Row, lines: Sequence[Line]) -> list[str]:

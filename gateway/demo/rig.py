@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,7 @@ _CALLED_BY: Final = {
 """Variables by which a demo may be told to let a platform call, instead of listening to it. Telegram is told by us."""
 
 _MODES: Final = ("TRIVET_CHANNELS__TELEGRAM__MODE", *_CALLED_BY)
+_KEPT: Final = ("TRIVET_AGENT__", "TRIVET_SUBAGENTS__", "TRIVET_LOG__")
 
 
 class DemoFailed(TrivetError):
@@ -55,8 +56,9 @@ class Rig:
 
 
 @contextlib.asynccontextmanager
-async def demo_rig(extra: Mapping[str, str]) -> AsyncIterator[Rig]:
-    """Everything runs and is connected inside the context. `extra` are settings on top of the demo's.
+async def demo_rig(extra: Mapping[str, str], *, tries: Sequence[str] = ()) -> AsyncIterator[Rig]:
+    """Everything runs and is connected inside the context. `extra` are settings on top of the demo's, `tries` what the
+    playground offers to say to the demo model.
 
     Raises `DemoFailed` when it does not come up.
     """
@@ -64,7 +66,10 @@ async def demo_rig(extra: Mapping[str, str]) -> AsyncIterator[Rig]:
     admin_url = f"http://{_HOST}:{port}"
     environ = process_environment()
     with tempfile.TemporaryDirectory(prefix="trivet-demo-", ignore_cleanup_errors=True) as folder:
+        model = _model(environ | dict(extra))
         told = {"TRIVET_DEMO_ADMIN_URL": admin_url, "TRIVET_DEMO_ADMIN_TOKEN": token}
+        if model == SCRIPTED_MODEL:
+            told["TRIVET_DEMO_TRIES"] = "\n".join(tries)
         calls = {name: f"http://{_HOST}:{webhook_port}/webhooks/{name}" for name in _calling(environ)}
         async with _emulators(for_channels(environ, told), calls) as platforms:
             settings = {
@@ -80,7 +85,7 @@ async def demo_rig(extra: Mapping[str, str]) -> AsyncIterator[Rig]:
             }
             async with _supervisor(_without_settings(environ) | settings, folder) as process:
                 await _until_ready(process, port)
-                yield Rig(str(platforms["playground"]), admin_url, _model(environ | dict(extra)), token)
+                yield Rig(str(platforms["playground"]), admin_url, model, token)
 
 
 @contextlib.asynccontextmanager
@@ -170,10 +175,10 @@ def _calling(environ: Mapping[str, str]) -> list[str]:
 
 
 def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without Trivet's own settings, but for the model and how platforms are listened to: a demo
+    """The environment without Trivet's own settings, but for the models and how platforms are listened to: a demo
     disturbs no real bot."""
     return {
         name: value
         for name, value in environ.items()
-        if not name.startswith("TRIVET_") or name.startswith(("TRIVET_AGENT__", "TRIVET_LOG__")) or name in _MODES
+        if not name.startswith("TRIVET_") or name.startswith(_KEPT) or name in _MODES
     }

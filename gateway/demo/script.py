@@ -27,7 +27,8 @@ class Step:
     """Somebody writes, the bot answers (or, with `is_answered` false, has to keep silent).
 
     `expects` must and `forbids` must not stand in the answer, all its messages joined; `messages_min` is into
-    how many messages the platform's limit has to split it; `ends_with` shows that the answer is complete.
+    how many messages the platform's limit has to split it; `ends_with` shows that the answer is complete; so many
+    `sub_agents` work on it.
     """
 
     who: str
@@ -39,6 +40,7 @@ class Step:
     forbids: tuple[str, ...] = ()
     ends_with: str = ""
     messages_min: int = 1
+    sub_agents: int = 0
 
 
 ADA: Final = "Ada"
@@ -69,5 +71,13 @@ STEPS: Final = (
         Where.DIRECT,
         "split say The bow is dry. | say The stern is dry.",
         expects=("The sub-agents answered:", "The bow is dry.", "The stern is dry."),
+        sub_agents=2,
+    ),
+    Step(
+        BEN,
+        Where.DIRECT,
+        "split say The mast stands. | fail",
+        expects=("The sub-agents answered: 1 of 2 completed.", "The mast stands.", "failed", "/retry"),
+        sub_agents=2,
     ),
 )

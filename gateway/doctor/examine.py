@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 from gateway.config import Loaded
 from gateway.doctor.findings import Finding
-from gateway.doctor.machine import check_configuration, check_data_dir, check_model, check_ports, check_scrubber
+from gateway.doctor.machine import (
+    check_configuration,
+    check_confinement,
+    check_data_dir,
+    check_model,
+    check_ports,
+    check_scrubber,
+)
 from gateway.doctor.platforms import check_platforms
 from gateway.doctor.servers import check_database, check_redis
 
@@ -23,5 +30,6 @@ async def examine(loaded: Loaded, environ: Mapping[str, str]) -> list[Finding]:
         *await check_ports(settings),
         check_model(settings, environ),
         check_scrubber(),
+        await check_confinement(settings, environ),
         *platforms,
     ]

@@ -1,8 +1,11 @@
-"""Checks of this machine: configuration, data directory, ports, the model's key."""
+"""Checks of this machine: configuration, data directory, ports, the model's key, what holds sub-agents."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
@@ -14,6 +17,9 @@ from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.preflight import check_port_free, http_get
 from gateway.scrub.finding import engine_name
 
+_CONFINEMENT: Final = (sys.executable, "-m", "agent.confinement")
+_CONFINEMENT_S: Final = 60.0  # it tries up to four things, each for up to ten seconds
+_FOREWORD: Final = "trivet: "
 _MOUNTS: Final = Path("/proc/self/mounts")
 _OVER_THE_NETWORK: Final = frozenset(
     {
@@ -61,6 +67,28 @@ def check_data_dir(settings: Settings) -> Finding:
     if kind in _OVER_THE_NETWORK:
         return wrong("data_dir", f"{path} is on a network file system ({kind})", "set data_dir to a local disk")
     return ok("data_dir", str(path) if path.exists() else f"{path}, made at the first start")
+
+
+async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> Finding:
+    """What would hold a sub-agent? The agent's own program tries it."""
+    name = "subagents.confinement"
+    if not settings.subagents.enabled:
+        return ok(name, "there are no sub-agents: subagents.enabled is off")
+    trying = await asyncio.create_subprocess_exec(*_CONFINEMENT, env=environ, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+    try:
+        async with asyncio.timeout(_CONFINEMENT_S):
+            said, complaints = await trying.communicate()
+    except TimeoutError:
+        trying.kill()
+        await trying.wait()
+        return wrong(name, "no answer", "try again when the machine is less busy")
+    if trying.returncode:
+        reason = complaints.decode(errors="replace").strip().rpartition("\n")[2].removeprefix(_FOREWORD)
+        return wrong(name, reason, 'set subagents.confinement to "auto", or install bubblewrap')
+    held, _, not_held = said.decode().strip().partition("\n")
+    if not_held:
+        return warning(name, f"{held}: {not_held}", "install bubblewrap, and allow user namespaces")
+    return ok(name, held)
 
 
 def check_scrubber() -> Finding:

@@ -1,7 +1,8 @@
 """Pieces of a raw text that may be cut before they are scrubbed: a cut through a secret leaves no half of it. Pure.
 
 Whoever can, scrubs first and cuts then. Where a text is longer than anybody will read, what the cut may have gone
-through goes with it: the run of characters at the edge, the first line of a wrapped token, the rest of a key file.
+through goes with it, whatever it is: the run of characters at the edge, the word before it, which may be the first line
+of a wrapped token, the rest of a key file. No rule is asked: a sub-agent's process, which cuts, has none.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from gateway.scrub.tail import open_tail
-
 EDGE_CHARS_MAX: Final = 4_096  # of one run at a cut: longer ones are no token but a page without spaces
 _VISIBLE: Final = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _FIRST_RUN: Final = re.compile(rf"\A[!-~]{{1,{EDGE_CHARS_MAX}}}")
 _WRAP: Final = " \t\r\n\\=>|"  # what may stand between the two halves of a wrapped token
+_LINE_CHARS_MAX: Final = 2_048  # of the first half
+_NO_TOKEN: Final = re.compile(r"[\s\u0400-\u052f\u3041-\u3096\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3]")
+"""Between tokens, in whichever spelling: spaces, and letters of scripts that are no other form of ours."""
 _KEY_BEGINS: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 _KEY_LINES_MAX: Final = 400  # of a key file; a beginning without an end is not followed further
 _KEY_EDGE: Final = re.compile(r"-----(BEGIN|END)[A-Z0-9 ]{0,64}-----")
@@ -29,9 +31,10 @@ def head(text: str, chars_max: int) -> str:
 def without_broken_end(text: str) -> str:
     """A beginning that somebody cut off somewhere, without what may be half a secret."""
     whole = text[:-EDGE_CHARS_MAX] + text[-EDGE_CHARS_MAX:].rstrip(_VISIBLE)
+    if whole.endswith(tuple(_VISIBLE)):
+        return whole
     told = whole.rstrip(_WRAP)
-    tail = open_tail(told)
-    return told[: -len(tail)] if tail else whole
+    return told[: len(told) - len(_NO_TOKEN.split(told[-_LINE_CHARS_MAX:])[-1])]
 
 
 def without_broken_start(text: str) -> str:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hmac
 import re
+from functools import lru_cache
 from typing import Final
+
+_CHATS_KEPT: Final = 1_000  # keys of chats in which somebody speaks now; each message asks for that of its chat often
 
 _ID_CHARS: Final = 6
 """A chat of a hundred secrets has two alike once in three thousand times."""
@@ -41,7 +44,7 @@ class Placeholders:
 
     def of(self, chat: str) -> Placeholders:
         """Those of one chat: equal inside it, for ever, and comparable with no other's."""
-        return Placeholders(hmac.digest(self._key, chat.encode(errors="surrogatepass"), "sha256"))
+        return Placeholders(_key_of_chat(self._key, chat))
 
     def noting(self, made: dict[str, str]) -> Placeholders:
         """The same, and each secret is put into `made` under its placeholder."""
@@ -51,6 +54,11 @@ class Placeholders:
         """The placeholder of one secret."""
         mark = hmac.digest(self._key, secret.encode(errors="surrogatepass"), "sha256")
         return f"[redacted:{kind_of(rule)}#{mark.hex()[:_ID_CHARS]}]"
+
+
+@lru_cache(maxsize=_CHATS_KEPT)
+def _key_of_chat(key: bytes, chat: str) -> bytes:
+    return hmac.digest(key, chat.encode(errors="surrogatepass"), "sha256")
 
 
 class _Noting(Placeholders):

@@ -54,8 +54,8 @@ class Scrubber:
         self._spent_s = spent_s
 
     def for_chat(self, chat: str) -> Scrubber:
-        """This scrubber with the placeholders of one chat (a session key's text). As cheap as one HMAC: rules and
-        known values are shared."""
+        """This scrubber with the placeholders of one chat (a session key's text). One HMAC at first, then none:
+        rules and known values are shared."""
         narrowed = copy.copy(self)
         narrowed._placeholders = self._placeholders.of(chat)
         return narrowed

@@ -1,12 +1,13 @@
-"""Changes of access are counted, and written down with who made them."""
+"""Changes are written down with who made them; those of access are counted, too."""
 
 from __future__ import annotations
 
 import json
 from typing import Final
 
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection, Executable, bindparam, delete, select
 
+from gateway.limits import AUDIT_KEPT
 from gateway.store.access_tables import access_revision
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values
@@ -17,6 +18,15 @@ USER: Final = "user:"
 
 _ONE: Final = {"id": 1}
 _WRITE_DOWN: Final = audit.insert()
+_FIRST_TOO_MANY: Final = (
+    select(audit.c.id)
+    .where(audit.c.actor == bindparam("who"))
+    .order_by(audit.c.id.desc())
+    .offset(AUDIT_KEPT)
+    .limit(1)
+    .scalar_subquery()
+)
+_FORGET: Final = delete(audit).where(audit.c.actor == bindparam("who"), audit.c.id <= _FIRST_TOO_MANY)
 
 
 @per_dialect
@@ -40,7 +50,13 @@ def write_down(
     after: Values | None,
     now_ms: int,
 ) -> None:
-    """Add a line to the audit."""
+    """Add a line to the audit about something that has such parts."""
     texts = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
     line = {"at_ms": now_ms, "actor": actor, "action": action, "subject": subject, **texts}
+    add_line(connection, line)
+
+
+def add_line(connection: Connection, line: Values) -> None:
+    """Add a row of `audit`. The oldest of its actor go, once there are too many of them."""
     connection.execute(_WRITE_DOWN, line)
+    connection.execute(_FORGET, {"who": line["actor"]})

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
+from sqlalchemy import Connection, Executable, Row, bindparam, exists, func, select, update
 
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Boundary
 from gateway.limits import BOUNDARIES_KEPT_H, BOUNDARY_TRIES_MAX
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.ends import is_of_person
+from gateway.store.rows import Values
 from gateway.store.tables import boundaries, lanes, sessions
 
 _HOUR_MS: Final = 3_600_000
@@ -60,6 +61,12 @@ _DUE: Final = (
     .order_by(boundaries.c.created_at_ms, boundaries.c.seq)
     .limit(1)
 )
+IS_ANY_DUE_OF_KEY: Final = (
+    exists()
+    .where(*_IS_DUE, boundaries.c.created_at_ms > bindparam("since_ms"), boundaries.c.key == bindparam("k"))
+    .label("is_any_due")
+)
+"""Of a key `k`, as a column of another statement; with what `at` gives."""
 _DUE_OF_KEY: Final = _DUE.where(boundaries.c.key == bindparam("k"))
 _CLAIM: Final = (
     update(boundaries)
@@ -71,8 +78,13 @@ _BEFORE: Final = select(func.coalesce(func.max(boundaries.c.seq), 0)).where(
 )
 
 
+def at(now_ms: int) -> Values:
+    """What is due at that time depends on."""
+    return {"now_ms": now_ms, "since_ms": now_ms - BOUNDARIES_KEPT_H * _HOUR_MS}
+
+
 def _due(connection: Connection, key: SessionKey | None, now_ms: int) -> Row[Any] | None:
-    wanted = {"now_ms": now_ms, "since_ms": now_ms - BOUNDARIES_KEPT_H * _HOUR_MS}
+    wanted = at(now_ms)
     if key is None:
         return connection.execute(_DUE, wanted).one_or_none()
     return connection.execute(_DUE_OF_KEY, wanted | {"k": str(key)}).one_or_none()

@@ -26,6 +26,7 @@ from gateway.limits import (
     SQLITE_READERS_MAX,
     STORE_CONNECT_TIMEOUT_S,
     STORE_POOL_WAIT_S,
+    STORE_STANDSTILL_S,
     STORE_STATEMENT_TIMEOUT_S,
 )
 from gateway.store.failures import in_our_words
@@ -40,7 +41,9 @@ _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:pass
 class Runner(Protocol):
     """How a function of a synchronous connection is run on an asynchronous one."""
 
-    def __call__(self, connection: AsyncConnection, work: Work[T], /, *, durable: bool) -> Awaitable[T]: ...
+    def __call__(self, connection: AsyncConnection, work: Work[T], /, *, durable: bool | None) -> Awaitable[T]:
+        """`durable` as in `Database.write`; None for work that leaves nothing to be kept."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Database:
         """Run `work` with no transaction around it: each statement sees one state of its own."""
         with in_our_words(self.url):
             async with self.reader.connect() as connection:
-                return await self.run(connection, _in_transaction(work), durable=False)
+                return await self.run(connection, _in_transaction(work), durable=None)
 
     async def forget_pages(self) -> None:
         """Leave no old state of a page behind. SQLite's log has one of every page that was changed; PostgreSQL
@@ -71,7 +74,7 @@ class Database:
         if self.url.get_backend_name() == "sqlite":
             with in_our_words(self.url):
                 async with self.reader.connect() as connection:
-                    await self.run(connection, _truncate_log, durable=False)
+                    await self.run(connection, _truncate_log, durable=None)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -85,6 +88,12 @@ def open_database(url: str, *, busy_timeout_s: float) -> Database:
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed, busy_timeout_s)
     return _open_postgres(parsed)
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of a database URL; None for a database on a server. Raises `ConfigError` as `open_database` does."""
+    parsed = _parse(url)
+    return Path(str(parsed.database)).expanduser() if parsed.get_backend_name() == "sqlite" else None
 
 
 def _parse(url: str) -> URL:
@@ -138,7 +147,11 @@ def _open_postgres(url: URL) -> Database:
         max_overflow=0,
         pool_timeout=STORE_POOL_WAIT_S,
         hide_parameters=True,
-        connect_args={"timeout": STORE_CONNECT_TIMEOUT_S, "command_timeout": STORE_STATEMENT_TIMEOUT_S},
+        connect_args={
+            "timeout": STORE_CONNECT_TIMEOUT_S,
+            "command_timeout": STORE_STATEMENT_TIMEOUT_S,
+            "server_settings": {"idle_in_transaction_session_timeout": str(round(STORE_STANDSTILL_S * 1000))},
+        },
     )
     return Database(
         url=url,
@@ -148,7 +161,7 @@ def _open_postgres(url: URL) -> Database:
     )
 
 
-async def _run_in_greenlet(connection: AsyncConnection, work: Work[T], *, durable: bool) -> T:
+async def _run_in_greenlet(connection: AsyncConnection, work: Work[T], *, durable: bool | None) -> T:
     """PostgreSQL is as durable as its server is told to be; it gathers the commits of many into one sync."""
     return await connection.run_sync(work)
 

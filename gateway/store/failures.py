@@ -38,6 +38,7 @@ _SQLITE_CONFIG: Final = {
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _POSTGRES_UNAVAILABLE: Final = {
     "08": "closed the connection",
+    "25P03": "ended a transaction that stood still",
     "40": "gave another transaction precedence",
     "53": "has no room left (connections, memory or disk)",
     "55": "is locked",

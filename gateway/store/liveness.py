@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, Executable, bindparam, delete, exists, select
+from sqlalchemy import Column, ColumnElement, Connection, Executable, and_, bindparam, delete, exists, func, or_, select
 
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskEnding, TaskState
+from gateway.limits import SUBTASK_AHEAD_S
 from gateway.store import subtasks, wakes
 from gateway.store.board import IS_LIVE
 from gateway.store.dialects import InsertInto, per_dialect
@@ -27,16 +27,21 @@ def _keep_alive(insert: InsertInto) -> Executable:
     )
 
 
+def _is_ahead(until_ms: Column[int]) -> ColumnElement[bool]:
+    """Not by any amount: who writes of next year has a wrong clock, or had, and would live until then."""
+    return until_ms.between(bindparam("now_ms"), bindparam("now_ms") + round(SUBTASK_AHEAD_S * 1000))
+
+
 _LIVES: Final = exists().where(
-    task_workers.c.worker_id == sub_tasks.c.worker_id, task_workers.c.alive_until_ms >= bindparam("now_ms")
+    task_workers.c.worker_id == sub_tasks.c.worker_id, _is_ahead(task_workers.c.alive_until_ms)
 )
 _LOST: Final = (
     select(sub_tasks.c.id, sub_tasks.c.key)
-    .where(IS_LIVE, sub_tasks.c.alive_until_ms < bindparam("now_ms"), ~_LIVES)
+    .where(IS_LIVE, ~_is_ahead(sub_tasks.c.alive_until_ms), ~_LIVES)
     .order_by(sub_tasks.c.depth, sub_tasks.c.id)
 )
 _IS_LOST: Final = _LOST.where(sub_tasks.c.id == bindparam("t"))
-_IS_DEAD: Final = task_workers.c.alive_until_ms < bindparam("now_ms")
+_IS_DEAD: Final = ~_is_ahead(task_workers.c.alive_until_ms)
 _A_DEAD: Final = select(task_workers.c.worker_id).where(_IS_DEAD).limit(1)
 _FORGET_DEAD: Final = delete(task_workers).where(_IS_DEAD)
 
@@ -56,7 +61,7 @@ def lose(connection: Connection, task_id: str, key: str, *, now_ms: int) -> SubT
     lock_lane(connection, key)
     if connection.execute(_IS_LOST, {"t": task_id, "now_ms": now_ms}).one_or_none() is None:
         return None
-    return subtasks.end(connection, task_id, TaskEnding(TaskState.FAILED, now_ms, CleanText(WORKER_LOST)))
+    return subtasks.end(connection, task_id, TaskEnding(TaskState.FAILED, now_ms, WORKER_LOST))
 
 
 def is_anybody_dead(connection: Connection, *, now_ms: int) -> bool:
@@ -74,10 +79,21 @@ def forget_dead(connection: Connection, *, now_ms: int) -> None:
 _OF_KEY: Final = select(sub_tasks.c.session_id).where(sub_tasks.c.key == bindparam("k"))
 _NAMED: Final = _OF_KEY.where(sub_tasks.c.id.in_(bindparam("ids", expanding=True)))
 _LIVE_OF_KEY: Final = _OF_KEY.where(IS_LIVE)
-_CANCELS: Final = (
-    select(sub_tasks.c.id)
-    .where(sub_tasks.c.worker_id == bindparam("w"), sub_tasks.c.is_cancel_wanted, IS_LIVE)
-    .order_by(sub_tasks.c.depth, sub_tasks.c.id)
+_WANTED: Final = select(sub_tasks.c.id).where(
+    sub_tasks.c.id.in_(bindparam("ids", expanding=True)), ~sub_tasks.c.is_cancel_wanted, IS_LIVE
+)
+
+_SINCE: Final = sub_tasks.c.finished_at_ms >= bindparam("since_ms")
+_ENDED: Final = (
+    select(func.count())
+    .select_from(sub_tasks)
+    .where(
+        sub_tasks.c.key == bindparam("k"),
+        or_(
+            and_(sub_tasks.c.is_cancel_wanted, or_(IS_LIVE, _SINCE)),
+            and_(sub_tasks.c.state == TaskState.CANCELLED.value, _SINCE),
+        ),
+    )
 )
 
 
@@ -92,6 +108,11 @@ def want_cancelled(connection: Connection, key: SessionKey, *, task_ids: Sequenc
     return subtasks.ask_to_end(connection, connection.execute(_LIVE_OF_KEY, {"k": str(key)}).scalars().all())
 
 
-def cancels_wanted(connection: Connection, worker_id: str) -> list[str]:
-    """`SubTaskBook.cancels_wanted`, those above before those below them."""
-    return list(connection.execute(_CANCELS, {"w": worker_id}).scalars())
+def count_ended(connection: Connection, key: SessionKey, *, since_ms: int) -> int:
+    """`SubTaskBook.count_ended`."""
+    return connection.execute(_ENDED, {"k": str(key), "since_ms": since_ms}).scalar_one()
+
+
+def unwanted(connection: Connection, task_ids: Sequence[str]) -> frozenset[str]:
+    """`SubTaskBook.unwanted`."""
+    return frozenset(task_ids).difference(connection.execute(_WANTED, {"ids": list(task_ids)}).scalars())

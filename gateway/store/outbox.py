@@ -90,8 +90,9 @@ _OF_TURN: Final = _FAR.where(outbox.c.turn_id == bindparam("turn")).order_by(out
 _RECENT_OF_KEY: Final = _RECENT.where(outbox.c.key == bindparam("k"))
 _END: Final = (
     update(outbox)
-    .where(outbox.c.id == bindparam("reply"), outbox.c.state != _SENT)
+    .where(outbox.c.id.in_(bindparam("replies", expanding=True)), outbox.c.state != _SENT)
     .values(state=bindparam("end"), updated_at_ms=bindparam("now_ms"))
+    .returning(outbox.c.id, outbox.c.files)
 )
 
 
@@ -147,11 +148,14 @@ def of_turn(connection: Connection, turn_id: str) -> list[Whereabouts]:
 
 
 def record_receipts(connection: Connection, receipts: Sequence[Receipt], *, now_ms: int) -> None:
-    """Write how deliveries ended, in one order everywhere, so that two relays cannot wait for each other."""
+    """Write how deliveries ended, in one order everywhere, so that two relays cannot wait for each other: who has the
+    rows of `deliveries` has those of `outbox`."""
     ordered = sorted(receipts, key=lambda receipt: receipt.record.reply_id)
     rows = [from_receipt(receipt, now_ms=now_ms) for receipt in ordered]
     if rows:
         connection.execute(_put_receipt(connection), rows)
-        ends = [{"reply": row["reply_id"], "end": row["state"], "now_ms": row["updated_at_ms"]} for row in rows]
-        connection.execute(_END, ends)
-        files.forget(connection, [row["reply_id"] for row in rows])
+    for state in sorted({row["state"] for row in rows}):
+        ended = {"replies": [row["reply_id"] for row in rows if row["state"] == state], "end": state, "now_ms": now_ms}
+        with_files = [row.id for row in connection.execute(_END, ended) if row.files]
+        if with_files:
+            files.forget(connection, with_files)

@@ -11,6 +11,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.store.rows import to_entry
 from gateway.store.tables import entries
 from gateway.store.transcript import guard
+from gateway.store.unanswered import count_fewer
 
 _IN_FORCE: Final = and_(entries.c.session_id == bindparam("s"), ~entries.c.is_undone)
 _IS_SAID: Final = and_(entries.c.role == Role.USER.value, entries.c.kind == EntryKind.MESSAGE.value)
@@ -21,9 +22,9 @@ _FIRST_SEQ: Final = select(func.min(entries.c.seq)).where(_IN_FORCE, _IS_SAID, e
 _SAID: Final = (
     select(entries).where(_IN_FORCE, _IS_SAID, entries.c.seq >= bindparam("from_seq")).order_by(entries.c.seq)
 )
-_UNDO_ANSWERS: Final = (
-    update(entries).where(_IN_FORCE, ~_IS_SAID, entries.c.seq >= bindparam("from_seq")).values(is_undone=true())
-)
+_ANSWERS: Final = (_IN_FORCE, ~_IS_SAID, entries.c.seq >= bindparam("from_seq"))
+_COUNT: Final = select(func.count()).where(*_ANSWERS, entries.c.kind == EntryKind.MESSAGE.value)
+_UNDO_ANSWERS: Final = update(entries).where(*_ANSWERS).values(is_undone=true())
 
 
 def retake(connection: Connection, session_id: str, *, fence: int, key: SessionKey) -> list[Entry]:
@@ -37,5 +38,7 @@ def retake(connection: Connection, session_id: str, *, fence: int, key: SessionK
     if first_seq is None:
         return []
     newest = {"s": session_id, "from_seq": first_seq}
+    fewer = connection.execute(_COUNT, newest).scalar_one()
     connection.execute(_UNDO_ANSWERS, newest)
+    count_fewer(connection, {session_id: fewer})
     return [to_entry(row) for row in connection.execute(_SAID, newest)]

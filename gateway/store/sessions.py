@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Row, Select, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Connection, Executable, Row, Select, and_, bindparam, func, or_, select, update
 
 from gateway.contracts.entries import (
     UNTITLED,
@@ -33,12 +33,15 @@ from gateway.store.undoing import undo
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a transaction adds to the sums of a session."""
+    """What a transaction adds to the sums of a session. `prompt_tokens` is what the provider counted for its last
+    prompt (0: unknown), which held all entries before and the first `prompt_entries` of the new ones."""
 
     entries: int = 0
     messages: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
+    prompt_tokens: int = 0
+    prompt_entries: int = 0
 
 
 def spent(calls: Sequence[Usage]) -> tuple[int, float]:
@@ -60,6 +63,17 @@ _CURRENT: Final = (
     .join(lanes, lanes.c.session_id == sessions.c.id)
     .where(lanes.c.key == bindparam("k"))
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSessions:
+    """Which sessions are wanted: None of a field, whatever it is. `channel` is a platform, or `subagent:<type>`."""
+
+    key: SessionKey | None = None
+    parent_session_id: str | None = None
+    channel: str | None = None
+
+
 _IS_CONVERSATION: Final = sessions.c.number.is_not(None)
 _EVERY: Final = (
     with_lane()
@@ -91,17 +105,30 @@ def numbered(connection: Connection, key: SessionKey, number: int) -> Session | 
 
 
 def page(
-    connection: Connection, *, key: SessionKey | None, limit: int, offset: int, with_sub_agents: bool
+    connection: Connection, wanted: WantedSessions, *, limit: int, offset: int, with_sub_agents: bool
 ) -> list[Session]:
     """Newest first: ordered by what never changes, so that pages do not shift while people talk."""
     parameters: dict[str, Any] = {"page_limit": max(limit, 0), "page_offset": max(offset, 0)}
     statement = _EVERY if with_sub_agents else _PAGE
-    if key is not None:
-        statement, parameters = statement.where(_OF_KEY), {**parameters, "k": str(key)}
+    if wanted.key is not None:
+        statement, parameters = statement.where(_OF_KEY), {**parameters, "k": str(wanted.key)}
+    if wanted.parent_session_id is not None:
+        statement = statement.where(sessions.c.parent_session_id == wanted.parent_session_id)
+    if wanted.channel is not None:
+        statement = statement.where(_is_of_channel(wanted.channel))
     return [
         to_session(row, current_id=row.current_id, language=row.language)
         for row in connection.execute(statement, parameters)
     ]
+
+
+def _is_of_channel(channel: str) -> ColumnElement[bool]:
+    """A person's conversation has the platform of its key, of which there may be several workspaces."""
+    own = or_(
+        sessions.c.key.startswith(f"{channel}:", autoescape=True),
+        sessions.c.key.startswith(f"{channel}.", autoescape=True),
+    )
+    return or_(sessions.c.channel == channel, and_(_IS_CONVERSATION, own))
 
 
 # --- opening
@@ -220,10 +247,8 @@ _GROW: Final = (
     )
     .returning(sessions)
 )
-_MEASURE: Final = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("s"))
-    .values(prompt_tokens=bindparam("counted"), prompt_seq=bindparam("up_to_seq"))
+_GROW_COUNTED: Final = _GROW.values(
+    prompt_tokens=bindparam("counted"), prompt_seq=sessions.c.last_seq + bindparam("counted_entries")
 )
 CHARGE: Final = (
     update(sessions)
@@ -292,26 +317,23 @@ def apply_now(
 def grow(connection: Connection, key: SessionKey, session_id: str, growth: Growth, *, now_ms: int) -> Row[Any]:
     """Add to the sums and give out `growth.entries` sequence numbers: the row, whose `last_seq` is the
     highest of them. Raises `StoreError` for a session of another key."""
-    row = connection.execute(
-        _GROW,
-        {
-            "s": session_id,
-            "k": str(key),
-            "entries": growth.entries,
-            "messages": growth.messages,
-            "more_tokens": growth.tokens,
-            "more_usd": growth.cost_usd,
-            "now_ms": now_ms,
-        },
-    ).one_or_none()
+    grown = {
+        "s": session_id,
+        "k": str(key),
+        "entries": growth.entries,
+        "messages": growth.messages,
+        "more_tokens": growth.tokens,
+        "more_usd": growth.cost_usd,
+        "now_ms": now_ms,
+    }
+    if growth.prompt_tokens:
+        counted = {"counted": growth.prompt_tokens, "counted_entries": growth.prompt_entries}
+        row = connection.execute(_GROW_COUNTED, grown | counted).one_or_none()
+    else:
+        row = connection.execute(_GROW, grown).one_or_none()
     if row is None:
         raise StoreError(f"session {session_id} is not one of {key}")
     return row
-
-
-def measure(connection: Connection, session_id: str, *, prompt_tokens: int, prompt_seq: int) -> None:
-    """Keep what the provider counted for the last prompt, which ended with entry `prompt_seq`."""
-    connection.execute(_MEASURE, {"s": session_id, "counted": prompt_tokens, "up_to_seq": prompt_seq})
 
 
 def charge(connection: Connection, calls: Sequence[Usage], session_id: str, *, now_ms: int) -> None:

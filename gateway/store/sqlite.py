@@ -123,7 +123,7 @@ def _use_wal(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
             time.sleep(_WAL_RETRY_S)
 
 
-async def run_in_thread(connection: AsyncConnection, work: Callable[[Connection], T], *, durable: bool) -> T:
+async def run_in_thread(connection: AsyncConnection, work: Callable[[Connection], T], *, durable: bool | None) -> T:
     """Call `work` on the connection's thread. Once begun it runs to its end, even if the caller is cancelled:
     nobody may give the connection back while its thread still uses it."""
     handed_over = connection.sync_connection
@@ -131,7 +131,8 @@ async def run_in_thread(connection: AsyncConnection, work: Callable[[Connection]
     driver: Any = handed_over.connection.driver_connection
 
     def there() -> T:
-        driver._conn.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        if durable is not None:
+            driver._conn.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         return work(handed_over)
 
     job: asyncio.Task[T] = asyncio.ensure_future(driver._execute(there))

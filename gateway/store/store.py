@@ -7,10 +7,12 @@ from functools import partial
 
 from gateway.clock import SystemClock
 from gateway.contracts.entries import (
+    Committed,
     Effect,
     Entry,
     NewestView,
     Session,
+    Standing,
     Todo,
     TurnCommit,
     TurnSaid,
@@ -106,7 +108,7 @@ class SqlStore:
         await self._forget_torn(messages)
         return start
 
-    async def commit_turn(self, commit: TurnCommit) -> Session:
+    async def commit_turn(self, commit: TurnCommit) -> Committed:
         """Write all that a turn leaves behind, once. Raises `Fenced`."""
         new_ids = [self._clock.new_id() for _ in commit.effects]
         return await self._database.write(
@@ -162,10 +164,17 @@ class SqlStore:
         """The newest entries of the view, about `chars_max` characters of them."""
         return await self._database.read(partial(transcript.newest_view, session_id=session_id, chars_max=chars_max))
 
-    async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """Everything ever said, page by page."""
+    async def standing(self, session_id: str, *, key: SessionKey, chars_max: int) -> Standing:
+        """The newest of the view, and the task list."""
+        wanted = partial(transcript.standing, session_id=session_id, key=key, chars_max=chars_max)
+        return await self._database.read(wanted)
+
+    async def transcript(
+        self, session_id: str, *, after_seq: int = 0, before_seq: int | None = None, limit: int = 1000
+    ) -> Sequence[Entry]:
+        """Everything ever said, page by page; with `before_seq` from the end on."""
         return await self._database.read(
-            partial(transcript.page, session_id=session_id, after_seq=after_seq, limit=limit)
+            partial(transcript.page, session_id=session_id, after_seq=after_seq, before_seq=before_seq, limit=limit)
         )
 
     async def newest_turns(self, session_id: str, *, limit: int) -> Sequence[TurnSaid]:
@@ -242,11 +251,19 @@ class SqlStore:
         return await self._database.read(partial(sessions.numbered, key=key, number=number))
 
     async def sessions(
-        self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0, with_sub_agents: bool = False
+        self,
+        *,
+        key: SessionKey | None = None,
+        parent_session_id: str | None = None,
+        channel: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        with_sub_agents: bool = False,
     ) -> Sequence[Session]:
-        """Newest first; of one key or of all; sub-agents' too, where they are wanted."""
+        """Newest first; all, or those that are wanted; sub-agents' too, where they are wanted."""
+        wanted = sessions.WantedSessions(key, parent_session_id, channel)
         return await self._database.read(
-            partial(sessions.page, key=key, limit=limit, offset=offset, with_sub_agents=with_sub_agents)
+            partial(sessions.page, wanted=wanted, limit=limit, offset=offset, with_sub_agents=with_sub_agents)
         )
 
     # --- outbox

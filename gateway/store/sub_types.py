@@ -10,15 +10,14 @@ from sqlalchemy import Connection, Executable, bindparam, select
 
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import Audited, SubTypeChange
+from gateway.store.auditing import add_line
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.engine import Database
 from gateway.store.subagent_rows import from_audited, from_change, to_audited, to_change
 from gateway.store.subagent_tables import audit, sub_type_changes
 
 _CHANGES: Final = select(sub_type_changes).order_by(sub_type_changes.c.name)
-_WRITE_DOWN: Final = audit.insert()
-_AUDIT: Final = select(audit).order_by(audit.c.at_ms.desc(), audit.c.id.desc()).limit(bindparam("page_limit"))
-_AUDIT_OF: Final = _AUDIT.where(audit.c.subject == bindparam("about"))
+_AUDIT: Final = select(audit).order_by(audit.c.id.desc()).limit(bindparam("page_limit"))
 
 
 @per_dialect
@@ -36,14 +35,16 @@ def _changes(connection: Connection) -> dict[str, SubTypeChange]:
 
 def _change(connection: Connection, name: str, change: SubTypeChange, audited: Audited) -> None:
     connection.execute(_put(connection), from_change(name, change))
-    connection.execute(_WRITE_DOWN, from_audited(audited))
+    add_line(connection, from_audited(audited))
 
 
-def _audit(connection: Connection, subject: CleanText | None, *, limit: int) -> list[Audited]:
-    page: dict[str, Any] = {"page_limit": max(limit, 0)}
-    if subject is None:
-        return [to_audited(row) for row in connection.execute(_AUDIT, page)]
-    return [to_audited(row) for row in connection.execute(_AUDIT_OF, page | {"about": subject})]
+def _audit(connection: Connection, subject: CleanText | None, below: int | None, *, limit: int) -> list[Audited]:
+    statement, page = _AUDIT, dict[str, Any](page_limit=max(limit, 0))
+    if subject is not None:
+        statement, page = statement.where(audit.c.subject == bindparam("about")), page | {"about": subject}
+    if below is not None:
+        statement, page = statement.where(audit.c.id < bindparam("below")), page | {"below": below}
+    return [to_audited(row) for row in connection.execute(statement, page)]
 
 
 class SqlSubTypes:
@@ -60,6 +61,8 @@ class SqlSubTypes:
         """Replace what was changed before, and write it down, both or neither."""
         await self._database.write(partial(_change, name=name, change=change, audited=audited))
 
-    async def audit(self, *, subject: CleanText | None = None, limit: int) -> Sequence[Audited]:
+    async def audit(
+        self, *, subject: CleanText | None = None, below: int | None = None, limit: int
+    ) -> Sequence[Audited]:
         """Newest first."""
-        return await self._database.read(partial(_audit, subject=subject, limit=limit))
+        return await self._database.read(partial(_audit, subject=subject, below=below, limit=limit))

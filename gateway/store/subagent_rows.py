@@ -27,8 +27,8 @@ CHANNEL: Final = "subagent:"
 """In front of the type, in `sessions.channel`."""
 
 
-def from_task(task: SubTask, *, wake: WakeAddress | None, is_cancel_wanted: bool) -> Values:
-    """A new row of `sub_tasks`."""
+def from_task(task: SubTask, *, wake: WakeAddress | None, is_unwanted: bool) -> Values:
+    """A new row of `sub_tasks`; of one that `is_unwanted` from the start nobody is told."""
     return {
         "id": task.id,
         "session_id": task.session_id,
@@ -47,10 +47,10 @@ def from_task(task: SubTask, *, wake: WakeAddress | None, is_cancel_wanted: bool
         "confinement": task.confinement,
         "worker_id": task.worker_id,
         "alive_until_ms": task.created_at_ms + round(SUBTASK_ALIVE_S * 1000),
-        "is_cancel_wanted": is_cancel_wanted,
+        "is_cancel_wanted": is_unwanted,
         "wake": None if wake is None else from_wake(wake),
         "wake_id": "",
-        "is_told": False,
+        "is_told": is_unwanted,
         "created_at_ms": task.created_at_ms,
         "started_at_ms": task.started_at_ms,
         "finished_at_ms": task.finished_at_ms,
@@ -112,16 +112,16 @@ def from_child(task: SubTask) -> Values:
 def from_wake(wake: WakeAddress) -> str:
     """As the column `wake` has it."""
     who = (wake.author_id, wake.author_name, wake.is_private)
-    parts = [str(wake.key), address_to_text(wake.address), *who, wake.place]
+    parts = [str(wake.key), address_to_text(wake.address), *who, wake.place, wake.wakes]
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 
 def to_wake(text: str) -> WakeAddress:
     """The inverse of `from_wake`."""
-    key, address, author_id, author_name, is_private, place = json.loads(text)
+    key, address, author_id, author_name, is_private, place, wakes = json.loads(text)
     name = CleanText(author_name)
     return WakeAddress(
-        SessionKey.parse(key), address_from_text(address), author_id, name, bool(is_private), tuple(place)
+        SessionKey.parse(key), address_from_text(address), author_id, name, bool(is_private), tuple(place), wakes
     )
 
 
@@ -177,7 +177,8 @@ def from_audited(audited: Audited) -> Values:
 
 def to_audited(row: Row[Any]) -> Audited:
     """The inverse of `from_audited`."""
-    return Audited(row.at_ms, row.actor, row.action, row.subject, CleanText(row.before), CleanText(row.after))
+    before, after = CleanText(row.before), CleanText(row.after)
+    return Audited(row.at_ms, row.actor, row.action, row.subject, before, after, row.id)
 
 
 def _clean(text: str | None) -> CleanText | None:

@@ -109,10 +109,11 @@ audit: Final = Table(
     metadata,
     column("id", ROW_NUMBER, Identity(), doc="row number", primary_key=True),
     column("at_ms", BigInteger, doc="when"),
-    column("actor", Text, doc="who changed something"),
+    column("actor", Text, doc="who changed something", index=True),
     column("action", Text, doc="what was done"),
     column("subject", Text, doc="what it was done to", index=True),
     column("before", AnyText, doc="how it read before, as JSON"),
     column("after", AnyText, doc="how it reads since"),
 )
-"""Who changed what. Nothing here is ever changed or deleted, but for the name of somebody who was erased."""
+"""Who changed what, the last lines of each actor (`AUDIT_KEPT`). Nothing here is changed, but for the name of somebody
+who was erased."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from gateway.contracts.entries import Entry, Session, Usage
@@ -22,9 +22,9 @@ class SqlSubTasks:
 
     # --- one task
 
-    async def open(self, task: SubTask, *, wake: WakeAddress | None) -> SubTask:
+    async def open(self, task: SubTask, *, wake: WakeAddress | None, fence: int = 0) -> SubTask:
         """Store a queued task and open its session. A known id is returned as it stands."""
-        work = partial(subtasks.open_task, task=task, wake=wake)
+        work = partial(subtasks.open_task, task=task, wake=wake, fence=fence)
         return await self._database.write(work, durable=False)  # its worker dies with the machine
 
     async def start(self, task_id: str, *, worker_id: str, alive_until_ms: int, now_ms: int, live_max: int) -> bool:
@@ -83,9 +83,17 @@ class SqlSubTasks:
         """Ask whoever runs them to end these tasks of `key`, and all below them; how many were live."""
         return await self._database.write(partial(liveness.want_cancelled, key=key, task_ids=task_ids))
 
-    async def cancels_wanted(self, worker_id: str) -> Sequence[str]:
-        """The tasks of this worker that are to be ended."""
-        return await self._database.read(partial(liveness.cancels_wanted, worker_id=worker_id))
+    async def count_ended(self, key: SessionKey, *, since_ms: int) -> int:
+        """How many tasks of `key` were ended since then, or are about to be."""
+        return await self._database.read(partial(liveness.count_ended, key=key, since_ms=since_ms))
+
+    async def disown(self, key: SessionKey, turn_id: str) -> None:
+        """What this turn has asked for is to end, and nobody is told."""
+        await self._database.write(partial(wakes.disown, key=key, turn_id=turn_id))
+
+    async def unwanted(self, task_ids: Sequence[str]) -> frozenset[str]:
+        """Of these tasks, those that nobody is to work on any more."""
+        return await self._database.read(partial(liveness.unwanted, task_ids=task_ids))
 
     # --- waking
 
@@ -93,11 +101,11 @@ class SqlSubTasks:
         """These were told to their session."""
         await self._database.write(partial(wakes.collect, task_ids=task_ids))
 
-    async def due_wakes(self, *, limit: int) -> Sequence[Wake]:
+    async def due_wakes(self, *, limit: int, without: Collection[SessionKey] = ()) -> Sequence[Wake]:
         """What is to be told to sessions, oldest first."""
         for barrier_id, key in await self._database.read(wakes.met):
             await self._database.write(partial(wakes.settle, barrier_id=barrier_id, key=key))
-        return await self._database.read(partial(wakes.due, limit=limit))
+        return await self._database.read(partial(wakes.due, limit=limit, without=without))
 
     async def wake_sent(self, wake: Wake) -> None:
         """The bus has it."""

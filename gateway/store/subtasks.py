@@ -18,6 +18,7 @@ from gateway.store.rows import Values
 from gateway.store.sessions import Growth
 from gateway.store.subagent_rows import from_child, from_task, kept_result, to_task
 from gateway.store.subagent_tables import sub_tasks
+from gateway.store.tables import lanes
 from gateway.store.tables import sessions as sessions_table
 from gateway.store.turns import numbered_to
 
@@ -46,6 +47,7 @@ def of_session(connection: Connection, parent_session_id: str) -> list[SubTask]:
 # --- open
 
 _KEY_OF_PARENT: Final = select(sessions_table.c.key).where(sessions_table.c.id == bindparam("s"))
+_HOLDS_LANE: Final = select(lanes.c.key).where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f"))
 _PARENT_IS_ENDING: Final = (
     select(func.count())
     .select_from(sub_tasks)
@@ -54,8 +56,9 @@ _PARENT_IS_ENDING: Final = (
 _ADD: Final = sub_tasks.insert().returning(sub_tasks)
 
 
-def open_task(connection: Connection, task: SubTask, *, wake: WakeAddress | None) -> SubTask:
-    """`SubTaskBook.open`. What is opened for somebody who is about to end is to end, too."""
+def open_task(connection: Connection, task: SubTask, *, wake: WakeAddress | None, fence: int) -> SubTask:
+    """`SubTaskBook.open`. What is opened for somebody who is about to end is to end, too, and what a worker asks for
+    that was paused while its turn was stopped, or taken over."""
     lock_lane(connection, str(task.key))
     known = connection.execute(_BY_ID, {"t": task.id}).one_or_none()
     if known is not None and known.key == str(task.key):
@@ -63,9 +66,10 @@ def open_task(connection: Connection, task: SubTask, *, wake: WakeAddress | None
     parent = {"s": task.parent_session_id}
     if connection.execute(_KEY_OF_PARENT, parent).scalar_one_or_none() != str(task.key):
         raise StoreError(f"session {task.parent_session_id} is not one of {task.key}")
-    is_cancel_wanted = connection.execute(_PARENT_IS_ENDING, parent).scalar_one() > 0
+    holds_lane = not fence or connection.execute(_HOLDS_LANE, {"k": str(task.key), "f": fence}).one_or_none()
+    is_unwanted = not holds_lane or connection.execute(_PARENT_IS_ENDING, parent).scalar_one() > 0
     sessions.open_child(connection, from_child(task))
-    row = connection.execute(_ADD, from_task(task, wake=wake, is_cancel_wanted=is_cancel_wanted)).one()
+    row = connection.execute(_ADD, from_task(task, wake=wake, is_unwanted=is_unwanted)).one()
     board.changed(connection)
     return to_task(row)
 
@@ -115,6 +119,7 @@ def start(
 
 # --- record
 
+_LAST_SEQ: Final = select(sessions_table.c.last_seq).where(sessions_table.c.id == bindparam("s"))
 _CHARGE: Final = (
     update(sub_tasks)
     .where(sub_tasks.c.session_id.in_(bindparam("ids", expanding=True)))
@@ -134,6 +139,8 @@ def record(
     task = _locked(connection, task_id)
     if task is None:
         raise StoreError(f"there is no task {task_id}")
+    if entries and 0 < entries[0].seq <= connection.execute(_LAST_SEQ, {"s": task.session_id}).scalar_one():
+        return
     _append(connection, task, entries, now_ms=now_ms)
     if usage:
         _charge(connection, task, [replace(call, key=task.key) for call in usage], now_ms=now_ms)

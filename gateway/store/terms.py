@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 import regex
@@ -50,7 +50,7 @@ def query_terms(text: str, *, count_max: int) -> list[str]:
 def telling_terms(text: str, *, count_max: int) -> list[str]:
     """The terms that say what a text is about: those of words that are not in every sentence. A single
     character of an unspaced script counts only when it stands alone."""
-    return _distinct((term for word, term in _asked_of(text) if word not in _STOP), count_max)
+    return _distinct((term for word, terms in _asked_of(text) if word not in _STOP for term in terms), count_max)
 
 
 def ranked(query: Sequence[str], candidates: Sequence[tuple[T, str]], *, limit: int) -> list[T]:
@@ -66,17 +66,21 @@ def ranked(query: Sequence[str], candidates: Sequence[tuple[T, str]], *, limit: 
 
 
 def _asked(text: str) -> Iterator[str]:
-    return (term for _, term in _asked_of(text))
+    return (term for _, terms in _asked_of(text) for term in terms)
 
 
-def _asked_of(text: str) -> Iterator[tuple[str, str]]:
-    """The terms of a question, each with the word or pair it was made of."""
+def _asked_of(text: str) -> Iterator[tuple[str, Iterable[str]]]:
+    """The words and pairs of a question, each with its terms."""
     for run in _RUN.finditer(_folded(text)):
         if run["unspaced"]:
-            yield from ((pair, pair) for pair in _pairs(run["unspaced"], with_single=False))
+            yield from ((pair, (pair,)) for pair in _pairs(run["unspaced"], with_single=False))
         else:
             word = run["word"][:TERM_CHARS_MAX]
-            yield from ((word, term) for term in _word(word) if len(term) >= _STEM_SHARE_MIN * len(word))
+            yield word, _stems(word)
+
+
+def _stems(word: str) -> Iterator[str]:
+    return (term for term in _word(word) if len(term) >= _STEM_SHARE_MIN * len(word))
 
 
 def _terms(text: str) -> Iterator[str]:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import Connection, and_, bindparam, func, select, update
+from sqlalchemy import BigInteger, Connection, and_, bindparam, func, select, update
 
 from gateway.contracts.alongside import words_in
-from gateway.contracts.entries import Entry, EntryKind, NewestView, Role
+from gateway.contracts.entries import Entry, EntryKind, NewestView, Role, Standing
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply
 from gateway.limits import VIEW_PAGE_ENTRIES
-from gateway.store import boundaries, outbox
+from gateway.store import boundaries, outbox, task_lists
 from gateway.store.rows import from_entry, to_entry
 from gateway.store.sessions import Growth, grow, retitle_untitled
 from gateway.store.tables import entries, lanes
@@ -40,10 +40,15 @@ _BACKWARDS: Final = (
     .order_by(entries.c.seq.desc())
     .limit(VIEW_PAGE_ENTRIES)
 )
+_AFTER: Final = bindparam("after_seq", type_=BigInteger)  # whoever asks may name any number
+_BEFORE: Final = bindparam("before_seq", type_=BigInteger)
 _PAGE: Final = (
+    select(entries).where(_OF_SESSION, entries.c.seq > _AFTER).order_by(entries.c.seq).limit(bindparam("page_limit"))
+)
+_PAGE_BEFORE: Final = (
     select(entries)
-    .where(_OF_SESSION, entries.c.seq > bindparam("after_seq"))
-    .order_by(entries.c.seq)
+    .where(_OF_SESSION, entries.c.seq > _AFTER, entries.c.seq < _BEFORE)
+    .order_by(entries.c.seq.desc())
     .limit(bindparam("page_limit"))
 )
 _FIRST_SAID: Final = (
@@ -85,10 +90,19 @@ def newest_view(connection: Connection, session_id: str, *, chars_max: int) -> N
     return NewestView((*summary, *reversed(newest)), is_whole)
 
 
-def page(connection: Connection, session_id: str, *, after_seq: int, limit: int) -> list[Entry]:
-    """Everything, in order, from behind `after_seq`."""
-    rows = connection.execute(_PAGE, {"s": session_id, "after_seq": after_seq, "page_limit": max(limit, 0)})
-    return [to_entry(row) for row in rows]
+def standing(connection: Connection, session_id: str, *, key: SessionKey, chars_max: int) -> Standing:
+    """`Store.standing`."""
+    view = newest_view(connection, session_id, chars_max=chars_max)
+    return Standing(view, tuple(task_lists.task_list(connection, key)))
+
+
+def page(connection: Connection, session_id: str, *, after_seq: int, before_seq: int | None, limit: int) -> list[Entry]:
+    """Everything, in order, from behind `after_seq`; with `before_seq` the newest of what is before that."""
+    scope = {"s": session_id, "after_seq": after_seq, "page_limit": max(limit, 0)}
+    if before_seq is None:
+        return [to_entry(row) for row in connection.execute(_PAGE, scope)]
+    rows = connection.execute(_PAGE_BEFORE, {**scope, "before_seq": before_seq})
+    return [to_entry(row) for row in rows][::-1]
 
 
 def first_said(connection: Connection, session_id: str) -> CleanText | None:

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
 
-from gateway.contracts.entries import Entry, EntryKind, Role, Session, TurnCommit, TurnStart, TurnState
+from gateway.contracts.entries import Committed, Entry, EntryKind, Role, Session, TurnCommit, TurnStart, TurnState
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.store import buttons, files, mending, outbox, sessions, transcript, unanswered, wakes
+from gateway.store import boundaries, buttons, files, mending, outbox, sessions, transcript, unanswered, wakes
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
@@ -59,7 +59,7 @@ def _open_turn(insert: InsertInto) -> Executable:
             "started_at_ms": statement.excluded.started_at_ms,
         },
         where=turns.c.state == TurnState.RUNNING.value,
-    )
+    ).returning(turns.c.runs)
 
 
 LOSE_TURN: Final = (
@@ -95,12 +95,15 @@ def begin(
     left = unanswered.left_by(connection, lane.lost_turn_id)
     joining = unanswered.reconcile(connection, session_id, said, left=left, homes=homes)
     row, _ = append(connection, key, session_id, joining, now_ms=now_ms)
+    runs: int | None = None
     if fresh:
-        connection.execute(_open_turn(connection), _turn_row(turn_id, session_id, key, fence, now_ms=now_ms))
+        opening = _turn_row(turn_id, session_id, key, fence, now_ms=now_ms)
+        runs = connection.execute(_open_turn(connection), opening).scalar_one_or_none()
     return TurnStart(
         session=to_session(row, current_id=session_id, language=lane.language),
         fresh_ids=frozenset(message.id for message in fresh),
         unsent=outbox.unsent(connection, key, sorted(set(answered.values()))) if answered else (),
+        is_first=runs == 1,
     )
 
 
@@ -210,7 +213,7 @@ _LEAVE_LANE: Final = (
     update(lanes)
     .where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f"))
     .values(turn_id=None)
-    .returning(lanes.c.session_id, lanes.c.language)
+    .returning(lanes.c.session_id, lanes.c.language, boundaries.IS_ANY_DUE_OF_KEY)
 )
 
 
@@ -242,10 +245,11 @@ def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str,
         connection.execute(_consume(connection), rows)
 
 
-def commit(connection: Connection, done: TurnCommit, *, now_ms: int, new_ids: Sequence[str]) -> Session:
+def commit(connection: Connection, done: TurnCommit, *, now_ms: int, new_ids: Sequence[str]) -> Committed:
     """`Store.commit_turn` in one transaction; `new_ids` has an id for each effect."""
     finished_at_ms = done.finished_at_ms or now_ms
-    lane = connection.execute(_LEAVE_LANE, {"k": str(done.key), "f": done.fence}).one_or_none()
+    held = {"k": str(done.key), "f": done.fence}
+    lane = connection.execute(_LEAVE_LANE, held | boundaries.at(finished_at_ms)).one_or_none()
     if lane is None:
         raise fenced(done.key, done.fence)
     turn = _turn_row(done.turn_id, done.session_id, done.key, done.fence, now_ms=finished_at_ms) | {
@@ -254,13 +258,13 @@ def commit(connection: Connection, done: TurnCommit, *, now_ms: int, new_ids: Se
         "finished_at_ms": finished_at_ms,
     }
     if connection.execute(_close_turn(connection), turn).one_or_none() is None:
-        return _current(connection, done.key)
+        return Committed(_current(connection, done.key), lane.is_any_due)
     row = _write(connection, done, now_ms=finished_at_ms)
     if not done.effects and lane.session_id == done.session_id:
-        return to_session(row, current_id=lane.session_id, language=lane.language)
+        return Committed(to_session(row, current_id=lane.session_id, language=lane.language), lane.is_any_due)
     effects = list(zip(done.effects, new_ids, strict=True))
     sessions.apply(connection, done.key, lane.session_id, effects, now_ms=finished_at_ms)
-    return _current(connection, done.key)
+    return Committed(_current(connection, done.key), lane.is_any_due or bool(effects))
 
 
 def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]:
@@ -269,7 +273,14 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
     # What joined the turn on its way moves to where the model read it.
     unanswered.withdraw(connection, {entry.message_id: done.session_id for entry in done.entries if entry.message_id})
     messages = sum(entry.kind is EntryKind.MESSAGE for entry in done.entries)
-    growth = Growth(len(done.entries), messages, tokens, cost_usd)
+    growth = Growth(
+        len(done.entries),
+        messages,
+        tokens,
+        cost_usd,
+        prompt_tokens=done.prompt_tokens,
+        prompt_entries=_last_speech(done.entries),
+    )
     row = sessions.grow(connection, done.key, done.session_id, growth, now_ms=now_ms)
     numbered = numbered_to(row.last_seq, done.entries)
     transcript.append(
@@ -280,18 +291,13 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
             for entry in numbered
         ],
     )
-    if done.prompt_tokens:
-        sessions.measure(
-            connection,
-            done.session_id,
-            prompt_tokens=done.prompt_tokens,
-            prompt_seq=row.last_seq - len(numbered) + _last_speech(numbered),
-        )
     consume(connection, done.consumed, turn_id=done.turn_id, now_ms=now_ms)
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
     outbox.put(connection, done.outbox)
     files.put(connection, done.key, done.contents)
     buttons.put(connection, done.buttons, now_ms=now_ms)
+    if done.collected:
+        wakes.collect(connection, done.collected)
     if done.state is TurnState.STOPPED:
         wakes.forget_turn(connection, done.turn_id)
     elif done.state is TurnState.DONE and done.barrier is not None:

@@ -12,7 +12,7 @@ committed (`lanes.turn_id`), and stands at the end of that turn's session.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, delete, exists, func, literal, select, union_all, update
@@ -103,7 +103,11 @@ def withdraw(connection: Connection, homes: dict[str, str]) -> None:
     """Take these messages out of the transcripts that hold them."""
     if homes:
         connection.execute(_WITHDRAW, [{"m": message_id} for message_id in homes])
-    fewer = Counter(home for message_id, home in homes.items() if not is_wake_id(message_id))
+    count_fewer(connection, Counter(home for message_id, home in homes.items() if not is_wake_id(message_id)))
+
+
+def count_fewer(connection: Connection, fewer: Mapping[str, int]) -> None:
+    """So many messages less are in view in these sessions."""
     if fewer:
         connection.execute(_UNCOUNT, [{"s": session_id, "fewer": fewer[session_id]} for session_id in sorted(fewer)])
 

@@ -6,10 +6,10 @@ workers that send it say the same, and a task that ends a moment later has a wak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, and_, bindparam, case, delete, exists, func, or_, select, true, update
+from sqlalchemy import Connection, Row, Text, and_, bindparam, case, delete, exists, func, or_, select, true, update
 
 from gateway.contracts.entries import TurnState
 from gateway.contracts.ids import SessionKey
@@ -95,6 +95,12 @@ def forget_all(connection: Connection, key: SessionKey) -> None:
     connection.execute(_TELL_ALL, {"k": str(key)})
 
 
+def disown(connection: Connection, key: SessionKey, turn_id: str) -> None:
+    """`SubTaskBook.disown`."""
+    lock_lane(connection, str(key))
+    forget_turn(connection, turn_id)
+
+
 def forget_turn(connection: Connection, turn_id: str) -> None:
     """Nothing of what a stopped turn asked for is to go on, or to be told: it may have asked a moment after the user
     said stop."""
@@ -129,6 +135,7 @@ _LET_GO: Final = delete(waits).where(
     waits.c.barrier_id == bindparam("b"),
     waits.c.task_id.not_in(select(sub_tasks.c.id).where(IS_OVER, IS_UNTOLD)),
 )
+_WITHOUT: Final = bindparam("without", expanding=True, type_=Text)
 _OF_BARRIERS: Final = (
     select(
         barriers.c.id.label("barrier_id"),
@@ -138,7 +145,7 @@ _OF_BARRIERS: Final = (
     )
     .join(waits, waits.c.barrier_id == barriers.c.id)
     .join(sub_tasks, sub_tasks.c.id == waits.c.task_id)
-    .where(barriers.c.is_met, IS_UNTOLD)
+    .where(barriers.c.is_met, IS_UNTOLD, barriers.c.key.not_in(_WITHOUT))
     .order_by(barriers.c.created_at_ms, barriers.c.id, sub_tasks.c.created_at_ms, sub_tasks.c.id)
 )
 _TURN_RUNS: Final = exists().where(turns.c.id == sub_tasks.c.turn_id, turns.c.state == TurnState.RUNNING.value)
@@ -151,6 +158,7 @@ _SINGLE: Final = (
         sub_tasks.c.wake.is_not(None),
         ~IS_WAITED_FOR,
         ~_TURN_RUNS,
+        sub_tasks.c.key.not_in(_WITHOUT),
     )
     .order_by(sub_tasks.c.finished_at_ms, sub_tasks.c.id)
     .limit(bindparam("page_limit"))
@@ -169,15 +177,16 @@ def settle(connection: Connection, barrier_id: str, key: str) -> None:
         connection.execute(_LET_GO, {"b": barrier_id})
 
 
-def due(connection: Connection, *, limit: int) -> list[Wake]:
-    """Every wake that is settled, oldest first."""
-    found = [*_of_barriers(connection), *_of_single(connection, limit=limit)]
+def due(connection: Connection, *, limit: int, without: Collection[SessionKey]) -> list[Wake]:
+    """Every wake that is settled, oldest first, but for these lanes."""
+    left_out = [str(key) for key in without]
+    found = [*_of_barriers(connection, left_out), *_of_single(connection, left_out, limit=limit)]
     return sorted(found, key=lambda wake: (_since_ms(wake), wake.id))[: max(limit, 0)]
 
 
-def _of_barriers(connection: Connection) -> list[Wake]:
+def _of_barriers(connection: Connection, without: Sequence[str]) -> list[Wake]:
     by_barrier: dict[str, list[Row[Any]]] = {}
-    for row in connection.execute(_OF_BARRIERS):
+    for row in connection.execute(_OF_BARRIERS, {"without": without}):
         by_barrier.setdefault(row.barrier_id, []).append(row)
     return [_of_barrier(rows) for rows in by_barrier.values()]
 
@@ -188,8 +197,8 @@ def _of_barrier(rows: Sequence[Row[Any]]) -> Wake:
     return Wake(first.barrier_id, first.woken_id, to_wake(first.barrier_wake), tasks, first.barrier_id)
 
 
-def _of_single(connection: Connection, *, limit: int) -> list[Wake]:
-    rows = connection.execute(_SINGLE, {"page_limit": max(limit, 0)}).all()
+def _of_single(connection: Connection, without: Sequence[str], *, limit: int) -> list[Wake]:
+    rows = connection.execute(_SINGLE, {"page_limit": max(limit, 0), "without": without}).all()
     return [Wake(row.id, row.parent_session_id, to_wake(row.wake), (to_task(row),)) for row in rows]
 
 

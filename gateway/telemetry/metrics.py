@@ -53,6 +53,9 @@ class Counter:
 
 
 QUEUE_MESSAGES: Final = Gauge("trivet_queue_messages", "Messages that wait for an answer, running turns included.")
+QUEUE_AGE: Final = Gauge(
+    "trivet_queue_age_seconds", "How long the oldest message has waited, of the lanes that are next; 0 if none waits."
+)
 LANES_READY: Final = Gauge("trivet_lanes_ready", "Lanes that wait for a free agent worker.")
 LANES_RUNNING: Final = Gauge("trivet_lanes_running", "Lanes in which a turn runs.")
 LANES_DELAYED: Final = Gauge("trivet_lanes_delayed", "Lanes that wait for a moment to come: a retry, a settling time.")
@@ -72,6 +75,7 @@ DATABASE_UP: Final = Gauge("trivet_database_up", "1 while the database answers a
 
 TABLE: Final = (
     QUEUE_MESSAGES,
+    QUEUE_AGE,
     LANES_READY,
     LANES_RUNNING,
     LANES_DELAYED,
@@ -119,6 +123,7 @@ def _of_bus(figures: QueueFigures | None, channels: Iterable[str]) -> Iterator[M
     if figures is None:
         return
     yield QUEUE_MESSAGES.of(figures.queued)
+    yield QUEUE_AGE.of(figures.oldest_wait_ms / 1000)
     yield LANES_READY.of(figures.ready)
     yield LANES_RUNNING.of(figures.running)
     yield LANES_DELAYED.of(figures.delayed)

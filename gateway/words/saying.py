@@ -65,6 +65,13 @@ class Words:
         grouped = whole.replace(",", _GROUPS.get(self.language, ","))
         return CleanText(grouped + (_POINTS.get(self.language, ".") + rest if rest else ""))
 
+    def lasting(self, duration_ms: float) -> CleanText:
+        """How long something took, the same everywhere: in whole seconds, from a minute on in minutes and seconds."""
+        seconds = max(round(duration_ms / 1000), 0)
+        if seconds < 60:
+            return self.say("{seconds} s", seconds=seconds)
+        return self.say("{minutes} min {seconds} s", minutes=seconds // 60, seconds=seconds % 60)
+
     def listed(self, *items: str) -> str:
         """`a`, `a and b`, `a, b and c`."""
         if len(items) < 2:

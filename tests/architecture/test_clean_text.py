@@ -21,10 +21,16 @@ RESTORERS = (
 )
 """Of text that was clean when it was written; the sentinel title."""
 
-OWN_WORDS = ("gateway/contracts/messages.py", "gateway/words/", "agent/prompts/library.py", "agent/context.py")
+OWN_WORDS = (
+    "gateway/contracts/messages.py",
+    "gateway/words/",
+    "agent/prompts/library.py",
+    "agent/context.py",
+    "agent/compacting/pruning.py",
+)
 """Of what we wrote ourselves: literals and clean parts joined, our sentences and their translations with clean values
 in them (`tests/words` pins that what is said is a literal; with other values the type is `str`), the prompt files, the
-time of day."""
+time of day, the size of what was pruned."""
 
 
 def calls_of_clean_text(source: str) -> list[int]:

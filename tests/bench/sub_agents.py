@@ -18,8 +18,9 @@ from agent.subagents.cage.cages import Cage
 from agent.subagents.cage.confinement import Confinement
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.cage.probing import find_confinement
-from agent.subagents.frames import ModelCall, ModelDelta, ModelResult
-from agent.subagents.supervisor import Supervisor
+from agent.subagents.cage.supervisor import Supervisor
+from agent.subagents.wire.frames import ModelCall, ModelDelta, ModelResult
+from agent.tools.files.workspace import Workspace
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.subagents import TaskState
@@ -56,7 +57,7 @@ async def sub_agents(size: Size) -> Findings:
     grids = []
     with TemporaryDirectory(prefix="trivet-bench-") as name:
         home = Path(name) / "workspaces" / "bench"
-        (home / "files").mkdir(parents=True)
+        Workspace(home)
         cages = await _cages(home.parent.parent)
         bare_ms, starts_ms = await _starts(cages, home, size.children)
         figures += _bare_figures(bare_ms)

@@ -125,7 +125,7 @@ async def talk(store: SqlStore, key: SessionKey, text: str, *, number: int, fenc
     turn_id = f"turn-{key}-{number}"
     start = await begin(store, turn_id, messages, fence=fence or number)
     done = outcome(start, turn_id, messages, fence=fence or number, text=f"re: {text}")
-    return await store.commit_turn(done)
+    return (await store.commit_turn(done)).session
 
 
 async def unsent(store: SqlStore) -> list[Reply]:

@@ -27,7 +27,7 @@ def turn_of(key: SessionKey = ANN, *, number: int = 1) -> str:
 
 def wake_of(key: SessionKey = ANN) -> WakeAddress:
     """Where a session is woken."""
-    return WakeAddress(key, CHAT, key.user or "77", CleanText("Ann"), key.is_private, () if key.place else ("-7",))
+    return WakeAddress(key, CHAT, key.user or "77", CleanText("Ann"), key.is_private, () if key.place else ("-7",), 3)
 
 
 def asked(

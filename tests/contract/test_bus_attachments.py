@@ -71,12 +71,12 @@ async def test_who_was_killed_on_the_way_is_noticed(bus: RedisBus, impatient: No
 
 
 async def test_who_says_that_it_is_at_it_is_waited_for(bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachments, "ATTACHMENT_SILENCE_S", 0.3)
+    monkeypatch.setattr(attachments, "ATTACHMENT_SILENCE_S", 0.6)
     async with asyncio.TaskGroup() as group:
         fetching = group.create_task(bus.attachments.fetch(WANTED))
         wanted = await asked(bus)
         for _ in range(8):  # more than the silence that would be its end
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
             await bus.attachments.at_it(wanted)
         await bus.attachments.lend(wanted, FetchedFile("a", "b", b"c"))
     assert fetching.result() == FetchedFile("a", "b", b"c")

@@ -16,7 +16,8 @@ CODE = "K7QM2PXA"
 def question(code: str = CODE) -> PutQuestion:
     """Anna is asked."""
     choices = tuple(Choice(CleanText(word), CleanText(f"/{word} {code}")) for word in ("approve", "deny"))
-    return PutQuestion(code, replace(reply(1), kind=ReplyKind.QUESTION, choices=choices), ANNA, fence=7)
+    asked = replace(reply(1), kind=ReplyKind.QUESTION, choices=choices)
+    return PutQuestion(code, asked, ANNA, fence=7, task_id="K1M2N3P4Q5R6")
 
 
 def press(number: int, kind: ControlKind = ControlKind.APPROVE) -> ControlRequest:
@@ -25,7 +26,7 @@ def press(number: int, kind: ControlKind = ControlKind.APPROVE) -> ControlReques
 
 
 async def test_a_question_is_found_by_its_code_until_it_is_forgotten(bus: RedisBus) -> None:
-    await bus.questions.put(question(), ttl_s=0.2)
+    await bus.questions.put(question(), ttl_s=0.6)
     assert await bus.questions.standing(CODE) == Standing(question(), is_open=True)
     assert await bus.questions.standing("OTHER234") is None
     while await bus.questions.standing(CODE) is not None:  # noqa: ASYNC110 - forgetting is silent

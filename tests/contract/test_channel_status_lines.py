@@ -17,11 +17,11 @@ from tests.parts.waiting import until
 __all__ = ["town"]
 
 
-def line_for(message: InboundMessage, text: str) -> Reply:
-    """What an agent says while a sub-agent works for the one who wrote `message`."""
+def line_for(message: InboundMessage, text: str, *, turn_id: str = "") -> Reply:
+    """What an agent says while a sub-agent works for the one who wrote `message`; in the background without a turn."""
     return Reply(
-        id=f"status:turn-{message.id}:task-1",
-        turn_id=f"turn-{message.id}",
+        id=f"status:turn-{message.id}",
+        turn_id=turn_id,
         key=message.key,
         address=message.address,
         text=CleanText(text),
@@ -86,3 +86,31 @@ async def test_a_line_that_the_platform_does_not_take_is_left_out(town: Town, bu
         await bus.lanes.republish([edit_of(line, "✓ explore")])
         await until_delivered(bus, town.platform)
         await town.stays_silent(1)
+
+
+async def test_no_line_of_a_turn_comes_behind_its_answer(town: Town, bus: RedisBus) -> None:
+    """Taken at the same time, the answer goes first, and then there is nothing to wait for any more."""
+    dm = town.dm(town.ann)
+    async with town.line(bus):
+        message = await heard_in(town, bus, dm.id)
+    line = line_for(message, "⏳ explore", turn_id="turn-2")
+    answer = replace(line, id="answer-2", text=CleanText("It is here."), kind=ReplyKind.ANSWER)
+    await bus.lanes.republish([line, answer, edit_of(line, "✓ explore")])
+    async with town.line(bus):
+        assert (await town.until_answers(2, dm))[-1] == "It is here."
+        await until_delivered(bus, town.platform)
+        await town.stays_silent(2)
+
+
+async def test_a_line_whose_sending_was_cut_is_found_and_edited(town: Town, bus: RedisBus) -> None:
+    """Otherwise it would say for ever that somebody is at work."""
+    dm = town.dm(town.ann)
+    async with town.line(bus):
+        message = await heard_in(town, bus, dm.id)
+        town.stage.faults.drop_after = 1
+        line = line_for(message, "⏳ explore: where it is")
+        await bus.lanes.republish([line])
+        await until(lambda: len(town.answers(dm)) == 2)
+        await bus.lanes.republish([edit_of(line, "✓ explore: where it is")])
+        await until(lambda: town.texts(dm)[-1] == "✓ explore: where it is")
+        await town.stays_silent(2)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.limits import SUBAGENT_NOTES_MAX, TOOL_RAW_CHARS_MAX
-from agent.subagents.codec import encoded
-from agent.subagents.frames import (
+from agent.subagents.cage.cages import ENVIRONMENT
+from agent.subagents.cage.supervisor import COMMAND
+from agent.subagents.wire.codec import encoded
+from agent.subagents.wire.frames import (
     LINE_BYTES_MAX,
     Call,
     Cancel,
@@ -31,24 +30,19 @@ from agent.subagents.frames import (
     ToolOutcome,
 )
 from agent.tools.files.workspace import Workspace
-from tests.parts.child_talk import HERE, THERE, a_call, an_init, child_talk, with_rounds
+from tests.parts.child_talk import HERE, THERE, a_call, an_init, changes_held_up, child_talk, with_rounds
 from tests.parts.waiting import until
 
-FORBIDDEN = {"litellm", "sqlalchemy", "redis", "pydantic", "httpx", "structlog", "playwright", "mcp"} | {
-    *("telegram", "discord", "slack_bolt", "slack_sdk")
-}
+HEAVY = {"asyncio", "concurrent", "logging", "multiprocessing", "socket", "ssl", "subprocess"}
+"""What a child does without, of the standard library."""
 
-
-@contextmanager
-def changes_held_up(home: Path) -> Iterator[None]:
-    """While this lasts, whoever changes a file of this workspace waits."""
-    Workspace(home)
-    folder = os.open(home / "journal", os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(folder)
+ROOMS = (
+    *("agent.compacting.standing_in", "agent.limits", "agent.subagents.cage", "agent.subagents.child"),
+    *("agent.subagents.inside", "agent.subagents.wire", "agent.tokens"),
+    *("agent.tools.files", "agent.tools.outputs", "gateway.contracts.errors", "gateway.contracts.ids"),
+    *("gateway.contracts.workspaces", "gateway.scrub.cutting"),
+)
+"""Of what is ours, all that a child is made of."""
 
 
 async def test_a_child_asks_its_model_through_its_parent_and_says_what_it_heard() -> None:
@@ -56,7 +50,7 @@ async def test_a_child_asks_its_model_through_its_parent_and_says_what_it_heard(
         await child.send(an_init("hello", tools=THERE))
         assert await child.hear(Ready) == Ready(child.process.pid, "plain")
         asked = await child.hear(ModelCall)
-        assert asked == ModelCall("m1", (Said("user", "hello"),), ("web_search", "shell"))
+        assert asked == ModelCall("m1", (Said("user", "hello"),), ("web_search", "shell"), "You look around.")
         await child.send(ModelDelta("m1", "good "), ModelDelta("m1", "day 👋"))
         assert [await child.hear(Chunk), await child.hear(Chunk)] == [Chunk("good "), Chunk("day 👋")]
         await child.answer(asked, text="good day 👋")
@@ -128,12 +122,9 @@ async def test_what_is_wrong_with_a_call_is_an_error_result_and_a_note(tmp_path:
         "there is no tool 'web_search'; there are: file_read, file_list,": a_call("web_search"),
         "a.txt does not exist": a_call("file_read", path="a.txt"),
         "../x is outside of the workspace": a_call("file_read", path="../x"),
-        "'path' is a required property": a_call("file_read"),
-        "$.first_line: 'one' is not of type 'integer'": a_call("file_read", path="a", first_line="one"),
         "the arguments are no JSON object": Call("", "file_read", "[1]"),
-        "[redacted:openai#1a2b3c] in `content` stands for a secret": a_call(
-            "file_write", path="env", content="KEY=[redacted:openai#1a2b3c]"
-        ),
+        "file_edit failed: KeyError": a_call("file_edit"),
+        "file_patch failed: AttributeError": a_call("file_patch", patch=7),
     }
     async with child_talk() as child:
         asked = await child.begin(an_init(tools=HERE, home=tmp_path))
@@ -144,15 +135,29 @@ async def test_what_is_wrong_with_a_call_is_an_error_result_and_a_note(tmp_path:
             assert said in result.text
         assert note.role == "user"
         assert "- file_read: a.txt does not exist\n" in note.text
-        assert "- file_write: see above\n" in note.text
-        assert not (tmp_path / "files" / "env").exists()
 
 
-async def test_broken_arguments_are_mended(tmp_path: Path) -> None:
+async def test_what_the_parent_has_refused_is_not_run_and_fails_in_its_words(tmp_path: Path) -> None:
+    calls = (
+        a_call("file_write", "c1", path="env", content="KEY=[redacted:openai#1a2b3c]"),
+        a_call("web_search", "c2"),
+        a_call("file_list", "c3"),
+    )
+    refused = (
+        ToolOutcome("c1", "what stands for a secret is not written", is_error=True),
+        ToolOutcome("c2", "not today", is_error=True),
+        ToolOutcome("c9", "nobody asked", is_error=True),
+    )
     async with child_talk() as child:
-        asked = await child.begin(an_init(tools=HERE, home=tmp_path))
-        await child.answer(asked, Call("c1", "file_write", "{'path': 'a.txt', 'content': 'x',"))
-        assert (await child.hear(ModelCall)).messages[-1] == Said("tool", "Wrote a.txt (1 bytes).", call_id="c1")
+        asked = await child.begin(an_init(tools=(*HERE, *THERE), home=tmp_path))
+        await child.send(ModelResult(asked.id, calls=calls, outcomes=refused))
+        _, _, *results, note = (await child.hear(ModelCall)).messages
+        assert results == [
+            Said("tool", "what stands for a secret is not written", call_id="c1", is_error=True),
+            Said("tool", "not today", call_id="c2", is_error=True),
+            Said("tool", "The folder is empty.", call_id="c3"),
+        ]
+        assert "- file_write: what stands for a secret is not written\n" in note.text
 
 
 async def test_a_result_longer_than_anybody_reads_is_cut(tmp_path: Path) -> None:
@@ -291,10 +296,10 @@ async def test_a_child_that_is_told_no_more_than_its_order_says_that_it_was_read
 
 
 async def test_a_child_without_memory_for_what_it_hears_says_so() -> None:
+    """One wide character makes all of a text as wide."""
     async with child_talk() as child:
-        asked = await child.begin(replace(an_init(), limits=Limits(memory_bytes=200 * 1024 * 1024)))
-        many = b",".join([b"[]"] * 2_700_000)
-        await child.send(b'{"type":"model_result","id":"%s","calls":[%s]}\n' % (asked.id.encode(), many))
+        asked = await child.begin(replace(an_init(), limits=Limits(memory_bytes=120 * 1024 * 1024)))
+        await child.send(ModelResult(asked.id, text="👋" + "x" * (LINE_BYTES_MAX - 1_000)))
         assert await child.hear(Failed) == Failed("MemoryError")
         await child.end()
         assert child.process.returncode == 1
@@ -360,8 +365,8 @@ async def test_a_child_takes_no_more_of_the_machine_than_it_was_given() -> None:
 
 
 async def test_what_a_child_was_put_into_is_what_it_names() -> None:
-    async with child_talk(environment={"TRIVET_CONFINEMENT": "bubblewrap"}) as child:
-        await child.send(an_init())
+    async with child_talk() as child:
+        await child.send(replace(an_init(), confinement="bubblewrap"))
         assert (await child.hear(Ready)).confinement == "bubblewrap"
 
 
@@ -372,22 +377,22 @@ def _limits_of(pid: int) -> dict[str, list[str]]:
 
 
 MISBEHAVING = """
-import os, sys, subprocess
+import os
 from agent.subagents import child
 from agent.subagents.inside import own_tools
-async def run(self, call):
+def begin(self, call, tell):
     print("noise on stdout", flush=True)
     os.write(1, b"noise on 1")
-    subprocess.run(["/bin/sh", "-c", "echo noise; cat"], env={})
+    os.write(1, b"noise " + os.read(0, 100))
     raise ZeroDivisionError(call.arguments)
-own_tools.OwnTools.run = run
+own_tools.OwnTools.begin = begin
 child.main()
 """
 
 
 async def test_nothing_but_frames_comes_out_and_no_exception_is_quoted(tmp_path: Path) -> None:
-    """Whatever prints in the process, and whatever it starts, finds neither pipe; what nobody has foreseen is an
-    `error` with the name of its class."""
+    """Whatever prints or reads in the process finds neither pipe; what nobody has foreseen is an `error` with the name
+    of its class."""
     async with child_talk(program=("-c", MISBEHAVING)) as child:
         asked = await child.begin(an_init(tools=HERE, home=tmp_path))
         await child.answer(asked, a_call("file_list", path="correct-horse"))
@@ -400,8 +405,21 @@ async def test_nothing_but_frames_comes_out_and_no_exception_is_quoted(tmp_path:
         assert "Traceback" not in notes
 
 
-async def test_a_child_has_all_it_needs_and_imports_nothing_heavy_from_its_start_to_its_end(tmp_path: Path) -> None:
-    """Once it is confined it may read nothing but the standard library, us and its workspace."""
+TELLING = """
+import os, sys
+from agent.subagents import child
+leave = os._exit
+def tell_and_leave(code):
+    os.write(2, "\\n".join(sys.modules).encode())
+    leave(code)
+os._exit = tell_and_leave
+child.main()
+"""
+
+
+async def test_a_child_has_all_it_needs_and_imports_little_from_its_start_to_its_end(tmp_path: Path) -> None:
+    """Once it is confined it may read nothing but the standard library, us and its workspace; and what it imports is
+    waited for at every start."""
     Workspace(tmp_path).write("long", b"word " * 200_000)
     patch = "--- a\n+++ a\n@@ -1 +1 @@\n-b\n+c\n"
     calls = [
@@ -416,11 +434,11 @@ async def test_a_child_has_all_it_needs_and_imports_nothing_heavy_from_its_start
         a_call("file_list"),
         a_call("file_tree"),
         a_call("file_info", path="long"),
-        Call("c1", "file_search", "{'text': \"nobody\", 'ignore_case': true"),
+        a_call("file_search", text="nobody", ignore_case=True),
     ]
     assert {call.name for call in calls} == {tool.name for tool in HERE}
-    async with child_talk("-X", "importtime") as child:
-        init = replace(an_init(tools=HERE, home=tmp_path), rounds_max=len(calls) + 1, confines_itself=True)
+    async with child_talk(*COMMAND[1:-2], program=("-c", TELLING), environment=ENVIRONMENT) as child:
+        init = replace(an_init(tools=HERE, home=tmp_path), rounds_max=len(calls) + 1, confinement="landlock")
         asked = await child.begin(init)
         for call in calls:
             await child.answer(asked, call)
@@ -429,9 +447,10 @@ async def test_a_child_has_all_it_needs_and_imports_nothing_heavy_from_its_start
         await child.answer(asked, text="done")
         await child.hear(Done)
         await child.end()
-        imported = {line.rpartition("|")[2].strip() for line in (await child.notes()).splitlines()}
+        imported = set((await child.notes()).splitlines())
     assert "agent.tools.files.writing" in imported
-    assert {name for name in imported if name.partition(".")[0] in FORBIDDEN} == set()
-    assert {
-        name for name in imported if name.startswith(("gateway.scrub.scrubber", "gateway.store", "gateway.bus"))
-    } == set()
+    roots = {name.partition(".")[0] for name in imported}
+    assert roots & HEAVY == set()
+    assert roots - sys.stdlib_module_names - {"__main__", "agent", "gateway"} == set()
+    ours = {name for name in imported if name.startswith(("agent.", "gateway."))}
+    assert {name for name in ours if not any(room.startswith(name) or name.startswith(room) for room in ROOMS)} == set()

@@ -12,8 +12,17 @@ from agent.subagents.cage.cages import Cage
 from agent.subagents.cage.confinement import Confinement
 from agent.subagents.cage.orders import ChildOrder
 from agent.subagents.cage.probing import find_confinement
-from agent.subagents.frames import Call, Chunk, ModelCall, ModelDelta, ModelResult, OfferedTool, ToolCall, ToolOutcome
-from agent.subagents.supervisor import Supervisor
+from agent.subagents.cage.supervisor import Supervisor
+from agent.subagents.wire.frames import (
+    Call,
+    Chunk,
+    ModelCall,
+    ModelDelta,
+    ModelResult,
+    OfferedTool,
+    ToolCall,
+    ToolOutcome,
+)
 from agent.tools.files.workspace import Workspace
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError

@@ -12,12 +12,13 @@ from typing import Final
 
 import pytest
 
-from agent.subagents.frames import ModelCall
+from agent.subagents.wire.frames import ModelCall
 from agent.tools.files import locking
 from agent.tools.files.journal import Journal
 from agent.tools.files.locking import FolderLock
+from agent.tools.files.offering import offered
 from agent.tools.files.workspace import Workspaces
-from agent.tools.files.writing import writing_tools
+from agent.tools.files.writing import WRITING
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.workspaces import folder_name
@@ -47,7 +48,7 @@ async def _edit_in_a_child(home: Path, name: str) -> None:
 async def test_no_change_is_lost_and_all_can_be_taken_back(tmp_path: Path) -> None:
     """Two sub-agents and their parent change one file at the same time."""
     workspaces, home = Workspaces(tmp_path), tmp_path / folder_name(KEY)
-    workspace, tools = workspaces.of(KEY), registry(*writing_tools(workspaces))
+    workspace, tools = workspaces.of(KEY), registry(*offered(WRITING, workspaces))
     workspace.write("a.txt", b"end")
 
     async def edit_here() -> None:

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from agent.limits import STATUS_LINES_MAX
 from agent.running.background import Background
-from agent.subagents.status.lines import StatusLines
+from agent.subagents.status.lines import Cadence, StatusLines
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Session
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
-from gateway.contracts.subagents import SubTask, TaskEnding, TaskState
+from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.contract.store_samples import CHAT
@@ -44,16 +43,19 @@ class Chat:
             CLOCK,
             self.background,
             is_on=is_on,
-            every_s=0.0,
-            waits_after_s=waits_after_s,
+            cadence=Cadence(gather_s=0.02, every_s=0.0, waits_after_s=waits_after_s),
         )
 
-    async def opened(self, id_: str, parent: SubTask | None = None, *, label: str = "") -> SubTask:
-        task = asked(parent or self.session, id_, at_ms=CLOCK.now_ms())
+    async def opened(
+        self, id_: str, parent: SubTask | None = None, *, label: str = "", mode: TaskMode = TaskMode.INLINE
+    ) -> SubTask:
+        task = asked(parent or self.session, id_, mode=mode, at_ms=CLOCK.now_ms())
         return await self.store.tasks.open(replace(task, label=CleanText(label)) if label else task, wake=None)
 
-    async def running(self, id_: str, parent: SubTask | None = None, *, label: str = "") -> SubTask:
-        await self.opened(id_, parent, label=label)
+    async def running(
+        self, id_: str, parent: SubTask | None = None, *, label: str = "", mode: TaskMode = TaskMode.INLINE
+    ) -> SubTask:
+        await self.opened(id_, parent, label=label, mode=mode)
         now_ms = CLOCK.now_ms()
         await self.store.tasks.start(id_, worker_id=WORKER, alive_until_ms=now_ms, now_ms=now_ms, live_max=99)
         return await self.now(id_)
@@ -90,6 +92,20 @@ async def chat(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[Chat]:
     await chat.background.finish(timeout_s=PATIENCE_S)
 
 
+async def test_where_others_read_it_the_person_is_named(chat: Chat) -> None:
+    """Also by the process that goes on with the message of another, which knows only the message."""
+    dead, living = chat.lines(), chat.lines()
+    dead.started(await chat.running("k1"), CHAT, "", person="Ann *the* great")
+    (first,) = await chat.until(lambda sent: len(sent) == 1)
+    assert first.text.splitlines()[0] == "Ann \\*the\\* great's sub-agents:"
+    assert first.text.splitlines()[1].startswith("⏳ explore: ")
+    living.ended(await chat.over("k1"))
+    edit = (await chat.until(lambda sent: len(sent) == 2))[-1]
+    assert edit.amends == first.id
+    assert edit.text.splitlines()[0] == first.text.splitlines()[0]
+    assert edit.text.splitlines()[1].startswith("✓ explore: ")
+
+
 async def test_a_line_when_it_starts_and_the_same_line_when_it_is_over(chat: Chat) -> None:
     """Both are committed before they are published, as replies of the turn."""
     lines = chat.lines()
@@ -108,36 +124,35 @@ async def test_a_line_when_it_starts_and_the_same_line_when_it_is_over(chat: Cha
 
 
 async def test_one_that_waits_says_so_only_after_a_while(chat: Chat) -> None:
-    patient, impatient = chat.lines(), chat.lines(waits_after_s=0.0)
-    task = await chat.opened("k1")
-    patient.started(task, CHAT, "")
-    patient.started(await chat.running("k1"), CHAT, "")
-    assert [reply.text for reply in await chat.until(lambda sent: sent)] == ["⏳ explore: label of k1"]
-
-    impatient.started(await chat.opened("k2"), CHAT, "")
-    await chat.until(lambda sent: len(sent) == 2)
-    impatient.started(await chat.running("k2"), CHAT, "")
-    *_, waiting, running = await chat.until(lambda sent: len(sent) == 3)
-    assert waiting.text == "⏳ explore: label of k2 (waits)"
-    assert running.text == "⏳ explore: label of k2"
+    lines = chat.lines(waits_after_s=0.2)
+    lines.started(await chat.opened("k1"), CHAT, "")
+    assert [reply.text for reply in await chat.until(lambda sent: sent)] == ["⏳ explore: label of k1 (waits)"]
+    lines.started(await chat.running("k1"), CHAT, "")
+    waiting, running = await chat.until(lambda sent: len(sent) == 2)
+    assert running.text == "⏳ explore: label of k1"
     assert running.amends == waiting.id
 
 
-async def test_many_at_once_are_a_few_lines(chat: Chat) -> None:
+async def test_all_of_a_turn_are_one_message_with_a_line_for_each(chat: Chat) -> None:
+    """Those in the background, which outlive it, have another one, which belongs to no turn."""
     lines = chat.lines()
     tasks = [await chat.running(f"k{number}") for number in range(9)]
-    for task in tasks:
+    later = await chat.running("later", mode=TaskMode.BACKGROUND)
+    for task in (*tasks, later):
         lines.started(task, CHAT, "")
-    await chat.until(lambda sent: len({reply.amends or reply.id for reply in sent}) == STATUS_LINES_MAX + 1)
+    first, other = sorted(await chat.until(lambda sent: len(sent) == 2), key=lambda reply: -len(reply.text))
+    assert first.text.split("\n") == [f"⏳ explore: label of k{number}" for number in range(9)]
+    assert (other.text, other.turn_id, other.amends) == ("⏳ explore: label of later", "", "")
     for task in tasks:
         lines.ended(await chat.over(task.id))
-    sent = await chat.until(lambda sent: any(reply.text.startswith("✓ 6 more: 6 of them done") for reply in sent))
-    assert len([reply for reply in sent if not reply.amends]) == STATUS_LINES_MAX + 1
+    *_, last = await chat.until(lambda sent: sent[-1].text.count("✓") == 9)
+    assert last.amends == first.id
+    assert len([reply for reply in chat.sent if not reply.amends]) == 2
 
 
 async def test_whoever_has_no_line_has_none(chat: Chat) -> None:
     """A sub-agent of a sub-agent; one whose turn has no address; anybody, where they are switched off; one that was
-    cancelled before it began, or many."""
+    over before anybody could be told: the answer says what came of it, and a line would come behind."""
     lines, off = chat.lines(), chat.lines(is_on=False)
     parent = await chat.running("k1")
     child = await chat.running("k2", parent)
@@ -146,21 +161,48 @@ async def test_whoever_has_no_line_has_none(chat: Chat) -> None:
     lines.started(child, CHAT, "")
     lines.ended(await chat.now("k2"))
     lines.started(await chat.running("k3"), None, "")
+    lines.ended(await chat.over("k3"))
+    await chat.silence()
     lines.started(await chat.opened("k4"), CHAT, "")
     lines.ended(await chat.over("k4", TaskState.CANCELLED))
-    for number in range(5, 12):
-        lines.started(await chat.opened(f"k{number}"), CHAT, "")
-    for number in range(5, 12):
-        lines.ended(await chat.over(f"k{number}", TaskState.CANCELLED))
+    await chat.over("k1")
+    quick = chat.lines()
+    quick.started(await chat.running("k5"), CHAT, "")
+    quick.ended(await chat.over("k5"))
     assert await chat.silence() == []
 
 
-async def test_one_whose_process_was_lost_is_told_of_by_another(chat: Chat) -> None:
-    """Which finds its line in SQL; one that had no line gets none."""
+async def test_a_turn_that_is_taken_again_goes_on_with_its_message(chat: Chat) -> None:
+    """In another process, which knows nothing of the first one's."""
     dead, living = chat.lines(), chat.lines()
     dead.started(await chat.running("k1"), CHAT, "")
     (first,) = await chat.until(lambda sent: sent)
-    await chat.running("k2")
+    await chat.over("k1", TaskState.FAILED)
+    living.started(await chat.running("k2"), CHAT, "")
+    _, second = await chat.until(lambda sent: len(sent) == 2)
+    assert second.amends == first.id
+    assert [line[0] for line in second.text.split("\n")] == ["✗", "⏳"]
+
+
+async def test_an_end_that_nobody_lived_to_tell_of_is_told_by_the_next_process(chat: Chat) -> None:
+    """And by no further one."""
+    dead = chat.lines()
+    dead.started(await chat.running("k1"), CHAT, "")
+    (first,) = await chat.until(lambda sent: sent)
+    ended = await chat.over("k1")
+    for _ in range(3):
+        chat.lines().ended(ended)
+        _, last = await chat.until(lambda sent: len(sent) == 2)
+        assert (last.amends, last.text[0]) == (first.id, "✓")
+        await chat.background.finish(timeout_s=PATIENCE_S)
+    assert len(await chat.until(lambda sent: True)) == 2
+
+
+async def test_one_whose_process_was_lost_is_told_of_by_another(chat: Chat) -> None:
+    """Which finds its message in SQL."""
+    dead, living = chat.lines(), chat.lines()
+    dead.started(await chat.running("k1"), CHAT, "")
+    (first,) = await chat.until(lambda sent: sent)
     for task in await chat.store.tasks.lose(now_ms=CLOCK.now_ms() + 60_000):
         for _ in range(2):
             living.ended(task)

@@ -13,7 +13,6 @@ from gateway.contracts.subagents import WORKER_LOST, Barrier, TaskMode, TaskStat
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN, BOB, SHARED_GROUP, begin, outcome, says
 from tests.contract.subtask_samples import (
-    WORKER,
     asked,
     conversation,
     current,
@@ -309,7 +308,7 @@ async def test_what_a_stopped_turn_asked_for_is_to_end_and_wakes_nobody(store: S
     await spawned(store, session, "late", turn_id="t2")
     await spawned(store, session, "earlier")
     await store.commit_turn(outcome(start, "t2", messages, fence=2, state=TurnState.STOPPED))
-    assert await store.tasks.cancels_wanted(WORKER) == ["late"]
+    assert await store.tasks.unwanted(["late", "earlier"]) == {"late"}
     await finished(store, "late", "earlier")
     assert await told(store) == [("earlier", ["earlier"])]
 

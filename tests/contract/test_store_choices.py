@@ -16,6 +16,7 @@ from gateway.contracts.entries import (
     SetModel,
     ToolCall,
     TurnStart,
+    Undo,
 )
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.messages import CleanText
@@ -56,6 +57,17 @@ async def test_a_retake_can_be_repeated(store: SqlStore) -> None:
     assert await view_of(store, session.id) == ["first", "another"]
     assert await store.retake(session.id, fence=2, key=ANN) == once
     assert await view_of(store, session.id) == ["first"]
+
+
+async def test_an_answer_that_was_taken_back_counts_as_no_message(store: SqlStore) -> None:
+    """Answered once more and undone, a conversation is as empty as it looks."""
+    session = await talk(store, ANN, "first", number=1)
+    await store.retake(session.id, fence=1, key=ANN)
+    command = [says(ANN, "/retry", id_="m2")]
+    start = await store.begin_turn(turn_id="t2", key=ANN, fence=2, messages=command, now_ms=1, is_said=False)
+    assert start.session.message_count == 1
+    assert (await store.commit_turn(outcome(start, "t2", command, fence=2, text="another"))).session.message_count == 2
+    assert (await store.apply(ANN, [Undo(1)], now_ms=9_000)).message_count == 0
 
 
 async def test_a_retake_takes_a_later_summary_back(store: SqlStore) -> None:

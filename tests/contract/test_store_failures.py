@@ -111,7 +111,7 @@ async def test_a_locked_file_is_unavailable_and_then_available_again(sqlite_url:
         assert StoreUnavailable.retryable
         assert len(await store.view(start.session.id)) == 1  # readers never wait for a writer
         other.execute("ROLLBACK")
-        session = await store.commit_turn(outcome(start, "t1", messages))
+        session = (await store.commit_turn(outcome(start, "t1", messages))).session
         assert session.message_count == 2
     finally:
         other.close()
@@ -233,7 +233,7 @@ async def test_a_lane_held_too_long_is_unavailable(postgres_server: PostgresTest
             await holder.execute("SELECT 1 FROM lanes FOR UPDATE")
             with pytest.raises(StoreUnavailable, match="is locked"):
                 await store.commit_turn(outcome(start, "t1", messages))
-        assert (await store.commit_turn(outcome(start, "t1", messages))).message_count == 2
+        assert (await store.commit_turn(outcome(start, "t1", messages))).session.message_count == 2
     finally:
         await holder.close()
         await store.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gateway.contracts.entries import EntryKind, OpenSession, ResumeSession, Role, Session, TurnState
+from gateway.contracts.entries import Effect, EntryKind, OpenSession, ResumeSession, Role, Session, TurnState
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Boundary, Snippet
 from gateway.contracts.messages import CleanText
@@ -53,6 +53,25 @@ async def found(store: SqlStore, key: SessionKey, said: str, *, limit: int = 5) 
 async def words(store: SqlStore, key: SessionKey, said: str) -> list[str]:
     """What the user himself said."""
     return [snippet.text for snippet in await found(store, key, said) if snippet.role is Role.USER]
+
+
+async def ended(store: SqlStore, key: SessionKey, number: int, *effects: Effect) -> bool:
+    """One more turn of the key; whether its commit tells of anything to go through."""
+    said, turn_id = [says(key, "on", id_=f"{key}#{number}")], f"turn-{key}-{number}"
+    start = await begin(store, turn_id, said, fence=number)
+    return (await store.commit_turn(outcome(start, turn_id, said, fence=number, effects=effects))).has_boundary
+
+
+async def test_a_commit_tells_whether_anything_of_its_key_is_to_be_gone_through(store: SqlStore) -> None:
+    """What the turn itself has left, and one before it; nothing of somebody else's."""
+    assert not await ended(store, ANN, 1)
+    assert await ended(store, ANN, 2, OpenSession())
+    assert await ended(store, ANN, 3)
+    assert not await ended(store, BOB, 1)
+    boundary = await claim(store)
+    assert boundary is not None
+    await store.memories.finish_boundary(boundary, now_ms=6_000)
+    assert not await ended(store, ANN, 4)
 
 
 # --- finding

@@ -195,6 +195,20 @@ async def test_a_transcript_is_read_page_by_page(store: SqlStore) -> None:
     rest = await store.transcript(session.id, after_seq=first[-1].seq, limit=4)
     assert [entry.text for entry in (*first, *rest)] == ["q1", "re: q1", "q2", "re: q2", "q3", "re: q3"]
     assert await store.transcript(session.id, after_seq=6) == []
+    assert await store.transcript(session.id, after_seq=2**53) == []
+
+
+async def test_a_transcript_is_read_from_its_end_too(store: SqlStore) -> None:
+    session, *_ = [await talk(store, ANN, f"q{number}", number=number) for number in range(1, 4)]
+    last = await store.transcript(session.id, before_seq=2**53, limit=4)
+    assert [entry.text for entry in last] == ["q2", "re: q2", "q3", "re: q3"]
+    assert [entry.text for entry in await store.transcript(session.id, before_seq=last[0].seq, limit=4)] == [
+        "q1",
+        "re: q1",
+    ]
+    between = await store.transcript(session.id, after_seq=1, before_seq=5, limit=2)
+    assert [entry.seq for entry in between] == [3, 4]
+    assert await store.transcript(session.id, before_seq=1) == []
 
 
 async def test_a_compaction_hides_what_it_sums_up_and_deletes_nothing(store: SqlStore) -> None:
@@ -236,7 +250,7 @@ async def test_a_turn_may_be_compacted_while_it_runs(store: SqlStore) -> None:
     messages = [says(ANN, "long story", id_="m1")]
     start = await begin(store, "t1", messages, fence=3)
     await store.append_compaction(start.session.id, fence=3, key=ANN, entry=summary("before", tail_start_seq=1))
-    session = await store.commit_turn(outcome(start, "t1", messages, fence=3))
+    session = (await store.commit_turn(outcome(start, "t1", messages, fence=3))).session
     assert [entry.text for entry in await store.view(session.id)] == ["before", "long story", "fine"]
 
 

@@ -7,7 +7,11 @@ from dataclasses import replace
 
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import Audited, SubTypeChange
+from gateway.limits import AUDIT_KEPT
 from gateway.store import SqlStore
+from gateway.store.engine import open_database
+from gateway.store.subagent_rows import from_audited
+from gateway.store.subagent_tables import audit
 
 WHOLE = SubTypeChange(
     label=CleanText("Scout ☃"),
@@ -44,6 +48,31 @@ async def test_every_change_is_written_down_newest_first(store: SqlStore) -> Non
     assert await store.sub_types.audit(subject=CleanText("explore"), limit=9) == [third, first]
     assert await store.sub_types.audit(subject=CleanText("explore"), limit=1) == [third]
     assert await store.sub_types.audit(subject=CleanText("nobody"), limit=9) == []
+
+
+async def test_the_audit_is_read_page_by_page(store: SqlStore) -> None:
+    """Also where several lines were written down in one millisecond."""
+    for number in range(5):
+        await store.sub_types.put("explore", WHOLE, audited=line(before=str(number)))
+    pages: list[list[str]] = []
+    below = None
+    while page := await store.sub_types.audit(below=below, limit=2):
+        pages.append([audited.before for audited in page])
+        below = page[-1].number
+    assert pages == [["4", "3"], ["2", "1"], ["0"]]
+
+
+async def test_of_each_actor_the_last_lines_are_kept(store: SqlStore, database_url: str) -> None:
+    """Nobody pushes out what another one did."""
+    await store.sub_types.put("code", WHOLE, audited=replace(line("code"), actor="somebody"))
+    rows = [from_audited(line(before=str(at))) for at in range(AUDIT_KEPT)]
+    database = open_database(database_url, busy_timeout_s=5.0)
+    await database.write(lambda connection: connection.execute(audit.insert(), rows))
+    await database.close()
+    await store.sub_types.put("explore", WHOLE, audited=line(before="last"))
+    found = await store.sub_types.audit(limit=AUDIT_KEPT + 9)
+    assert [found[0].before, found[-2].before, found[-1].subject] == ["last", "1", "code"]
+    assert len(found) == AUDIT_KEPT + 1
 
 
 async def test_of_changes_made_at_once_one_stands_and_all_are_written_down(store: SqlStore) -> None:

@@ -13,12 +13,12 @@ from gateway.contracts.entries import SessionStatus, UsagePurpose
 from gateway.contracts.errors import StoreError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Span
-from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskState
+from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
 from gateway.store import SqlStore, open_store, sessions
 from gateway.store.subagent_rows import from_child, from_task
 from gateway.store.subagent_tables import sub_tasks
-from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, talk
+from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, begin, says, talk
 from tests.contract.subtask_samples import (
     LIVE_MAX,
     WORKER,
@@ -196,7 +196,7 @@ async def test_what_works_for_a_task_that_is_over_is_to_end(store: SqlStore) -> 
     [child] = await opened(store, task, "c1")
     await opened(store, child, "g1")
     await finished(store, "k1")
-    assert await store.tasks.cancels_wanted(WORKER) == ["c1", "g1"]
+    assert await store.tasks.unwanted(["c1", "g1", "k2"]) == {"c1", "g1"}
     assert await started(store, bystander.id)
 
 
@@ -208,7 +208,20 @@ async def test_what_is_opened_for_somebody_who_is_to_end_is_to_end(store: SqlSto
     await finished(store, "k2")
     await opened(store, task, "c1")
     await opened(store, over, "c2")
-    assert set(await store.tasks.cancels_wanted(WORKER)) == {"k1", "c1", "c2"}
+    assert await store.tasks.unwanted(["k1", "c1", "c2"]) == {"k1", "c1", "c2"}
+
+
+async def test_what_a_run_asks_for_that_lost_its_lane_is_to_end_and_tells_nobody(store: SqlStore) -> None:
+    """Its worker was paused, and its turn was stopped or taken over meanwhile: who would wait?"""
+    session = await conversation(store)
+    await begin(store, "t2", [says(ANN, "more", id_="m2")], fence=50)
+    for id_, fence in (("k1", 49), ("k2", 50), ("k3", 51)):
+        task = replace(asked(session, id_), mode=TaskMode.BACKGROUND)
+        await store.tasks.open(task, wake=wake_of(ANN), fence=fence)
+    assert await store.tasks.unwanted(["k1", "k2", "k3"]) == {"k1", "k3"}
+    assert [await started(store, id_) for id_ in ("k1", "k2", "k3")] == [False, True, False]
+    await finished(store, "k1", "k3")
+    assert await store.tasks.due_wakes(limit=9) == []
 
 
 # --- record
@@ -231,6 +244,20 @@ async def test_a_childs_transcript_is_numbered_and_read_like_any(store: SqlStore
     parent = await store.session(session.id)
     assert parent is not None
     assert parent.message_count == session.message_count
+
+
+async def test_what_is_recorded_again_is_recorded_once(store: SqlStore) -> None:
+    """Whoever recorded it could not know: the database went away in the middle."""
+    session = await conversation(store)
+    await opened(store, session, "k1")
+    batch = [replace(said("one"), seq=1), replace(said("two"), seq=2)]
+    for _ in range(2):
+        await store.tasks.record("k1", entries=batch, usage=[model_call(ANN, 100, 10, 0.5)])
+    await store.tasks.record("k1", entries=[replace(said("three"), seq=3)], usage=[model_call(ANN, 1, 1, 0.25)])
+    assert [entry.text for entry in await store.transcript("s-k1")] == ["one", "two", "three"]
+    task = await store.tasks.task("k1")
+    assert task is not None
+    assert (task.tokens, task.cost_usd) == (112, 0.75)
 
 
 async def test_what_a_grandchild_costs_is_summed_up_to_the_conversation(store: SqlStore) -> None:
@@ -404,7 +431,7 @@ async def have_been(store: SqlStore, tasks: Sequence[SubTask]) -> None:
     def write(connection: Connection) -> None:
         for task in over:
             sessions.open_child(connection, from_child(task))
-        connection.execute(sub_tasks.insert(), [from_task(task, wake=None, is_cancel_wanted=False) for task in over])
+        connection.execute(sub_tasks.insert(), [from_task(task, wake=None, is_unwanted=False) for task in over])
 
     await store._database.write(write)
 
@@ -443,6 +470,15 @@ async def test_a_lost_task_is_lost_by_one_only(store: SqlStore) -> None:
     assert sorted(task.id for found in both for task in found) == ["k1", "k2", "k3"]
 
 
+async def test_nobody_lives_until_next_year(store: SqlStore) -> None:
+    """Its clock was wrong, and was set back before it died."""
+    session = await conversation(store)
+    await opened(store, session, "k1", at_ms=40_000_000_000)
+    await store.tasks.keep_alive(WORKER, alive_until_ms=40_000_010_000)
+    assert [task.id for task in await store.tasks.lose(now_ms=10_000)] == ["k1"]
+    assert await store.tasks.lose(now_ms=40_000_000_000) == []
+
+
 async def test_a_worker_that_comes_back_late_is_not_heard(store: SqlStore) -> None:
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
@@ -450,9 +486,20 @@ async def test_a_worker_that_comes_back_late_is_not_heard(store: SqlStore) -> No
     assert not await store.tasks.finish("k1", ending())
     assert not await started(store, "k1")
     assert (await current(store, task)).reason == WORKER_LOST
+    assert await store.tasks.unwanted(["k1"]) == {"k1"}
 
 
 # --- who is to end
+
+
+async def test_nobody_wants_what_is_over_or_not_there(store: SqlStore) -> None:
+    session = await conversation(store)
+    await opened(store, session, "k1", "k2")
+    assert await store.tasks.unwanted(["k1", "k2"]) == set()
+    await finished(store, "k2")
+    assert await store.tasks.unwanted(["k1", "k2", "never"]) == {"k2", "never"}
+    await store.people.erase(ANN)
+    assert await store.tasks.unwanted(["k1"]) == {"k1"}
 
 
 async def test_all_of_a_key_are_asked_to_end(store: SqlStore) -> None:
@@ -464,11 +511,25 @@ async def test_all_of_a_key_are_asked_to_end(store: SqlStore) -> None:
     await opened(store, other, "o1")
     await finished(store, "k2")
     assert await store.tasks.want_cancelled(ANN) == 2
-    assert await store.tasks.cancels_wanted(WORKER) == ["k1"]
-    assert await store.tasks.cancels_wanted("elsewhere") == ["c1"]
-    assert await store.tasks.finish("c1", ending(TaskState.CANCELLED))
-    assert await store.tasks.cancels_wanted("elsewhere") == []
+    assert await store.tasks.unwanted(["k1", "c1", "o1"]) == {"k1", "c1"}
     assert await store.tasks.want_cancelled(ANN_IN_GROUP) == 0
+
+
+async def test_what_was_ended_since_a_moment_can_be_counted(store: SqlStore) -> None:
+    """Cancelled, or asked to end: not what was done before, nor what was cancelled before, nor what nobody ended."""
+    session = await conversation(store)
+    await opened(store, session, "k1", "k2", "k3", "k4")
+    for id_ in ("k1", "k2", "k3", "k4"):
+        await started(store, id_)
+    await store.tasks.finish("k1", TaskEnding(TaskState.CANCELLED, 10_000))
+    await store.tasks.finish("k2", TaskEnding(TaskState.COMPLETED, 20_000))
+    await store.tasks.finish("k3", TaskEnding(TaskState.CANCELLED, 20_000))
+    assert await store.tasks.count_ended(ANN, since_ms=20_000) == 1
+    await store.tasks.want_cancelled(ANN)
+    assert await store.tasks.count_ended(ANN, since_ms=20_000) == 2
+    await store.tasks.finish("k4", TaskEnding(TaskState.COMPLETED, 30_000))
+    assert await store.tasks.count_ended(ANN, since_ms=20_000) == 2
+    assert await store.tasks.count_ended(BOB, since_ms=0) == 0
 
 
 async def test_one_is_asked_to_end_with_all_below_it(store: SqlStore) -> None:
@@ -478,7 +539,7 @@ async def test_one_is_asked_to_end_with_all_below_it(store: SqlStore) -> None:
     await opened(store, child, "g1")
     await finished(store, "c1")
     assert await store.tasks.want_cancelled(ANN, task_ids=["k1"]) == 2
-    assert await store.tasks.cancels_wanted(WORKER) == ["k1", "g1"]
+    assert await store.tasks.unwanted(["k1", "k2", "g1"]) == {"k1", "g1"}
 
 
 async def test_nobody_ends_the_tasks_of_somebody_else(store: SqlStore) -> None:
@@ -487,7 +548,7 @@ async def test_nobody_ends_the_tasks_of_somebody_else(store: SqlStore) -> None:
     await conversation(store, BOB)
     assert await store.tasks.want_cancelled(BOB, task_ids=["k1"]) == 0
     assert await store.tasks.want_cancelled(BOB) == 0
-    assert await store.tasks.cancels_wanted(WORKER) == []
+    assert await store.tasks.unwanted(["k1"]) == set()
 
 
 # --- families

@@ -179,7 +179,7 @@ async def test_a_commit_leaves_transcript_sums_and_outbox(store: SqlStore) -> No
     done = replace(
         outcome(start, "t1", messages, usage=(call(ANN, 100, 20, 0.25), call(ANN, 130, 5, 0.5))), entries=entries
     )
-    session = await store.commit_turn(done)
+    session = (await store.commit_turn(done)).session
     assert (session.message_count, session.tokens, session.cost_usd) == (5, 255, 0.75)
     assert session.updated_at_ms == 2_000
     stored = await store.view(session.id)
@@ -194,8 +194,8 @@ async def test_a_commit_repeated_changes_nothing(store: SqlStore) -> None:
     messages = [says(ANN, "hello", id_="m1")]
     start = await begin(store, "t1", messages)
     done = outcome(start, "t1", messages, usage=(call(ANN, 10, 1, 0.1),), effects=(SetTitle(CleanText("Hi")),))
-    first = await store.commit_turn(done)
-    assert await store.commit_turn(done) == first
+    first = (await store.commit_turn(done)).session
+    assert (await store.commit_turn(done)).session == first
     assert len(await store.transcript(start.session.id)) == 2
 
 
@@ -203,8 +203,8 @@ async def test_a_commit_repeated_does_not_open_another_session(store: SqlStore) 
     messages = [says(ANN, "/new", id_="m1")]
     start = await begin(store, "t1", messages)
     done = outcome(start, "t1", messages, effects=(OpenSession(),))
-    first = await store.commit_turn(done)
-    assert (await store.commit_turn(done)).id == first.id
+    first = (await store.commit_turn(done)).session
+    assert (await store.commit_turn(done)).session.id == first.id
     assert len(await store.sessions(key=ANN)) == 2
 
 
@@ -214,7 +214,7 @@ async def test_a_fenced_commit_leaves_nothing(store: SqlStore) -> None:
     fresh = await begin(store, "t2", messages, fence=2)
     with pytest.raises(Fenced):
         await store.commit_turn(outcome(stale, "t1", messages, fence=1, text="from the dead"))
-    session = await store.commit_turn(outcome(fresh, "t2", messages, fence=2, text="alive"))
+    session = (await store.commit_turn(outcome(fresh, "t2", messages, fence=2, text="alive"))).session
     assert [entry.text for entry in await store.view(session.id)] == ["hello", "alive"]
     assert [row.text for row in await unsent(store)] == ["alive"]
     with pytest.raises(Fenced):
@@ -232,7 +232,7 @@ async def test_effects_apply_in_order_after_the_entries(store: SqlStore) -> None
     messages = [says(ANN, "/title A then /new then /title B", id_="m1")]
     start = await begin(store, "t1", messages)
     effects = (SetTitle(CleanText("A")), OpenSession(), SetTitle(CleanText("B")))
-    session = await store.commit_turn(outcome(start, "t1", messages, effects=effects))
+    session = (await store.commit_turn(outcome(start, "t1", messages, effects=effects))).session
     assert (session.title, session.number, session.is_current, session.message_count) == ("B", 2, True, 0)
     closed = await store.session(start.session.id)
     assert closed is not None
@@ -279,7 +279,7 @@ async def test_a_turn_that_found_nothing_new_may_commit(store: SqlStore) -> None
     await store.commit_turn(outcome(start, "t1", messages))
     again = await begin(store, "t2", messages, fence=2)
     empty = TurnCommit("t2", again.session.id, ANN, 2, TurnState.DONE, ("m1",))
-    session = await store.commit_turn(empty)
+    session = (await store.commit_turn(empty)).session
     assert session.message_count == 2
 
 
@@ -301,7 +301,7 @@ async def test_a_commit_that_fails_half_way_leaves_nothing(store: SqlStore) -> N
     broken = replace(outcome(start, "t1", messages), entries=(replace(answer("x"), message_id="m2"),) * 2)
     with pytest.raises(StoreError):
         await store.commit_turn(broken)
-    session = await store.commit_turn(outcome(start, "t1", messages, text="whole"))
+    session = (await store.commit_turn(outcome(start, "t1", messages, text="whole"))).session
     assert [entry.text for entry in await store.view(session.id)] == ["hello", "whole"]
     assert session.message_count == 2
 
@@ -378,7 +378,7 @@ async def test_a_cancelled_turn_leaves_the_store_usable(store: SqlStore) -> None
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     start = await begin(store, "t99", messages, fence=99)
-    session = await store.commit_turn(outcome(start, "t99", messages, fence=99))
+    session = (await store.commit_turn(outcome(start, "t99", messages, fence=99))).session
     assert [entry.text for entry in await store.view(session.id)] == ["hello", "fine"]
 
 

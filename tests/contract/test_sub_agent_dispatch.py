@@ -8,16 +8,18 @@ from dataclasses import replace
 import pytest
 
 from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
+from agent.plans.planner import NoPlan
 from agent.running.deadlines import Deadline, while_asking
-from agent.subagents.dispatching import SubOrder
-from agent.subagents.lives import Life
+from agent.subagents.life.lives import Life
+from agent.subagents.life.orders import SubOrder
+from agent.subagents.plans import PlanSubAgents
 from agent.tools.lineage import Lineage
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import BudgetSpent, ToolError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.spending import Measure
-from gateway.contracts.subagents import TaskMode, TaskState
+from gateway.contracts.subagents import WORKER_LOST, Audited, SubTypeChange, TaskEnding, TaskMode, TaskState
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import asked, started
@@ -196,6 +198,32 @@ async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: SqlStore)
         assert permitted == []
 
 
+@pytest.mark.parametrize("mode", TaskMode)
+async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_store: SqlStore, mode: TaskMode) -> None:
+    """It may ask for nothing more for a long time: its process is ended all the same, and nothing is written down."""
+    async with nursery(sqlite_store, never) as made:
+        start = made.agents.run if mode is TaskMode.INLINE else made.agents.spawn
+        both = [asyncio.create_task(start(made.context, order())) for _ in range(2)]
+        await alive(made, 2)
+        await sqlite_store.tasks.finish(made.lived[0].task.id, TaskEnding(TaskState.FAILED, 1, CleanText(WORKER_LOST)))
+        await made.lived[0].written.wait()
+        assert (await made.newest())[1].reason == WORKER_LOST
+        await sqlite_store.people.erase(ANN)
+        await made.lived[1].written.wait()
+        assert await made.newest() == []
+        heard = await asyncio.gather(*both, return_exceptions=True)
+        assert any(isinstance(said, ToolError) for said in heard) is (mode is TaskMode.INLINE)
+
+
+async def test_one_that_a_run_spawns_which_lost_its_lane_never_begins(sqlite_store: SqlStore) -> None:
+    async with nursery(sqlite_store, never) as made:
+        await made.agents.spawn(replace(made.context, fence=10_000), order())
+        await until(lambda: not list(made.lives))
+        (task,) = await made.newest()
+        assert (task.state, made.lived) == (TaskState.CANCELLED, [])
+        assert await sqlite_store.tasks.due_wakes(limit=9) == []
+
+
 async def test_what_still_lives_when_its_process_ends_is_ended(sqlite_store: SqlStore) -> None:
     """Nobody waits for the inline one any more; the background one was lost, and its user has to be told."""
     async with nursery(sqlite_store, never) as made:
@@ -249,9 +277,13 @@ async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_sto
         return "done"
 
     async with nursery(sqlite_store, works) as made:
-        running = [asyncio.create_task(made.agents.run(made.context, order(part))) for part in gates]
+        *nine, tenth = gates
+        running = [asyncio.create_task(made.agents.run(made.context, order(part))) for part in nine]
         await alive(made, SUBAGENTS_LIVE_MAX)
-        board = await made.newest()
+        running.append(asyncio.create_task(made.agents.run(made.context, order(tenth))))
+        while len(board := await made.newest()) <= SUBAGENTS_LIVE_MAX:
+            assert not running[-1].done(), "it waits, and nobody is told that it failed"
+            await asyncio.sleep(0.01)
         assert [task.state for task in board].count(TaskState.RUNNING) == SUBAGENTS_LIVE_MAX
         (queued,) = (task for task in board if task.state is TaskState.QUEUED)
         first = made.lived[0]
@@ -323,6 +355,21 @@ async def test_an_order_that_nobody_can_carry_out_leaves_nothing(
         assert await made.newest() == []
 
 
+AUDITED = Audited(1_000, "admin", "sub-type.change", "sub-type:code", CleanText(""), CleanText(""))
+
+
+async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store: SqlStore) -> None:
+    """A plan needs one, too, and says so."""
+    for name in ("code", "plan"):
+        await sqlite_store.sub_types.put(name, SubTypeChange(tools=()), audited=AUDITED)
+    async with nursery(sqlite_store) as made:
+        with pytest.raises(ToolError, match="'code' are switched off"):
+            await made.agents.run(made.context, order(sub_type="code"))
+        with pytest.raises(NoPlan, match="'plan' are switched off"):
+            await PlanSubAgents(made.agents).written(made.context, CleanText("Plan it."))
+        assert await made.newest() == []
+
+
 @pytest.mark.parametrize(
     ("lineage", "said"),
     [(Lineage(), "no conversation"), (Lineage("s", "k", SUBAGENT_DEPTH_MAX), "do this part yourself")],
@@ -375,6 +422,16 @@ async def test_a_label_is_one_clean_line(sqlite_store: SqlStore) -> None:
         assert len(task.label) == SUBAGENT_LABEL_CHARS_MAX
         named = await made.agents.run(made.context, order(label="count\nthings"))
         assert named.label == "count things"
+
+
+async def test_those_of_one_round_stand_in_the_order_in_which_they_were_asked_for(sqlite_store: SqlStore) -> None:
+    """Though they are opened side by side, within one millisecond."""
+    names = [f"task {number}" for number in range(8)]
+    async with nursery(sqlite_store) as made, asyncio.TaskGroup() as group:
+        for name in names:
+            group.create_task(made.agents.run(made.context, order(name)))
+    tasks = await sqlite_store.tasks.tasks_of_turn(made.context.turn_id)
+    assert [task.label for task in tasks] == names
 
 
 async def test_a_turn_that_is_taken_again_ends_what_its_earlier_run_waited_for(sqlite_store: SqlStore) -> None:

@@ -13,6 +13,7 @@ import httpx
 
 from gateway.preflight import free_port, http_get
 from gateway.store.migrations import migrate
+from tests.parts.waiting import PATIENCE_S
 
 
 async def admin(tmp_path: Path, valkey_url: str, port: int) -> Process:
@@ -40,11 +41,12 @@ async def test_the_role_serves_until_it_is_told_to_stop(tmp_path: Path, valkey_u
     while await http_get("127.0.0.1", port, "/healthz") is None:
         assert process.returncode is None, await process.stderr.read() if process.stderr else b""
         await asyncio.sleep(0.05)
-    ready = await http_get("127.0.0.1", port, "/readyz")
+    ready = await http_get("127.0.0.1", port, "/readyz", timeout_s=PATIENCE_S)
     assert ready is not None
     assert ready.status == 503
     token = await asyncio.to_thread((tmp_path / "admin-token").read_text)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+    base = f"http://127.0.0.1:{port}"
+    async with httpx.AsyncClient(base_url=base, trust_env=False, timeout=PATIENCE_S) as client:
         assert (await client.get("/api/sessions")).status_code == 401
         client.headers["Authorization"] = f"Bearer {token.strip()}"
         answer = await client.get("/api/sessions")

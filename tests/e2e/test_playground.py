@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageOriginUser
 from telegram.error import RetryAfter, TimedOut
 
@@ -13,7 +13,7 @@ from channels.emulators.serving import PLAYGROUND, serve
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from tests.parts.browsing import CONTRAST, PHONE, browser, page, write
-from tests.parts.platforms import ADMIN_TOKEN, TELEGRAM_TOKEN, Ground
+from tests.parts.platforms import ADMIN_TOKEN, TELEGRAM_TOKEN, TRIES, Ground
 
 __all__ = ["browser", "page"]
 
@@ -26,7 +26,7 @@ class TestThePage:
         await write(page, "How are the tomatoes?")
         said = page.locator(".said li")
         await expect(said).to_have_count(1)
-        *_, update = await ground.bot.get_updates(timeout=5)
+        *_, update = await ground.bot.get_updates(timeout=30)
         assert update.message is not None
         assert update.message.text == "How are the tomatoes?"
 
@@ -42,6 +42,30 @@ class TestThePage:
         await ground.bot.delete_message(ground.ada, answer.message_id)
         await expect(said).to_have_count(1)
 
+    async def test_a_visitor_is_offered_something_to_try_and_sends_it_once(self, page: Page, ground: Ground) -> None:
+        """Also who presses Enter twice, or goes on writing while it goes out, has said it once."""
+        offered = page.get_by_role("list", name="What to try")
+        await offered.get_by_role("button", name="split one | two").click()
+        field = page.get_by_label("Message", exact=True)
+        await expect(field).to_be_focused()
+        await expect(field).to_have_value("split one | two")
+        hold = asyncio.Event()
+
+        async def held(route: Route) -> None:
+            await hold.wait()
+            await route.continue_()
+
+        await page.route("**/say", held)
+        await field.press("Enter")
+        await field.press("Enter")
+        await field.press_sequentially("!")
+        hold.set()
+        await expect(page.locator(".said li")).to_have_count(1)
+        await expect(field).to_have_value("!")
+        await expect(offered).to_be_hidden()
+        updates = await ground.bot.get_updates(timeout=1)
+        assert [update.message.text for update in updates if update.message] == ["split one | two"]
+
     async def test_a_button_is_pressed_by_keyboard_and_answered_for_one_person_only(
         self, page: Page, ground: Ground
     ) -> None:
@@ -51,7 +75,7 @@ class TestThePage:
         message = page.locator(".said li").first
         await message.get_by_role("button", name="Yes").focus()
         await page.keyboard.press("Enter")
-        *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["callback_query"])
+        *_, update = await ground.bot.get_updates(timeout=30, allowed_updates=["callback_query"])
         query = update.callback_query
         assert query is not None
         assert (str(query.from_user.id), query.data) == (ground.ada, "Yes")
@@ -65,7 +89,7 @@ class TestThePage:
         await page.get_by_label("Place to write in").select_option(label="Kitchen")
         await page.get_by_label("mention the bot").check()
         await write(page, "lunch?")
-        *_, update = await ground.bot.get_updates(timeout=5)
+        *_, update = await ground.bot.get_updates(timeout=30)
         assert update.message is not None
         assert update.message.text == "@trivet_demo_bot lunch?"
         assert [each.type for each in update.message.entities] == ["mention"]
@@ -79,7 +103,7 @@ class TestThePage:
         await write(page, "hot?")
         mine = page.locator(".said li").nth(2)
         await expect(mine.locator(".quoted")).to_have_text("Trivet: Soup.")
-        *_, update = await ground.bot.get_updates(offset=update.update_id + 1, timeout=5)
+        *_, update = await ground.bot.get_updates(offset=update.update_id + 1, timeout=30)
         assert update.message is not None
         assert update.message.reply_to_message is not None
         assert update.message.reply_to_message.text == "Soup."
@@ -103,7 +127,7 @@ class TestThePage:
         await message.get_by_role("button", name="Forward").click()
         await expect(page.get_by_label("Place to write in").locator("option:checked")).to_have_text("direct chat")
         await expect(page.locator(".said > li .text")).to_have_text("Forwarded from Noor\nsoup at <noon>")
-        *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["message"])
+        *_, update = await ground.bot.get_updates(timeout=30, allowed_updates=["message"])
         assert update.message is not None
         assert isinstance(update.message.forward_origin, MessageOriginUser)
         assert (update.message.forward_origin.sender_user.first_name, update.message.text) == ("Noor", "soup at <noon>")
@@ -125,7 +149,7 @@ class TestThePage:
         await expect(page.get_by_label("Place to write in").locator("option:checked")).to_contain_text("Soup")
         await write(page, "first in here")
         await expect(page.locator(".said li")).to_have_count(1)
-        *_, update = await ground.bot.get_updates(timeout=5)
+        *_, update = await ground.bot.get_updates(timeout=30)
         assert update.message is not None
         assert (update.message.is_topic_message, update.message.from_user and update.message.from_user.first_name) == (
             True,
@@ -212,7 +236,7 @@ class TestThePage:
     async def test_everything_can_be_reached_with_the_keyboard(self, page: Page, ground: Ground) -> None:
         """Tab visits the controls in reading order, and each of them has a name."""
         names = []
-        for _ in range(11):
+        for _ in range(13):
             await page.keyboard.press("Tab")
             names.append(
                 await page.evaluate(
@@ -227,6 +251,7 @@ class TestThePage:
             "Place to write in",
             "New group or thread",
             "Messages on telegram",
+            *TRIES,
             "Message",
             "Attach files",
             "mention the bot",
@@ -284,7 +309,7 @@ class TestThePage:
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("alert")).to_have_text("The playground does not answer.")
         async with serve({"telegram": second}, playground=True, playground_port=served.ports[PLAYGROUND]):
-            await expect(page.locator(".link")).to_have_text("live", timeout=20_000)
+            await expect(page.locator(".link")).to_have_text("live")
             await expect(person.locator("option:checked")).to_have_text("Ben")
             await expect(page.locator(".said > li")).to_have_count(0)
             await expect(page.get_by_role("alert")).to_be_empty()
@@ -310,7 +335,7 @@ class TestThePage:
         await ground.draft("Tomatoes need", can_stop=True)
         await page.get_by_role("button", name="Stop").click()
         await expect(page.locator(".said li")).to_have_count(0)
-        *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["stopped_message_generation"])
+        *_, update = await ground.bot.get_updates(timeout=30, allowed_updates=["stopped_message_generation"])
         assert update.api_kwargs["stopped_message_generation"]["draft_id"] == 7
 
     async def test_the_menu_of_commands_is_used_by_keyboard(self, page: Page, ground: Ground) -> None:

@@ -20,7 +20,7 @@ from channels.emulators.serving import PLAYGROUND, listening, serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
-from tests.parts.platforms import TELEGRAM_TOKEN, Ground
+from tests.parts.platforms import TELEGRAM_TOKEN, TRIES, Ground
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,7 +28,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 class TestTheControlApi:
     async def test_another_process_can_play_a_whole_scene(self, ground: Ground) -> None:
         http = ground.http
-        assert (await http.get("/stage")).json() == {"platforms": ["telegram"], "can": {"telegram": ["menu"]}}
+        assert (await http.get("/stage")).json() == {
+            "platforms": ["telegram"],
+            "can": {"telegram": ["menu"]},
+            "tries": list(TRIES),
+        }
         mira = (await http.post("/stage/telegram/people", json={"name": "Mira"})).json()
         places = (await http.get("/stage/telegram/places")).json()["places"]
         kitchen = next(place for place in places if place["title"] == "Kitchen")
@@ -69,7 +73,7 @@ class TestTheControlApi:
         wrong = await ground.http.post("/stage/telegram/press", json=pressed | {"button_id": "no"})
         assert (wrong.status_code, wrong.json()) == (400, {"error": "the message shows no such button"})
         assert (await ground.http.post("/stage/telegram/press", json=pressed | {"button_id": "yes"})).json() == {}
-        *_, update = await ground.bot.get_updates(timeout=5, allowed_updates=["callback_query"])
+        *_, update = await ground.bot.get_updates(timeout=30, allowed_updates=["callback_query"])
         assert update.callback_query is not None
 
     async def test_a_command_is_chosen_from_the_menu_in_the_persons_language(self, ground: Ground) -> None:
@@ -108,7 +112,7 @@ class TestTheControlApi:
         assert said["files"] == ["cat.jpg"]
         asked = {"place": ground.dm, "message": said["id"], "number": "0"}
         assert (await ground.http.get("/stage/telegram/file", params=asked)).content == b"meow"
-        updates = await ground.bot.get_updates(timeout=5, allowed_updates=["message"])
+        updates = await ground.bot.get_updates(timeout=30, allowed_updates=["message"])
         albums = {update.message.media_group_id for update in updates if update.message and update.message.photo}
         assert len(albums) == 1
         for wrong in ("x", ["x"], [photo | {"base64": "%"}], [{"name": "a"}]):

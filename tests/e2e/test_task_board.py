@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -16,25 +16,20 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from channels.emulators.serving import listening
-from gateway.admin.app import Parts, create_app
-from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Session
+from gateway.contracts.entries import Entry, Role, Session, ToolCall
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskState
-from gateway.scrub import Scrubber
-from gateway.store import SqlStore, open_store
+from gateway.store import SqlStore
 from tests.contract.subtask_samples import WORKER, asked, conversation, model_call
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
-from tests.parts.keepers import keeper_of
+from tests.parts.desks import LOGIN, office
 
 __all__ = ["browser"]
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-TOKEN = "the-operator's-token"
 EVENTS = "/api/tasks/events"
 
 
@@ -76,12 +71,10 @@ class Desk:
     session: Session
     at_ms: int = field(default_factory=SystemClock().now_ms)
 
-    async def opened(
-        self, id_: str, parent: SubTask | None = None, *, label: str = "", sub_type: str = "explore"
-    ) -> SubTask:
+    async def opened(self, id_: str, parent: SubTask | None = None, *, label: str = "", turn_id: str = "") -> SubTask:
         """A task that waits."""
         self.at_ms += 1
-        task = asked(parent or self.session, id_, sub_type=sub_type, at_ms=self.at_ms)
+        task = asked(parent or self.session, id_, turn_id=turn_id, at_ms=self.at_ms)
         if label:
             task = SubTask(**{**{name: getattr(task, name) for name in task.__slots__}, "label": CleanText(label)})
         return await self.store.tasks.open(task, wake=None)
@@ -113,28 +106,15 @@ async def ground(
     valkey_server: EmbeddedValkey, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Desk]:
     """One served board for all tests of the module."""
-    path = tmp_path_factory.mktemp("board") / "trivet.db"
-    shutil.copy(sqlite_template, path)
-    clock, bus = SystemClock(), await open_bus(valkey_server.url)
-    store = open_store(f"sqlite+aiosqlite:///{path}", clock)
-    parts = Parts(
-        store=store,
-        figures=bus.operator,
-        intake=bus.intake,
-        keeper=keeper_of(store, bus),
-        vault=bus.vault,
-        scrubber=Scrubber(),
-        clock=clock,
-        channels=("telegram",),
-        version="0.1.0",
-    )
-    wire = Wire(create_app(parts, TOKEN))
-    wire.whole.set()
-    async with listening(wire) as port:
-        yield Desk(f"http://127.0.0.1:{port}", path, wire, store, await conversation(store))
-        parts.stopping.set()
-    await store.close()
-    await bus.close()
+    wires: list[Wire] = []
+
+    def behind(app: ASGIApp) -> ASGIApp:
+        wires.append(Wire(app))
+        wires[0].whole.set()
+        return wires[0]
+
+    async with office(valkey_server, sqlite_template, tmp_path_factory.mktemp("board"), behind=behind) as served:
+        yield Desk(served.url, served.path, wires[0], served.store, await conversation(served.store))
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -151,7 +131,7 @@ async def desk(ground: Desk) -> Desk:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def window(browser: Browser) -> AsyncIterator[BrowserContext]:
     """A browser that knows the password."""
-    context = await browser.new_context(http_credentials={"username": "operator", "password": TOKEN})
+    context = await browser.new_context(http_credentials=LOGIN)
     yield context
     await context.close()
 
@@ -198,8 +178,10 @@ class TestThePage:
             "k1", worker_id=WORKER, alive_until_ms=now_ms + 60_000, now_ms=now_ms - 70_000, live_max=9
         )
         await expect(row(page, "k1").locator(".word")).to_have_text("running")
-        await expect(row(page, "k1").locator(".duration")).to_have_text("1 min 10 s")
-        await expect(row(page, "k1").locator(".duration")).to_have_text("1 min 11 s")
+        duration = row(page, "k1").locator(".duration")
+        await expect(duration).to_have_text(re.compile(r"\d min \d+ s"))
+        first_seen = await duration.inner_text()
+        await expect(duration).not_to_have_text(first_seen)
         await desk.store.tasks.record("k1", entries=(), usage=[model_call(desk.session.key, 2_900, 200, 0.0123)])
         await expect(row(page, "k1").locator(".tokens")).to_have_text("3.1k")
         await expect(row(page, "k1").locator(".cost")).to_have_text("$0.0123")
@@ -247,6 +229,47 @@ class TestThePage:
         await expect(row(page, "k1").locator(".nested")).to_be_hidden()
         await expect(row(page, "k1").locator(".reason")).to_be_hidden()
 
+    async def test_shows_families_in_an_order_that_stays(self, page: Page, desk: Desk) -> None:
+        """What one turn asked for stands together, each behind whom it works for; a family moves once, when the last of
+        it is over."""
+        first = await desk.running("a1")
+        await desk.running("a2")
+        other = await desk.running("b1", turn_id="another turn")
+        await desk.running("a1x", first)
+        rows = page.locator("#board tbody")
+
+        async def shown(*wanted: str) -> None:
+            read = "rows => rows.map(row => row.dataset.id ?? row.querySelector('.many').textContent)"
+            await expect(rows).to_have_count(len(wanted))
+            assert await rows.evaluate_all(read) == list(wanted)
+
+        await shown("1 sub-agent", "b1", "3 sub-agents", "a1", "a1x", "a2")
+        await desk.over("a1x", TaskState.FAILED)
+        await desk.over("a1")
+        await expect(page.locator(".family .stand").last).to_have_text("1 running · 1 completed · 1 failed")
+        await shown("1 sub-agent", "b1", "3 sub-agents", "a1", "a1x", "a2")
+        await desk.over(other.id)
+        await expect(row(page, "b1").locator(".word")).to_have_text("completed")
+        await shown("3 sub-agents", "a1", "a1x", "a2", "1 sub-agent", "b1")
+        await expect(page.locator(".family .who").first).to_have_text(str(desk.session.key))
+
+    async def test_a_row_opens_all_that_its_sub_agent_said(self, page: Page, desk: Desk) -> None:
+        call = ToolCall("c1", "file_list", CleanText('{"path": "<b>"}'))
+        task = await desk.running("k1")
+        spoken = [
+            Entry(Role.ASSISTANT, CleanText("I look."), tool_calls=(call,)),
+            Entry(Role.TOOL, CleanText("no such folder"), tool_call_id="c1", is_error=True),
+        ]
+        await desk.store.tasks.record(task.id, entries=spoken, usage=())
+        await row(page, "k1").get_by_role("button").click()
+        await row(page, "k1").get_by_text("The whole conversation").click()
+        said = row(page, "k1").locator(".talk li")
+        await expect(said).to_contain_text(['I look.file_list {"path": "<b>"}', "no such folder"])
+        await expect(said.locator(".speaker")).to_have_text(["explore", "Tool, an error"])
+        await desk.store.tasks.record(task.id, entries=[Entry(Role.ASSISTANT, CleanText("Nothing here."))], usage=())
+        await desk.over("k1")
+        await expect(said.last).to_contain_text("Nothing here.")
+
     async def test_what_models_write_stays_text(self, page: Page, desk: Desk) -> None:
         attack = "<img src=x onerror=\"document.title='owned'\">"
         await desk.running("k1", label=attack)
@@ -260,7 +283,7 @@ class TestThePage:
         await desk.over("k1")
         button = row(page, "k1").get_by_role("button", name="label of k1", expanded=False)
         await expect(button).to_be_visible()
-        for name in ("Skip to the content", "Tasks", "API", "label of k1"):
+        for name in ("Skip to the content", "Sessions", "Tasks", "Queue", "Usage", "API", "label of k1"):
             await page.keyboard.press("Tab")
             assert await page.evaluate("document.activeElement.textContent") == name
         await page.keyboard.press("Enter")
@@ -277,8 +300,8 @@ class TestThePage:
         await page.set_viewport_size({"width": size["width"], "height": size["height"]})
         await desk.running("k1", label="a-label-without-any-space-" * 3)
         board = page.get_by_role("table", name="Task board")
-        await expect(board.get_by_role("rowheader")).to_have_count(1)
-        await expect(board.get_by_role("cell")).to_have_count(5)
+        await expect(board.get_by_role("rowheader")).to_have_count(2)
+        await expect(board.get_by_role("cell")).to_have_count(5 if size is PHONE else 8)
         await expect(page.get_by_role("columnheader", name="Status")).to_have_count(1)
         await expect(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Tasks")).to_have_attribute(
             "aria-current", "page"
@@ -295,7 +318,7 @@ class TestThePage:
         await desk.one_of_each(await desk.running("parent"))
         await expect(page.locator(".task")).to_have_count(len(TaskState) + 1)
         seen = page.locator(
-            ".status, .type, .label, .nested:not([hidden]), .reason:not([hidden]), .key, .number, .faint"
+            ".status, .type, .label, .nested:not([hidden]), .reason:not([hidden]), .family th, .number, .faint"
         )
         seen = seen.or_(page.locator("thead th, #connection, #summary, .top a, .brand small, .rate"))
         for element in await seen.element_handles():

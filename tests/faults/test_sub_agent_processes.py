@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import random
 import secrets
@@ -18,7 +19,7 @@ from agent.subagents.cage.cages import Cage
 from agent.subagents.cage.confinement import ROOT, Confinement
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.cage.probing import find_confinement
-from agent.subagents.supervisor import Supervisor
+from agent.subagents.cage.supervisor import COMMAND, Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.subagents import TaskState
@@ -34,7 +35,11 @@ for number in range(3):
     hear()
 done("done")
 """
+OURS = ""
+"""Our own program, which asks its model and is done."""
 AT_ONCE = 6
+GROWTH_BYTES_MAX = 8 * 1024 * 1024
+"""Noise of the allocator; one forgotten buffer of a pipe for each child would be eight times as much."""
 LATEST_KILL_S = 0.2
 ALL = tuple(Confinement)
 
@@ -56,9 +61,16 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+def resident_bytes() -> int:
+    """What this process holds, without what nobody needs any more."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def started(cage: Cage, script: str, mark: str, *, limit_s: float = 60.0) -> asyncio.Task[ChildEnding]:
-    """A child whose processes carry a mark."""
-    supervisor = Supervisor(cage, Scrubber(), SystemClock(), command=(*command(script), mark))
+    """A child whose processes carry a mark; without a script it is one of ours."""
+    program = command(script) if script else COMMAND
+    supervisor = Supervisor(cage, Scrubber(), SystemClock(), command=(*program, mark))
     return asyncio.create_task(supervisor.run(order(limit_s=limit_s), Desk()))
 
 
@@ -168,15 +180,15 @@ def test_a_loop_that_ends_in_the_middle_of_everything_leaves_nobody_behind(
     ],
 )
 async def test_many_spawns_with_random_kills_at_random_moments(confinement: Confinement, count: int) -> None:
-    """A child is cancelled, or one of its processes is killed, or it is left alone; then nothing is left of it."""
+    """A child is cancelled, or one of its processes is killed, or it is left alone; then nothing is left of it, and its
+    parent has no more open files and no more memory than before."""
     cage, mark, chance = await cage_of(confinement), secrets.token_hex(8), random.Random(count)
-    descriptors = open_descriptors()
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> None:
         own = f"{mark}-{number}-"
         async with slots:
-            running = started(cage, chance.choice((BUSY, SLEEPER)), own, limit_s=LATEST_KILL_S)
+            running = started(cage, chance.choice((BUSY, SLEEPER, OURS)), own, limit_s=LATEST_KILL_S)
             await asyncio.wait([running], timeout=chance.uniform(0, LATEST_KILL_S))
             match chance.choice(("cancel", "kill", "wait")):
                 case "cancel":
@@ -189,7 +201,11 @@ async def test_many_spawns_with_random_kills_at_random_moments(confinement: Conf
                 assert running.exception() is None
             await gone(own)
 
-    await asyncio.gather(*(one(number) for number in range(count)))
+    await asyncio.gather(*(one(number) for number in range(count // 5)))
+    descriptors, resident = open_descriptors(), resident_bytes()
+    await asyncio.gather(*(one(number) for number in range(count // 5, count)))
     assert alive(mark) == []
     assert zombies_of(os.getpid()) == []
+    assert asyncio.all_tasks() == {asyncio.current_task()}
     assert open_descriptors() <= descriptors
+    assert resident_bytes() < resident + GROWTH_BYTES_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -69,6 +69,7 @@ def message(text: str, key: str = "telegram:1", *, message_id: str = "", lane: s
         is_private=session_key.is_private,
         sent_at_ms=1_000,
         received_at_ms=1_000,
+        is_nameable=True,
     )
 
 
@@ -113,7 +114,8 @@ class AgentProcess:
 
     async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
         """Send /stop, /status or /where past the queue."""
-        return await self.bus.intake.request_control(ControlRequest(kind, message(f"/{kind.value}", key)))
+        said = replace(message(f"/{kind.value}", key), received_at_ms=self.clock.now_ms())
+        return await self.bus.intake.request_control(ControlRequest(kind, said))
 
     async def say_to_control(self, text: str, key: str = "telegram:1") -> bool:
         """Say a control command with something behind it."""
@@ -253,7 +255,7 @@ async def running_agent(
                 control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
             ),
             asyncio.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
-            asyncio.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber).run()),
+            asyncio.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
         ]
         working = asyncio.create_task(worker.run(process.stopping))
         try:

@@ -12,6 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, ViewportSize, async_playwright, expect
 
 from tests.parts.platforms import Ground
+from tests.parts.waiting import PATIENCE_S
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 BROWSER_ARGS = (
@@ -55,6 +56,7 @@ async def browser() -> AsyncIterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
+    expect.set_options(timeout=1_000 * PATIENCE_S)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=found, args=list(BROWSER_ARGS))
         yield browser

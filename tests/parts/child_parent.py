@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from agent.subagents.cage.probing import find_confinement
-from agent.subagents.frames import ModelCall, ModelDelta, ModelResult
-from agent.subagents.supervisor import COMMAND, Supervisor
+from agent.subagents.cage.supervisor import COMMAND, Supervisor
+from agent.subagents.wire.frames import ModelCall, ModelDelta, ModelResult
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber
 from tests.parts.children import Desk, command, order

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
+import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from agent.subagents.codec import FrameReader, Unread, encoded
-from agent.subagents.frames import (
+from agent.subagents.wire.codec import FrameReader, Unread, encoded
+from agent.subagents.wire.frames import (
     Call,
     Frame,
     Init,
@@ -25,17 +27,16 @@ from agent.subagents.frames import (
     Said,
     ToChild,
 )
-from agent.tools.files.reading import reading_tools
-from agent.tools.files.workspace import Workspaces
-from agent.tools.files.writing import writing_tools
+from agent.tools.files.reading import READING
+from agent.tools.files.workspace import Workspace
+from agent.tools.files.writing import WRITING
 from tests.parts.waiting import PATIENCE_S
 
 _F = TypeVar("_F", bound=Frame)
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 HERE: Final = tuple(
-    OfferedTool(tool.spec.name, tool.spec.description, tool.spec.schema, runs_here=True)
-    for tool in (*reading_tools(Workspaces(Path())), *writing_tools(Workspaces(Path())))
+    OfferedTool(tool.name, tool.description, tool.schema, runs_here=True) for tool in (*READING, *WRITING)
 )
 """All file tools, as a parent offers them to a child that may run them itself."""
 
@@ -51,7 +52,7 @@ def an_init(said: str = "hello", *, tools: Sequence[OfferedTool] = (), home: Pat
         workspace=str(home) if home else "",
         rounds_max=6,
         limits=Limits(),
-        confines_itself=False,
+        confinement="plain",
         sub_type="explore",
         system="You look around.",
         messages=(Said("user", said),),
@@ -68,6 +69,18 @@ def a_call(name: str, call_id: str = "c1", **arguments: object) -> Call:
 def with_rounds(init: Init, rounds_max: int) -> Init:
     """The same order with another cap."""
     return replace(init, rounds_max=rounds_max)
+
+
+@contextlib.contextmanager
+def changes_held_up(home: Path) -> Iterator[None]:
+    """While this lasts, whoever changes a file of this workspace waits."""
+    Workspace(home)
+    folder = os.open(home / "journal", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(folder)
 
 
 class ChildTalk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from agent.subagents.cage.orders import ChildOrder
-from agent.subagents.frames import Chunk, Init, Limits, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
+from agent.subagents.wire.frames import Chunk, Init, Limits, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
+
+CHILD: Final = "agent.subagents.child"
 
 PRELUDE: Final = """
-import json, os, signal, socket, subprocess, sys, time
+import json, os, resource, signal, socket, subprocess, sys, time
 def say(kind, **fields):
     sys.stdout.write(json.dumps({"type": kind, **fields}) + "\\n"); sys.stdout.flush()
 def hear():
@@ -30,19 +33,23 @@ def detached(what):
         os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN)
         what(); os._exit(0)
 config = hear()["config"]
-home, held = config["workspace"], "as its parent holds it"
-if config["confines_itself"]:
+home, held = config["workspace"], config["confinement"]
+if DOES_ITS_PART or held == "landlock":
     from pathlib import Path
     from agent.subagents.cage.confinement import confine_this_process
-    held = confine_this_process(Path(home) if home else None, WRITES)
+    held = confine_this_process(Path(home) if home else None, WRITES, held)
 say("ready", pid=os.getpid(), confinement=held, protocol=1)
 """
 """In front of every script: the words of the protocol, and the first thing every child says."""
 
 
-def command(script: str, *, prelude: str = PRELUDE, writes: bool = True) -> tuple[str, ...]:
-    """How a child is started that does this once it has said that it is ready."""
-    return (sys.executable, "-c", f"WRITES = {writes}\n{prelude}{script}")
+def command(
+    script: str, *, prelude: str = PRELUDE, writes: bool = True, does_its_part: bool = False
+) -> tuple[str, ...]:
+    """How a child is started that does this once it has said that it is ready. One that `does_its_part` has confined
+    itself before, as ours do; under Landlock every child does."""
+    names = f"WRITES, DOES_ITS_PART = {writes}, {does_its_part}"
+    return (sys.executable, "-c", f"{names}\n{prelude}{script}")
 
 
 def order(
@@ -54,7 +61,7 @@ def order(
         workspace="wherever",
         rounds_max=3,
         limits=limits or Limits(),
-        confines_itself=True,
+        confinement="",
         sub_type="explore",
         system="",
         messages=(),
@@ -125,3 +132,21 @@ def zombies_of(pid: int) -> list[int]:
         if state == "Z" and int(parent) == pid:
             found.append(int(place.name))
     return found
+
+
+def own_children() -> list[int]:
+    """The processes of sub-agents that this one has started, directly or inside of a sandbox."""
+    found = [pid for pid in alive(CHILD) if os.getpid() in _line_of(pid)]
+    return sorted(found)
+
+
+def _line_of(pid: int) -> list[int]:
+    """A process and those above it, up to the first."""
+    line = [pid]
+    while line[-1] > 1:
+        try:
+            status = Path(f"/proc/{line[-1]}/stat").read_text()
+        except OSError:
+            break
+        line.append(int(status.rpartition(")")[2].split()[1]))
+    return line

@@ -9,7 +9,7 @@ process sends itself that signal. Each point that is passed is written to `HOST.
 directory, once, and again after a line `forget`.
 
 HOST is what the process takes for the name of its machine. LIMITS in the environment, such as
-`SHUTDOWN_GRACE_S=2`, changes bounds of `gateway.limits`.
+`SHUTDOWN_GRACE_S=2`, changes bounds of `gateway.limits` and of `agent.limits`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final, TextIO
 
+from agent import limits as agent_limits
 from gateway import limits
 from gateway.bus import processes
 
@@ -45,7 +46,7 @@ WATCHED: Final = {
         "agent.services.control",
         "agent.running.aside",
         "agent.services.firing",
-        "agent.subagents.waking",
+        "agent.subagents.wakes.waking",
         "agent.commands.linking",
     ),
     "channels": (
@@ -67,6 +68,9 @@ WATCHED: Final = {
     ),
 }
 """Which modules have crash points, by the role that runs them."""
+
+SUB_AGENTS: Final = ("agent.subagents.life.dispatcher", "agent.subagents.tools.waiting", "agent.subagents.life.lives")
+"""These have some, too; an ordinary conversation passes none of them."""
 
 _CHECK: Final = "__crash_point__"
 _STDIN: Final = 0
@@ -169,7 +173,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not any(fullname in modules for modules in WATCHED.values()):
+        if not any(fullname in modules for modules in (*WATCHED.values(), SUB_AGENTS)):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.origin is not None:
@@ -220,7 +224,8 @@ def main() -> None:
     """Become the module named in the arguments, with traps in it."""
     _, host, module, *words = sys.argv
     for name, _, value in (pair.partition("=") for pair in os.environ.get("LIMITS", "").split()):
-        setattr(limits, name, float(value))  # before a module of the role has taken its own copy
+        owner = limits if hasattr(limits, name) else agent_limits
+        setattr(owner, name, float(value))  # before a module of the role has taken its own copy
     socket.gethostname = lambda: host
     processes._machine = lambda: host  # type: ignore[assignment]  # another machine to whoever compares
     with Path(f"{host}.passed").open("a", buffering=1) as diary:

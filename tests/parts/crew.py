@@ -23,9 +23,14 @@ class Crew:
     key: str = "telegram:1"
 
     async def spawn(
-        self, *ids: str, turn_id: str = "t_earlier", mode: TaskMode = TaskMode.BACKGROUND, lives_ms: int = LIVES_MS
+        self,
+        *ids: str,
+        turn_id: str = "t_earlier",
+        mode: TaskMode = TaskMode.BACKGROUND,
+        lives_ms: int = LIVES_MS,
+        wakes: int = 0,
     ) -> None:
-        """Have them run."""
+        """Have them run. So many `wakes` have led to the turn that asked for them."""
         key = SessionKey.parse(self.key)
         session = await self.store.current_session(key)
         assert session is not None
@@ -46,7 +51,7 @@ class Crew:
                 worker_id=WORKER,
             )
             said = message("", self.key)
-            wake = WakeAddress(key, said.address, said.author_id, said.author_name, said.is_private)
+            wake = WakeAddress(key, said.address, said.author_id, said.author_name, said.is_private, wakes=wakes)
             await self.store.tasks.open(task, wake=wake if mode is TaskMode.BACKGROUND else None)
             assert await self.store.tasks.start(
                 id_, worker_id=WORKER, alive_until_ms=now_ms + lives_ms, now_ms=now_ms, live_max=100
@@ -64,4 +69,4 @@ class Crew:
 
     async def unwanted(self) -> set[str]:
         """Those that somebody wants ended."""
-        return set(await self.store.tasks.cancels_wanted(WORKER))
+        return set(await self.store.tasks.unwanted(await self.live()))

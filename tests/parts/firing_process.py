@@ -25,7 +25,7 @@ async def main(database_url: str, bus_url: str, start_ms: int) -> None:
     store = open_store(database_url, clock)
     bus = await open_bus(bus_url)
     try:
-        people = People(bus.access, store.access, policy_of())
+        people = People(bus.access, store.access, policy_of(), clock)
         firing = Firing(store.schedules, bus.intake, people, Bell(), Scrubber(), clock, has_heartbeat=False)
         await asyncio.sleep(max(0.0, (start_ms - clock.now_ms()) / 1000))
         claimed = 0

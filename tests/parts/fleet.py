@@ -186,6 +186,11 @@ class Fleet:
         return [process for process in self.roles if process.role == role]
 
     @property
+    def database_url(self) -> str:
+        """Past all wires."""
+        return f"postgresql+asyncpg://postgres@/postgres?host={self.database.socket_dir}"
+
+    @property
     def wires(self) -> list[Wire]:
         """Every wire of every host."""
         return [wire for host in self.hosts.values() for wire in host.wires.values()]

@@ -11,10 +11,11 @@ from agent.model.scripted import ScriptedClient
 from agent.models import Models
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.catalog import Catalog
-from agent.subagents.dispatcher import SubAgents
-from agent.subagents.lives import Life, Lives
-from agent.subagents.recruiting import Recruiting
-from agent.subagents.slots import Slots
+from agent.subagents.life.dispatcher import SubAgents
+from agent.subagents.life.lives import Life, Lives
+from agent.subagents.life.recruiting import Recruiting
+from agent.subagents.life.slots import Slots
+from agent.subagents.life.thinking import Thinking
 from agent.tools.lineage import Lineage
 from agent.tools.tool import ToolContext
 from gateway.clock import SystemClock
@@ -47,7 +48,7 @@ class Board:
     seen: list[tuple[str, TaskState]] = field(default_factory=list)
     rung: int = 0
 
-    def started(self, task: SubTask, address: ReplyAddress | None, language: str) -> None:
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
         self.seen.append((task.id, task.state))
 
     def ended(self, task: SubTask) -> None:
@@ -70,7 +71,7 @@ class Nursery:
     lived: list[Life] = field(default_factory=list)
 
     async def carry_out(self, life: Life) -> ChildEnding:
-        """`agent.subagents.dispatcher.Processes`."""
+        """`agent.subagents.life.dispatcher.Processes`."""
         self.lived.append(life)
         return ending(await self.act(life))
 
@@ -99,7 +100,8 @@ async def nursery(
     lives = Lives(f"worker-{clock.code(4)}", store.tasks, clock)
     models = Models(ScriptedClient(), Settings(agent=Agent(model="demo/scripted")))
     catalog = Catalog(store.sub_types, clock, known_tools=_AnyName)
-    recruiting = Recruiting(catalog, lives, models, store, scrubber, clock, model=model, limit_s=limit_s)
+    thinking = Thinking(models, store, lives, model)
+    recruiting = Recruiting(catalog, lives, thinking, store.tasks, scrubber, clock, rights=_always, limit_s=limit_s)
     children = _Children()
     agents = SubAgents(
         lives,
@@ -128,6 +130,10 @@ def in_turn(session: Session) -> ToolContext:
     wake = wake_of(session.key)
     known = context(str(session.key))
     return replace(known, turn_id=turn_of(session.key), address=wake.address, wake=wake, lineage=Lineage(session.id))
+
+
+async def _always(_context: ToolContext) -> bool:
+    return True
 
 
 class _Children:

@@ -81,6 +81,10 @@ class Ground:
         return next(place.id for place in self.telegram.places() if place.person_id == self.ada)
 
 
+TRIES = ("help", "split one | two")
+"""What this playground offers to say."""
+
+
 @pytest_asyncio.fixture(loop_scope="module")
 async def ground() -> AsyncIterator[Ground]:
     """A new playground for each test, in the loop of its module, where the one browser of all tests is."""
@@ -91,7 +95,7 @@ async def ground() -> AsyncIterator[Ground]:
     admin = Admin([])
     async with listening(admin.app) as port:
         sessions = AdminSessions(f"http://127.0.0.1:{port}", ADMIN_TOKEN)
-        async with serve({"telegram": telegram}, playground=True, sessions=sessions) as served:
+        async with serve({"telegram": telegram}, playground=True, sessions=sessions, tries=TRIES) as served:
             url = served.url_of(PLAYGROUND)
             bot = Bot(TELEGRAM_TOKEN, base_url=f"{served.url_of('telegram')}/bot")
             async with bot, httpx.AsyncClient(base_url=url) as http:

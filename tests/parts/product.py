@@ -190,7 +190,8 @@ class Product:
     async def api(self, path: str, **query: Any) -> Any:
         """A GET of the operator's API."""
         headers = {"Authorization": f"Bearer {self.admin_token}"}
-        async with httpx.AsyncClient(base_url=f"http://{_LOOPBACK}:{self.port}", headers=headers) as client:
+        base = f"http://{_LOOPBACK}:{self.port}"
+        async with httpx.AsyncClient(base_url=base, headers=headers, timeout=PATIENCE_S) as client:
             return (await client.get(path, params=query)).raise_for_status().json()
 
     async def figures(self) -> QueueFigures | None:

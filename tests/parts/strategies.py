@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.subagents.dispatching import SubOrder
+from agent.subagents.life.orders import SubOrder
 from agent.subagents.strategies.asked import strategy_of
 from agent.subagents.strategies.strategy import Strategy
 from agent.tools.tool import ToolContext
@@ -29,6 +29,11 @@ def asked(strategy: str, **arguments: object) -> Strategy:
 def step(name: str, *needs: str, kind: str = "explore") -> Mapping[str, Any]:
     """One step of a call."""
     return {"id": name, "type": kind, "task": f"Do {name}.", "needs": list(needs)}
+
+
+def sides(*positions: str) -> list[Mapping[str, Any]]:
+    """The steps of a debate."""
+    return [{"task": position} for position in positions]
 
 
 def refused(feedback: str) -> str:
@@ -95,7 +100,11 @@ class Ensemble:
             raise
         finally:
             self.live -= 1
-        return ended_task(order, number, played) if isinstance(played, str) else ended_task(order, number, "", **played)
+        changes = {} if isinstance(played, str) else played
+        ended = ended_task(order, number, played if isinstance(played, str) else "", **changes)
+        assert context.allotment is not None
+        context.allotment.take(ended.tokens, ended.cost_usd)
+        return ended
 
     async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
         raise AssertionError("an orchestration waits for its sub-agents")

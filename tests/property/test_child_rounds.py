@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import PRUNED_FROM_CHARS
-from agent.subagents.frames import Call, Done, Failed, ModelCall, ModelResult, Said, ToolOutcome
 from agent.subagents.inside.rounds import Rounds
+from agent.subagents.wire.frames import Call, Done, Failed, ModelCall, ModelResult, Said, ToolOutcome
 from tests.parts.child_talk import THERE, an_init, with_rounds
 
 CALLS = st.lists(st.builds(Call, st.sampled_from(["", "a", "a-2", "b"]), st.just("shell"), st.just("{}")), max_size=5)
@@ -44,6 +44,7 @@ def test_every_prompt_is_one_that_providers_take_and_the_rounds_come_to_an_end(
         asked = rounds.next_call()
         _check(asked)
         assert asked.id == f"m{len(told) + 1}"
+        assert asked.system == "You look around."
         calls = rounds.answered(result)
         told.append(result)
         assert not calls or asked.tools

@@ -9,8 +9,8 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.subagents.codec import FrameReader, Unread, encoded
-from agent.subagents.frames import (
+from agent.subagents.wire.codec import FrameReader, Unread, encoded
+from agent.subagents.wire.frames import (
     Call,
     Cancel,
     Chunk,
@@ -38,6 +38,8 @@ JSON = st.recursive(
     max_leaves=6,
 )
 CALLS = st.lists(st.builds(Call, TEXT, TEXT, TEXT), max_size=3).map(tuple)
+OUTCOME = st.builds(ToolOutcome, TEXT, TEXT, st.booleans())
+OUTCOMES = st.lists(OUTCOME, max_size=3).map(tuple)
 SAID = st.lists(
     st.builds(Said, st.sampled_from(["user", "assistant", "tool"]), TEXT, CALLS, TEXT, st.booleans()), max_size=3
 ).map(tuple)
@@ -51,7 +53,7 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
         TEXT,
         COUNT,
         st.builds(Limits, COUNT, COUNT, COUNT, COUNT, COUNT),
-        st.booleans(),
+        TEXT,
         TEXT,
         TEXT,
         SAID,
@@ -60,17 +62,20 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
         COUNT,
     ),
     st.builds(ModelDelta, TEXT, TEXT),
-    st.builds(ModelResult, TEXT, TEXT, CALLS, COUNT, COUNT, MONEY, TEXT, st.booleans()),
-    st.builds(ToolOutcome, TEXT, TEXT, st.booleans()),
+    st.builds(ModelResult, TEXT, TEXT, CALLS, COUNT, COUNT, MONEY, TEXT, st.booleans(), OUTCOMES),
+    OUTCOME,
     st.builds(Cancel, TEXT),
     st.builds(Ready, COUNT, TEXT, COUNT),
     st.builds(Chunk, TEXT),
-    st.builds(ModelCall, TEXT, SAID, st.lists(TEXT, max_size=3).map(tuple)),
+    st.builds(ModelCall, TEXT, SAID, st.lists(TEXT, max_size=3).map(tuple), TEXT),
     st.builds(ToolCall, TEXT, TEXT, TEXT),
     st.builds(Done, st.booleans(), TEXT, COUNT, COUNT, MONEY, COUNT),
     st.builds(Failed, TEXT),
 )
+NEARLY_JSON = st.text(st.sampled_from('{}[]":,\\u0d8e+-.NaInfity\x00\t \r'), max_size=40)
 NOISE = st.one_of(
+    NEARLY_JSON.map(str.encode),
+    NEARLY_JSON.map(lambda text: b'{"type":"tool_call","id":' + text.encode() + b"}"),
     st.binary(max_size=30).map(lambda noise: noise.replace(b"\n", b"\r")),
     JSON.map(lambda value: json.dumps(value).encode()),
     st.dictionaries(TEXT, JSON, max_size=3).map(lambda row: json.dumps({"type": "tomorrows", **row}).encode()),
@@ -108,6 +113,12 @@ def test_noise_between_lines_costs_no_frame(lines: list[tuple[bytes, Frame]], cu
     found = read(split(wire, cuts))
     assert [each for each in found if not isinstance(each, Unread)] == [frame for _, frame in lines]
     assert len(found) <= 2 * len(lines)
+
+
+@given(st.lists(FRAMES, max_size=4), st.lists(st.integers(0), max_size=8))
+def test_lines_may_end_as_elsewhere_and_be_indented(frames: list[Frame], cuts: list[int]) -> None:
+    wire = b"".join(b" \t" + encoded(frame)[:-1] + b"\r\n" for frame in frames)
+    assert read(split(wire, cuts)) == frames
 
 
 @given(FRAMES, JSON)

@@ -55,6 +55,7 @@ def room_of(view: tuple[Entry, ...], window: int, *, works: bool) -> Room:
         SESSION,
         view,
         budget,
+        system=SHORT,
         fixed_tokens=100,
         protected=frozenset({"todo_write"}),
         fence=1,

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.admin.families import nested
+from gateway.admin.family_views import nested
 from gateway.cli.sessions import tree_lines
 from gateway.contracts.entries import Session, SessionStatus
 from gateway.contracts.messages import CleanText

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.subagents.slots import Slots
+from agent.subagents.life.slots import Slots
 from gateway.contracts.ids import SessionKey
 
 LIVE_MAX = 3

@@ -20,7 +20,7 @@ from agent.limits import (
     SUBAGENT_RESULTS_CHARS_MAX,
 )
 from agent.subagents.strategies.accounts import Account, Row
-from agent.subagents.strategies.asked import spec, strategy_of
+from agent.subagents.strategies.asked import schema, strategy_of
 from agent.subagents.strategies.assignments import Assignment, Ended, Exhibit, Outcome, prompt_of, shares
 from agent.subagents.strategies.stepwise import Graph
 from agent.subagents.strategies.strategy import Strategy
@@ -61,6 +61,11 @@ def steps(draw: st.DrawFn, *, with_needs: bool = False) -> list[Mapping[str, Any
     return draw(st.permutations(found)) if with_needs else found
 
 
+def roles(*names: str) -> st.SearchStrategy[list[Mapping[str, Any]]]:
+    role = st.fixed_dictionaries({"id": st.sampled_from(names), "type": KINDS}, optional={"task": TASKS})
+    return st.lists(role, max_size=2, unique_by=lambda step: step["id"])
+
+
 CALLS = st.one_of(
     st.fixed_dictionaries({"strategy": st.just("sequential"), "steps": steps()}),
     st.fixed_dictionaries({"strategy": st.just("parallel"), "steps": steps()}),
@@ -68,23 +73,23 @@ CALLS = st.one_of(
     st.fixed_dictionaries(
         {
             "strategy": st.just("debate"),
-            "sides": st.lists(
-                st.sampled_from(["yes", "no", "p" * 1_000]), min_size=2, max_size=ORCHESTRATION_SIDES_MAX
+            "steps": st.lists(
+                st.fixed_dictionaries({"type": KINDS, "task": TASKS}), min_size=2, max_size=ORCHESTRATION_SIDES_MAX
             ),
             "rounds": st.integers(1, ORCHESTRATION_ROUNDS_MAX),
         }
     ),
     st.fixed_dictionaries(
-        {"strategy": st.just("review"), "iterations": st.integers(1, ORCHESTRATION_ITERATIONS_MAX)},
-        optional={"author": st.fixed_dictionaries({"type": KINDS, "task": TASKS})},
+        {"strategy": st.just("review"), "rounds": st.integers(1, ORCHESTRATION_ITERATIONS_MAX)},
+        optional={"steps": roles("author", "reviewer")},
     ),
-    st.fixed_dictionaries({"strategy": st.just("hierarchical"), "parts_max": st.integers(1, 9)}),
+    st.fixed_dictionaries({"strategy": st.just("hierarchical")}, optional={"steps": roles("lead", "worker")}),
 )
 
 
 def strategy(call: Mapping[str, Any]) -> Strategy:
     arguments = {"goal": "The goal. " * 200, **call}
-    Draft202012Validator(spec().schema).validate(arguments)
+    Draft202012Validator(schema()).validate(arguments)
     return strategy_of(arguments, TYPES)
 
 
@@ -167,7 +172,7 @@ def test_a_graph_runs_what_it_can_and_nothing_before_what_it_needs(
 @given(st.integers(1, ORCHESTRATION_ITERATIONS_MAX), st.data())
 @settings(max_examples=80)
 def test_work_is_approved_only_by_a_verdict(iterations: int, data: st.DataObject) -> None:
-    played = Played(strategy({"strategy": "review", "iterations": iterations}), data)
+    played = Played(strategy({"strategy": "review", "rounds": iterations}), data)
     newest = list(played.ended.values())[-1]
     verdict = read_verdict(newest.text) if newest.is_done else None
     by_reviewer = list(played.ended)[-1].startswith("review")
@@ -241,13 +246,13 @@ ANYTHING = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(list(spec().schema["properties"])), ANYTHING), CALLS)
+@given(st.dictionaries(st.sampled_from(list(schema()["properties"])), ANYTHING), CALLS)
 @settings(max_examples=100)
 def test_arguments_that_pass_the_schema_are_a_strategy_or_an_error(
     strange: Mapping[str, Any], call: Mapping[str, Any]
 ) -> None:
     arguments = {"goal": "Go.", **strange, "strategy": call["strategy"]}
-    if Draft202012Validator(spec().schema).is_valid(arguments):
+    if Draft202012Validator(schema()).is_valid(arguments):
         assert 1 <= children_max(arguments) <= CHILDREN_MAX
 
 

@@ -71,7 +71,7 @@ def test_a_failure_says_why_and_what_was_said_by_then() -> None:
         task("I have read two files", TaskState.TIMED_OUT, label="read all", reason="limit_300_s"), 4_000
     )
     assert told == (
-        'Sub-agent t1 (explore) "read all" ran out of time after 2.5 s: it took longer than 300 s.\n\n'
+        'Sub-agent t1 (explore) "read all" ran out of time after 2 s: it took longer than 300 s.\n\n'
         "What it had said by then:\nI have read two files"
     )
 
@@ -79,7 +79,7 @@ def test_a_failure_says_why_and_what_was_said_by_then() -> None:
 def test_a_lost_worker_is_told_in_words() -> None:
     told = result_text(task("", TaskState.FAILED, reason="worker_lost"), 4_000)
     assert told == (
-        "Sub-agent t1 (explore) failed after 2.5 s: its process was lost with the worker that ran it.\n\n"
+        "Sub-agent t1 (explore) failed after 2 s: its process was lost with the worker that ran it.\n\n"
         "It left no answer."
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TextDelta, TokenCount
+from agent.model.demo.offer import HINT
 from agent.model.retrying import RetryingClient
 from agent.model.scripted import SIGNATURE, ScriptedClient
 from gateway.bus.bus import RedisBus
@@ -36,7 +37,7 @@ async def test_a_message_is_answered_where_it_came_from(agent: AgentProcess) -> 
     await agent.say("hello", "slack:U1/C1/17.01", lane="C1/17.01")
     reply = (await agent.heard(1, "slack"))[0]
     assert reply.address.lane == "C1/17.01"
-    assert reply.text == f"You said: hello\n\n{SIGNATURE}"
+    assert reply.text == f"You said: hello\n\n{HINT}\n\n{SIGNATURE}"
     assert reply.kind is ReplyKind.ANSWER
 
 

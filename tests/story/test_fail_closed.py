@@ -27,7 +27,6 @@ from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import AttachmentKind
 from gateway.scrub import Scrubber
-from gateway.scrub.cutting import head
 from gateway.scrub.machine import Machine, Overrun
 from gateway.scrub.placeholder import WHOLE_TEXT
 from gateway.store.store import SqlStore
@@ -106,7 +105,6 @@ def test_rules_that_cannot_be_read_at_all(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("gateway.scrub.heads.rule_book", fail)
     monkeypatch.setattr("gateway.scrub.scrubber.rule_book", fail)
     assert Scrubber().scrub(TEXT) == WHOLE_TEXT
-    assert CANARY not in head(f"{'some words ' * 10}{CANARY} {CANARY}", 120)
 
 
 @failing

@@ -14,7 +14,7 @@ from agent.model.scripted import ScriptedClient
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Session, TurnCommit, TurnStart, UsagePurpose
+from gateway.contracts.entries import Committed, TurnCommit, TurnStart, UsagePurpose
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
@@ -99,7 +99,7 @@ async def test_an_outage_of_the_database_costs_neither_an_answer_nor_an_attempt(
     agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes away before the turn, in it, and at its commit: the model is asked once per prompt it really got."""
-    begin, view, commit = agent.store.begin_turn, agent.store.newest_view, agent.store.commit_turn
+    begin, view, commit = agent.store.begin_turn, agent.store.standing, agent.store.commit_turn
     failed: list[str] = []
 
     def fail(name: str, times: int) -> None:
@@ -113,16 +113,16 @@ async def test_an_outage_of_the_database_costs_neither_an_answer_nor_an_attempt(
         fail("begin", 2)
         return await begin(turn_id=turn_id, key=key, fence=fence, messages=messages, now_ms=now_ms, is_said=is_said)
 
-    async def broken_view(session_id: str, *, chars_max: int) -> object:
+    async def broken_view(session_id: str, *, key: SessionKey, chars_max: int) -> object:
         fail("view", 1)
-        return await view(session_id, chars_max=chars_max)
+        return await view(session_id, key=key, chars_max=chars_max)
 
-    async def commit_turn(done: TurnCommit) -> Session:
+    async def commit_turn(done: TurnCommit) -> Committed:
         fail("commit", TURN_ATTEMPTS_MAX + 1)
         return await commit(done)
 
     monkeypatch.setattr(agent.store, "begin_turn", begin_turn)
-    monkeypatch.setattr(agent.store, "newest_view", broken_view)
+    monkeypatch.setattr(agent.store, "standing", broken_view)
     monkeypatch.setattr(agent.store, "commit_turn", commit_turn)
     assert "You said: hello" in await agent.ask("hello")
     assert len(mind.asked) == 1

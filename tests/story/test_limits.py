@@ -221,6 +221,17 @@ async def test_usage_shows_what_counts_and_nobody_elses(bus: RedisBus, store: Sq
         assert "telegram:2" not in await agent.ask("/usage all", "telegram:1/-100")
 
 
+async def test_admins_see_what_somebody_used_also_where_nothing_is_limited(
+    bus: RedisBus, store: SqlStore, tmp_path: Path
+) -> None:
+    """/limits tells what /usage tells."""
+    async with running_agent(bus, store, Mind(), tmp_path, admins=(ADA,), limits=Limits()) as agent:
+        await agent.ask("say hello", "telegram:2")
+        today = (await agent.ask("/usage", "telegram:2")).partition("**This month**")[0].strip()
+        assert "turns: 1" in today
+        assert (await agent.ask("/limits telegram:2")).endswith(today.partition("\n")[2])
+
+
 async def test_a_conversation_that_cannot_be_condensed_any_more_today_says_so(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:

@@ -23,12 +23,11 @@ from gateway.contracts.messages import ControlKind, ReplyKind
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
-from tests.parts.children import alive
-from tests.parts.strategies import APPROVED, parts, refused, step
-from tests.parts.waiting import until
+from tests.parts.children import own_children
+from tests.parts.strategies import APPROVED, parts, refused, sides, step
+from tests.parts.waiting import PATIENCE_S, until
 
 ANN = SessionKey.parse("telegram:1")
-CHILD = "agent.subagents.child"
 
 
 def orchestrate(**arguments: Any) -> RequestedCall:
@@ -95,27 +94,14 @@ async def answer_of(agent: AgentProcess) -> str:
     return answers[0]
 
 
+def shown_of(agent: AgentProcess) -> str:
+    """The quiet lines of the chat, as people read them."""
+    return "\n".join(line.text.replace("\\", "") for line in agent.statuses)
+
+
 async def board(store: SqlStore) -> dict[str, SubTask]:
-    """All sub-agents by the first word of their labels that is no count."""
-    return {task.label.split(":")[0]: task for task in await store.tasks.newest(limit=100)}
-
-
-def children() -> list[int]:
-    """The processes of sub-agents that this one has started, directly or inside of a sandbox."""
-    found = [pid for pid in alive(CHILD) if os.getpid() in _line_of(pid)]
-    return sorted(found)
-
-
-def _line_of(pid: int) -> list[int]:
-    """A process and those above it, up to the first."""
-    line = [pid]
-    while line[-1] > 1:
-        try:
-            status = Path(f"/proc/{line[-1]}/stat").read_text()
-        except OSError:
-            break
-        line.append(int(status.rpartition(")")[2].split()[1]))
-    return line
+    """All sub-agents by what their labels say of the step, behind the strategy."""
+    return {task.label.split(":")[0].partition(" ")[2]: task for task in await store.tasks.newest(limit=100)}
 
 
 @pytest.mark.parametrize(
@@ -129,14 +115,14 @@ def _line_of(pid: int) -> list[int]:
             id="sequential",
         ),
         pytest.param(
-            {"strategy": "parallel", "steps": [step("left"), step("right")], "synthesiser": {"type": "writer"}},
+            {"strategy": "parallel", "steps": [step("left"), step("right"), step("synthesis", kind="writer")]},
             {"Do left": "L", "Do right": "R", "You make one answer": "L and R."},
             "L and R.",
             {"1/3 left", "2/3 right", "3/3 synthesis"},
             id="parallel",
         ),
         pytest.param(
-            {"strategy": "debate", "sides": ["tabs", "spaces"], "rounds": 1},
+            {"strategy": "debate", "steps": sides("tabs", "spaces"), "rounds": 1},
             {"You judge": "Spaces win.", "position: tabs": "Tabs!", "position: spaces": "Spaces!"},
             "Spaces win.",
             {"round 1/1 side 1", "round 1/1 side 2", "judgement"},
@@ -144,7 +130,7 @@ def _line_of(pid: int) -> list[int]:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            {"strategy": "review", "reviewer": {"type": "reviewer"}, "iterations": 2},
+            {"strategy": "review", "steps": [step("reviewer", kind="reviewer")], "rounds": 2},
             {
                 "You review": ["This is approved.", refused("no end"), APPROVED],
                 "was reviewed and not approved": "A draft with an end.",
@@ -156,7 +142,7 @@ def _line_of(pid: int) -> list[int]:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            {"strategy": "hierarchical", "lead": {"type": "architect"}},
+            {"strategy": "hierarchical", "steps": [{"id": "lead", "type": "architect"}]},
             {
                 "Now you split it": parts("Count the doors.", "Count the windows."),
                 "You lead": "Two doors, three windows.",
@@ -164,7 +150,7 @@ def _line_of(pid: int) -> list[int]:
                 "Count the windows": "3",
             },
             "Two doors, three windows.",
-            {"splitting", "1/2 part", "2/2 part", "joining"},
+            {"splitting", "part 1/2", "part 2/2", "joining"},
             id="hierarchical",
             marks=pytest.mark.long,
         ),
@@ -197,7 +183,7 @@ async def test_a_strategy_is_played_by_processes_of_their_own(
         assert tasks.keys() == labels
         assert {task.state for task in tasks.values()} == {TaskState.COMPLETED}
         assert all(task.id in cast.result or "reviewer" in label for label, task in tasks.items())
-        assert children() == []
+        assert own_children() == []
     session = await sqlite_store.current_session(ANN)
     assert session is not None
     assert session.tokens >= 400 * len(cast.tasks)
@@ -212,7 +198,10 @@ async def test_a_child_that_is_killed_is_a_failure_that_the_others_live_with(
         await agent.say("Find it.")
         await until(lambda: len(cast.tasks) == 2)
         await until_over(sqlite_store, "1/3 left")
-        os.kill(children()[-1], signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE_S):
+            while "⏳ explore: parallel 2/3 right: Do right." not in shown_of(agent):
+                await agent.deliver("telegram")
+        os.kill(own_children()[-1], signal.SIGKILL)
         await answer_of(agent)
         assert "Only L." in cast.result
         assert "| right | explore | failed: its process was killed by signal 9 |" in cast.result
@@ -220,15 +209,15 @@ async def test_a_child_that_is_killed_is_a_failure_that_the_others_live_with(
 
 
 async def test_a_stop_kills_all_of_it(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
-    cast = Cast({"": "never"}, held="", strategy="debate", sides=["one", "two", "three"])
+    cast = Cast({"": "never"}, held="", strategy="debate", steps=sides("one", "two", "three"))
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
         await agent.say("Find it.")
         await until(lambda: len(cast.tasks) == 3)
-        assert len(children()) >= 3
+        assert len(own_children()) >= 3
         await agent.control(ControlKind.STOP)
         for label in ("round 1/2 side 1", "round 1/2 side 2", "round 1/2 side 3"):
             await until_over(sqlite_store, label)
-        await until(lambda: not children(), children)
+        await until(lambda: not own_children(), own_children)
         assert {task.state for task in (await board(sqlite_store)).values()} == {TaskState.CANCELLED}
         assert len(cast.tasks) == 3
 
@@ -273,6 +262,26 @@ async def test_a_budget_that_is_spent_ends_it_with_what_is_there(
 
 
 @pytest.mark.long
+async def test_one_budget_is_spent_by_all_of_every_depth_while_they_work(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """Each call takes 400 tokens, and every sub-agent would go on for six: beyond the budget goes at most the call that
+    each of them has open."""
+    look = RequestedCall("l1", "file_list", "{}")
+    below = RequestedCall("s1", "sub_agent", json.dumps({"type": "explore", "task": "Do look."}))
+    lines = {"Do look": [look] * 100 + ["seen"], "Do ": [below] * 100 + ["done"]}
+    steps = [step(name, kind="general") for name in ("left", "right")]
+    cast = Cast(lines, strategy="parallel", steps=steps, tokens_max=3_000)
+    async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
+        await agent.say("Find it.")
+        await answer_of(agent)
+        assert "failed: all steps failed; the budget of 3000 tokens was spent." in cast.result
+        assert "| left | general | failed: the budget of all together is spent |" in cast.result
+        assert 8 <= len(cast.tasks) <= 8 + 3
+        assert {task.reason for task in (await board(sqlite_store)).values()} == {"allotment_spent"}
+
+
+@pytest.mark.long
 async def test_at_the_deadline_what_runs_is_ended_and_what_is_there_is_told(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
@@ -285,7 +294,7 @@ async def test_at_the_deadline_what_runs_is_ended_and_what_is_there_is_told(
         assert "failed: the time was up." in cast.result
         assert "| right | explore | timed out: it took longer than" in cast.result
         assert "| the synthesis | general | not run: not reached |" in cast.result
-        assert children() == []
+        assert own_children() == []
         assert len(cast.tasks) == 2
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import pytest
+
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
+from gateway.config.tools import Tools
 from gateway.contracts.access import PlaceRule
 from gateway.contracts.entries import EntryKind, Role, TodoState, UsagePurpose
 from gateway.contracts.errors import ModelRejected
@@ -21,6 +26,7 @@ from gateway.contracts.toolsets import READING
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.children import own_children
 from tests.parts.waiting import until
 
 ANN = SessionKey.parse("telegram:1")
@@ -63,10 +69,10 @@ class Planning(ScriptedClient):
 
 
 def agent_with(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, model: Planning
+    bus: RedisBus, store: SqlStore, tmp_path: Path, model: Planning, *, tools: Tools | None = None
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """The planner is a process of its own; only what its model says comes from here."""
-    return running_agent(bus, store, model, tmp_path, grace_s=0.2)
+    return running_agent(bus, store, model, tmp_path, grace_s=0.2, tools=tools)
 
 
 async def proposed(agent: AgentProcess) -> tuple[Reply, Reply]:
@@ -95,14 +101,15 @@ async def test_an_approved_plan_becomes_the_task_list_and_is_worked_off(
         plan, question = await proposed(agent)
         assert plan.text.startswith("**Plan: A tidy workspace**\n\n**S1. Sort**")
         assert "**S2. Delete** (after S1)" in plan.text
-        assert "plan of 2 step(s)" in question.text
+        assert "plan of 2 steps" in question.text
         assert await todos(sqlite_store) == []
         await agent.press(question.choices[0].command, str(ANN))
         answer = (await agent.heard(4))[-1]
         assert answer.kind is ReplyKind.ANSWER
-        assert "The user approved this plan" in answer.text
-        assert await todos(sqlite_store) == [("S1: Sort", TodoState.PENDING), ("S2: Delete", TodoState.PENDING)]
+        assert "- S1 Sort: done\n- S2 Delete: done" in answer.text
+        assert await todos(sqlite_store) == [("S1: Sort", TodoState.DONE), ("S2: Delete", TodoState.DONE)]
         said = await agent.transcript()
+        assert any("The user approved this plan" in line for line in said)
         assert any(line.startswith("/plan tidy up") and "**S2. Delete**" in line for line in said)
         (request,) = model.asked
         assert {spec.name for spec in request.tools} == set(READING)
@@ -136,8 +143,8 @@ async def test_a_denied_plan_changes_nothing_and_is_kept(bus: RedisBus, sqlite_s
         assert session is not None
         (note,) = await sqlite_store.transcript(session.id)
         assert note.kind is EntryKind.NOTE
-        assert "did not approve" in note.text
-        assert "**S1. Sort**" in note.text
+        assert note.text.startswith("The user did not approve this plan. Do nothing of it;")
+        assert "**S1. Sort**" in note.text.partition("<foreign mark=")[2]
         await until_spent(sqlite_store, 110)
 
 
@@ -173,6 +180,7 @@ async def test_the_planner_reads_the_workspace_and_is_told_once_what_is_wrong(
             "S2 → S1 → S2", "S1 → S2 → S1"
         )
         assert model.asked[3].messages[-1].text.startswith("tidy up\n\n")
+        assert '"S1"' not in model.asked[3].messages[-1].text.partition("<foreign mark=")[0]
         assert await todos(sqlite_store) == []
         await until_spent(sqlite_store, 440)
         await agent.press(question.choices[1].command, str(ANN))
@@ -191,6 +199,40 @@ async def test_a_planner_whose_model_fails_is_a_plain_sentence(
     async with agent_with(bus, sqlite_store, tmp_path, Planning(ModelRejected("no such key"))) as agent:
         answer = await agent.ask("/plan tidy up")
         assert answer == "There is no plan: the planner did not finish (the model did not answer)."
+
+
+async def test_a_planner_that_is_killed_is_a_plain_sentence(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """And whoever asks again gets a plan."""
+    model = Planning(GOOD)
+    model.gate = asyncio.Event()
+    async with agent_with(bus, sqlite_store, tmp_path, model) as agent:
+        await agent.say("/plan tidy up")
+        await until(lambda: model.asked)
+        os.kill(own_children()[-1], signal.SIGKILL)
+        (answer,) = await agent.heard(1)
+        assert answer.text == ("There is no plan: the planner did not finish (its process was killed by signal 9).")
+        model.gate.set()
+        await agent.say("/plan tidy up")
+        _, question = await proposed(agent)
+        await agent.press(question.choices[1].command, str(ANN))
+        await agent.heard(5)
+
+
+@pytest.mark.long
+async def test_a_plan_that_nobody_answers_is_dropped(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+    """The model of a later turn knows that, and sees the plan as what it is: nobody's order."""
+    async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD), tools=Tools(approval_ttl_s=1)) as agent:
+        await agent.say("/plan tidy up")
+        await proposed(agent)
+        answer = (await agent.heard(4))[-1]
+        assert answer.text == "Nobody approved the plan in time, so nothing was done."
+        assert await todos(sqlite_store) == []
+        session = await sqlite_store.current_session(ANN)
+        assert session is not None
+        (note,) = await sqlite_store.transcript(session.id)
+        assert note.text.startswith("The user did not answer about this plan. Do nothing of it;")
 
 
 async def test_a_stop_ends_planning(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:

@@ -171,10 +171,10 @@ async def test_while_a_person_is_asked_the_turns_clock_stands_still(
     agent: AgentProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The person takes longer than a turn may; the turn does not fail."""
-    monkeypatch.setattr(turn, "TURN_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(turn, "TURN_TIMEOUT_S", 2.0)
     await agent.say(WRITE, ADMIN)
     question = await agent.question()
-    await asyncio.sleep(0.8)
+    await asyncio.sleep(2.1)
     await agent.press(commands(question)[0], ADMIN)
     _, answer = await after(agent, question)
     assert "too long" not in answer.text
@@ -263,8 +263,8 @@ async def test_what_is_too_long_for_a_question_is_said_before_it(bus: RedisBus, 
     assert (preface.text, preface.choices) == (plan, ())
     assert asked.text.startswith("Shall I?")
     assert len(asked.text) < QUESTION_CHARS_MAX + 100
-    people = People(bus.access, sqlite_store.access, policy_of())
-    decided = await Deciding(bus.questions, bus.operator, people, scrubber, clock).decide(
+    people = People(bus.access, sqlite_store.access, policy_of(), SystemClock())
+    decided = await Deciding(bus.questions, bus.operator, sqlite_store.tasks, people, scrubber, clock).decide(
         ControlRequest(ControlKind.APPROVE, replace(message, text=asked.choices[0].command)), ENGLISH
     )
     assert decided.word == "Approved."

@@ -78,6 +78,7 @@ class Firer:
             self.bus.access,
             self.store.access,
             policy_of(self.admins, is_open=self.is_open),
+            SystemClock(),
         )
         firing = Firing(
             Mortal(self.store.schedules, self.dies_behind),

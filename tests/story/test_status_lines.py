@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.model.client import ModelRequest
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import Subagents
-from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.messages import ControlKind
 from gateway.store.store import SqlStore
 from gateway.telemetry.trace import hops_of
 from tests.parts.agents import AgentProcess, running_agent
-from tests.parts.waiting import PATIENCE_S, until
+from tests.parts.waiting import PATIENCE_S
 from tests.story.test_sub_agents import Cast, delegated
 
 
@@ -21,9 +21,9 @@ def answers(request: ModelRequest) -> str:
     return f"done: {request.messages[0].text}"
 
 
-async def ended(agent: AgentProcess, lines: int) -> dict[str, str]:
-    """What stands in each line once all of them say how it ended."""
-    shown: dict[str, str] = {}
+async def shown(agent: AgentProcess, are_meant: Callable[[Sequence[str]], bool]) -> list[str]:
+    """What stands in the lines of the one message once they are those."""
+    lines: list[str] = []
 
     async def deliver() -> None:
         async with asyncio.timeout(PATIENCE_S):
@@ -31,14 +31,25 @@ async def ended(agent: AgentProcess, lines: int) -> dict[str, str]:
 
     hearing = asyncio.create_task(deliver())
     try:
-        while len(shown) < lines or any(text.startswith("⏳") for text in shown.values()):
+        while not are_meant(lines):
             await asyncio.sleep(0.02)
             assert not hearing.done()
-            shown = {reply.amends or reply.id: reply.text for reply in agent.statuses}
+            lines = agent.statuses[-1].text.split("\n") if agent.statuses else []
     finally:
         hearing.cancel()
         await asyncio.gather(hearing, return_exceptions=True)
-    return shown
+    assert len({reply.amends or reply.id for reply in agent.statuses}) == 1
+    return lines
+
+
+def at_work(lines: Sequence[str]) -> bool:
+    """Somebody is: only then a line is said for the first time."""
+    return any(text.startswith("⏳") for text in lines)
+
+
+def over(count: int) -> Callable[[Sequence[str]], bool]:
+    """So many say how it ended, and nobody is at work."""
+    return lambda lines: len(lines) >= count and not at_work(lines)
 
 
 async def test_each_child_has_one_line_which_is_no_answer(
@@ -46,12 +57,15 @@ async def test_each_child_has_one_line_which_is_no_answer(
 ) -> None:
     """/where counts it not, and the trace of the message tells of it in one hop each."""
     model = Cast([delegated("look", number=1), delegated("read", number=2)], "Both are done.", child=answers)
+    model.gate = asyncio.Event()
     async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
         await agent.say("split it", message_id="telegram:bot:1:7")
+        await shown(agent, at_work)
+        model.gate.set()
         assert [reply.text for reply in await agent.heard(1)] == ["Both are done."]
-        shown = await ended(agent, 2)
-        assert sorted(text.partition(" (")[0] for text in shown.values()) == ["✓ explore: look", "✓ explore: read"]
-        assert all("110 tokens" in text for text in shown.values())
+        lines = await shown(agent, over(2))
+        assert sorted(text.partition(" (")[0] for text in lines) == ["✓ explore: look", "✓ explore: read"]
+        assert all("110 tokens" in text for text in lines)
         assert {reply.title for reply in agent.statuses} == {None}
         await agent.control(ControlKind.WHERE)
         assert (await agent.heard(2))[-1].text.count("UTC: ") == 1
@@ -65,10 +79,10 @@ async def test_a_stop_is_seen_in_the_lines(bus: RedisBus, sqlite_store: SqlStore
     model.gate = asyncio.Event()
     async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
         await agent.say("have a look")
-        await until(lambda: bool(model.of(UsagePurpose.SUBAGENT)))
+        await shown(agent, at_work)
         await agent.control(ControlKind.STOP)
         assert (await agent.heard(1))[0].text.startswith("Stopped.")
-        (said,) = (await ended(agent, 1)).values()
+        (said,) = await shown(agent, over(1))
         assert said.startswith("✗ explore: look: stopped (")
 
 

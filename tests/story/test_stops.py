@@ -15,7 +15,7 @@ from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
 from agent.working.runs import Run
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import Session, TurnCommit, UsagePurpose
+from gateway.contracts.entries import Committed, TurnCommit, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, Reply
 from gateway.contracts.ports import Claim
@@ -170,7 +170,7 @@ async def test_an_answer_that_was_being_committed_comes_before_the_acknowledgeme
     may_commit = asyncio.Event()
     commits = asyncio.Event()
 
-    async def slow_commit(commit: TurnCommit) -> Session:
+    async def slow_commit(commit: TurnCommit) -> Committed:
         commits.set()
         await may_commit.wait()
         return await commit_turn(commit)
@@ -284,7 +284,7 @@ async def test_where_tells_what_waits_what_is_in_work_and_what_arrived(agent: Ag
     await agent.say("later")
     await agent.control(ControlKind.WHERE)
     where = (await agent.heard(2))[1].text
-    assert where.startswith("In work for 0 s. 1 message(s) waiting.")
+    assert where.startswith("In work for 0 s. 1 message waiting.")
     assert where.count("UTC: ") == 1
     await agent.control(ControlKind.STOP)
     await agent.heard(3)

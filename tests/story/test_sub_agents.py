@@ -10,12 +10,15 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+import pytest
+
 from agent.limits import SUBAGENT_RESULT_CHARS_MAX
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import Subagents
-from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.access import Projection
+from gateway.contracts.entries import Grant, GrantRole, Role, UsagePurpose
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
@@ -86,6 +89,11 @@ def using(tool: str, **arguments: object) -> Callable[[ModelRequest], Words]:
         return "\n".join(found) if found else [RequestedCall("t1", tool, json.dumps(arguments))]
 
     return answer
+
+
+async def newest_of(store: SqlStore, key: SessionKey) -> list[SubTask]:
+    """Those that work for `key`."""
+    return [task for task in await store.tasks.newest(limit=10) if task.key == key]
 
 
 async def newest(store: SqlStore) -> SubTask:
@@ -307,6 +315,37 @@ async def test_one_in_the_background_is_ended_by_whoever_spawned_it(
         assert "was cancelled" in results(model.of(UsagePurpose.TURN)[-1])[-1]
         assert (await newest(sqlite_store)).state is TaskState.CANCELLED
         assert children() == set()
+
+
+@pytest.mark.parametrize("tool", [pytest.param("sub_agent", marks=pytest.mark.long), "sub_agent_spawn"])
+async def test_nobody_works_for_somebody_who_was_blocked(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, tool: str
+) -> None:
+    """Nothing is said of it, neither now nor when he is let in again. What works for others goes on."""
+    spawning = [delegated("look around", tool=tool)]
+    model = Cast(spawning, spawning, "Under way.", "Under way.", child=lambda _: "never said")
+    model.gate = asyncio.Event()
+
+    async def until_ended() -> None:
+        while any(not task.state.is_over for task in await newest_of(sqlite_store, ANN)):  # noqa: ASYNC110 - a database does not tell
+            await asyncio.sleep(0.05)
+
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
+        for key in (ANN, BOB):
+            await agent.say("look around", str(key))
+        await until(lambda: len(model.of(UsagePurpose.SUBAGENT)) == 2)
+        assert len(children()) == 2
+        await bus.access.project(Projection(grants=[Grant(ANN, GrantRole.BLOCKED, "operator", 1)], revision=1))
+        async with asyncio.timeout(10):
+            await until_ended()
+        assert len(children()) == 1
+        (ended,) = await newest_of(sqlite_store, ANN)
+        assert ended.state is TaskState.CANCELLED
+        await bus.access.project(Projection(grants=[], revision=2))
+        await sqlite_store.tasks.want_cancelled(BOB)
+        await agent.ask("say hello", "telegram:3")
+        assert not [reply for reply in agent.replies if reply.key == ANN and reply.text != "Under way."]
+        assert await sqlite_store.tasks.due_wakes(limit=9) == []
 
 
 async def test_where_sub_agents_are_off_everything_that_needs_one_says_so(

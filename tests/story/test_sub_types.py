@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import httpx
@@ -12,17 +12,21 @@ import pytest
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
-from agent.subagents.catalog import CATALOG
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import Tool
 from gateway.admin.app import Parts, create_app
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.config.subagents import Subagents, SubTypeSetting
 from gateway.config.tools import Tools
 from gateway.contracts.entries import Role, UsagePurpose
-from gateway.contracts.toolsets import CONVERSING, DELEGATING
+from gateway.contracts.toolsets import BUILT_IN, CONVERSING, DELEGATING, TALKING
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.parts.agents import running_agent
 from tests.parts.keepers import keeper_of
+from tests.parts.sub_types import CATALOG
+from tests.parts.waiting import until
 
 TOKEN = "the-operator's-token"
 
@@ -35,6 +39,7 @@ class Delegating(ScriptedClient):
         self.calls = calls
         self.children: list[ModelRequest] = []
         self.offered: set[str] = set()
+        self.choice = ""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if request.purpose is UsagePurpose.SUBAGENT:
@@ -46,6 +51,7 @@ class Delegating(ScriptedClient):
                 yield self._answer(request, "done")
         elif request.purpose is UsagePurpose.TURN and request.messages[-1].role is Role.USER:
             self.offered = {spec.name for spec in request.tools}
+            self.choice = next(spec.description for spec in request.tools if spec.name == "sub_agent")
             sub_type = request.messages[-1].text.split()[-1]
             order = json.dumps({"type": sub_type, "task": "look around"})
             yield self._answer(request, "", RequestedCall("c1", "sub_agent", order))
@@ -88,7 +94,7 @@ async def test_what_no_sub_agent_has_are_tools_that_there_are(
     async with running_agent(bus, sqlite_store, model, tmp_path, tools=everything) as agent:
         await agent.ask("general")
     _, tools = model.told
-    assert model.offered >= {*CONVERSING, *DELEGATING}
+    assert BUILT_IN >= model.offered >= {*CONVERSING, *DELEGATING, *TALKING}
     assert tools == model.offered - set(CONVERSING)
 
 
@@ -112,6 +118,45 @@ async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_aft
         await admin.delete("/api/agents/sub-types/explore")
         await agent.ask("explore")
         assert model.told == (CATALOG["explore"].prompt, set(CATALOG["explore"].tools or ()))
+
+
+async def test_a_model_is_offered_the_types_as_an_operator_describes_them_while_the_agent_runs(
+    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And none that was switched off."""
+    monkeypatch.setattr("agent.subagents.catalog.SUB_TYPES_SEEN_WITHIN_S", 0.0)
+    monkeypatch.setattr("agent.subagents.tools.renewing.SUB_TYPES_LOOK_EVERY_S", 0.01)
+    model, offered_anew = Delegating(), list[object]()
+    exchange = ToolRegistry.exchange
+
+    def heard(registry: ToolRegistry, tools: Iterable[Tool]) -> None:
+        offered_anew.append(tools)
+        exchange(registry, tools)
+
+    monkeypatch.setattr(ToolRegistry, "exchange", heard)
+    async with (
+        running_agent(bus, sqlite_store, model, tmp_path) as agent,
+        operator(sqlite_store, bus) as admin,
+    ):
+        await agent.ask("explore")
+        assert f"- explore: {CATALOG['explore'].description}\n- general:" in model.choice
+        for number, (name, order) in enumerate(
+            {"explore": {"description": "Wanders about."}, "code": {"tools": list[str]()}}.items(), 1
+        ):
+            assert (await admin.put(f"/api/agents/sub-types/{name}", json=order)).status_code == 200
+            await until(lambda number=number: len(offered_anew) == number)  # type: ignore[misc]
+        await agent.ask("explore")
+        assert "- explore: Wanders about." in model.choice
+        assert "- code:" not in model.choice
+
+
+async def test_a_child_is_who_the_configuration_says(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:
+    model = Delegating()
+    wandering = SubTypeSetting(prompt="You wander.", tools=("file_list",))
+    settings = Subagents(types={"explore": wandering})
+    async with running_agent(bus, sqlite_store, model, tmp_path, subagents=settings) as agent:
+        await agent.ask("explore")
+    assert model.told == (f"You wander.\n\n{PROMPTS.delegated}", {"file_list"})
 
 
 async def test_rounds_end_where_the_type_says(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:

@@ -64,3 +64,17 @@ async def test_it_is_not_told_of_a_conversation_that_is_elsewhere_too(agent: Age
     await agent.ask("/title My diagnosis", "discord:1")
     assert await told(agent, 1) == ["My diagnosis"]
     assert agent.titles[0].address == message("", "discord:1").address
+
+
+async def test_a_place_that_can_bear_no_name_is_told_of_none(agent: AgentProcess) -> None:
+    """Neither of the title that a conversation is given nor of the one that its user chooses; both are kept."""
+    said = replace(message("what is for dinner tonight, dear?", ANNA), is_nameable=False)
+    chosen = replace(message("/title Holiday", ANNA), is_nameable=False)
+    for answered, told_here in enumerate((said, chosen), 1):
+        await agent.bus.intake.enqueue(told_here)
+        await agent.heard(answered, "discord")
+    session = await agent.store.current_session(said.key)
+    assert session is not None
+    assert session.title == "Holiday"
+    await agent.ask("/title Rome", ANNA)
+    assert await told(agent, 1) == ["Rome"]

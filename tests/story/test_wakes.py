@@ -10,7 +10,7 @@ import pytest
 from agent.limits import WAKE_CHARS_MAX
 from agent.people import People
 from agent.running.bell import Bell
-from agent.subagents.waking import Waking
+from agent.subagents.wakes.waking import Waking
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import Projection
@@ -25,7 +25,7 @@ from tests.parts.agents import message
 from tests.parts.crew import Crew
 from tests.parts.keepers import policy_of
 
-ANN = SessionKey.parse("telegram:1")
+ANN, BOB = SessionKey.parse("telegram:1"), SessionKey.parse("telegram:2")
 TURN = "t_first"
 
 
@@ -60,6 +60,7 @@ class Process:
             self.door.bus.access,
             self.store.access,
             policy_of(is_open=self.admits),
+            SystemClock(),
         )
         clock = SystemClock()
         return Waking(self.store, cast(Any, self.door), people, Bell(), Scrubber(), clock, ended=self.lost.append)
@@ -86,9 +87,9 @@ def process(bus: RedisBus, sqlite_store: SqlStore) -> Process:
     return Process(sqlite_store, Door(bus))
 
 
-async def begin(store: SqlStore, turn_id: str = TURN, *, fence: int = 1) -> None:
-    said = message("hello", str(ANN), message_id=f"telegram:{turn_id}")
-    await store.begin_turn(turn_id=turn_id, key=ANN, fence=fence, messages=[said], now_ms=1)
+async def begin(store: SqlStore, turn_id: str = TURN, *, fence: int = 1, key: SessionKey = ANN) -> None:
+    said = message("hello", str(key), message_id=f"telegram:{turn_id}")
+    await store.begin_turn(turn_id=turn_id, key=key, fence=fence, messages=[said], now_ms=1)
 
 
 async def commit(store: SqlStore, turn_id: str = TURN, *, fence: int = 1) -> None:
@@ -130,6 +131,21 @@ async def test_what_a_full_lane_refuses_stays_due(crew: Crew, process: Process, 
     assert await process.look() == []
     assert await process.look() == []
     assert len(await process.look()) == 1
+
+
+async def test_a_full_lane_holds_up_nobody_else(crew: Crew, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many wakes of its own are due before the others'."""
+    monkeypatch.setattr("agent.subagents.wakes.waking.WAKES_AT_ONCE", 2)
+    names = [f"alpha {number}" for number in range(5)]
+    await crew.spawn(*names)
+    await crew.end(*names)
+    await begin(crew.store, "t_bob", key=BOB)
+    bobs = Crew(crew.store, str(BOB))
+    await bobs.spawn("beta")
+    await bobs.end("beta")
+    process.door.refusals = [Verdict.LANE_FULL]
+    assert [wake.key for wake in await process.look()] == [BOB]
+    assert len(await process.look()) == 6
 
 
 async def test_who_may_not_speak_is_not_woken(crew: Crew, process: Process) -> None:

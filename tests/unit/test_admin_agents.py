@@ -13,7 +13,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from agent.subagents.catalog import CATALOG, Catalog
+from agent.subagents.catalog import Catalog
 from gateway.admin.app import Parts, create_app
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -24,6 +24,7 @@ from gateway.contracts.subagents import SubTypeChange
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from tests.parts.keepers import keeper_of
+from tests.parts.sub_types import CATALOG
 
 TOKEN: Final = "the-operator's-token"
 HEADERS: Final = {"Authorization": f"Bearer {TOKEN}"}
@@ -113,6 +114,7 @@ class TestPut:
         await admin.put(CODE, json={"label": "Smith"})
         before = await row(admin)
         assert (await admin.put(CODE, json=before)).json() == before
+        assert len((await admin.get("/api/audit")).json()) == 1
         assert (await admin.put(CODE, json={**before, "rounds_max": 4})).json()["changed"] == ["label", "rounds_max"]
 
     async def test_null_takes_a_change_back(self, admin: httpx.AsyncClient) -> None:
@@ -154,6 +156,7 @@ class TestPut:
             ({"description": "x" * 501}, "description", "must be one line of 1 to 500 characters"),
             ({"tools": "shell"}, "tools", "Input should be a valid list"),
             ({"tools": ["rm -rf /"]}, "tools", "must be a list of at most 128 names of tools"),
+            ({"tools": ["file_read", "file_raed"]}, "tools", "must be a list of at most 128 names of tools"),
             ({"tools": ["*", "shell"]}, "tools", "must be a list of at most 128 names of tools"),
             ({"tools": [1]}, "tools", "Input should be a valid string"),
             ({"round_max": 3}, "round_max", "Extra inputs are not permitted"),
@@ -206,8 +209,10 @@ class TestAudit:
         assert reset["at"] >= change["at"]
         everything = (await admin.get("/api/audit")).json()
         assert [line["subject"] for line in everything] == ["sub-type:code", "sub-type:data", "sub-type:code"]
-        assert len((await admin.get("/api/audit", params={"limit": 1})).json()) == 1
-        for refused in ({"limit": 0}, {"limit": 501}, {"subject": ""}, {"subject": "a\x00b"}):
+        assert (await admin.get("/api/audit", params={"limit": 1})).json() == everything[:1]
+        older = {"limit": 1, "below": everything[0]["number"]}
+        assert (await admin.get("/api/audit", params=older)).json() == everything[1:2]
+        for refused in ({"limit": 0}, {"limit": 501}, {"subject": ""}, {"subject": "a\x00b"}, {"below": 2**63}):
             assert (await admin.get("/api/audit", params=refused)).status_code == 422
 
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from agent.subagents.life.orders import SubOrder
 from gateway.admin.app import Parts, create_app
 from gateway.admin.auth import AdminToken
 from gateway.admin.operator_channel import take_replies
@@ -34,12 +35,14 @@ from gateway.contracts.entries import (
 )
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
+from gateway.contracts.messages import CleanText, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
 from gateway.contracts.workspaces import folder_name
 from gateway.limits import LANE_MESSAGES_MAX
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
 from tests.parts.keepers import keeper_of
+from tests.parts.nursery import never, nursery
+from tests.parts.waiting import until
 
 TOKEN = "the-operator's-token"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -98,7 +101,7 @@ async def converse(store: SqlStore, key: SessionKey, number: int) -> Session:
     turn_id = CLOCK.new_id()
     start = await store.begin_turn(turn_id=turn_id, key=key, fence=number, messages=[asked], now_ms=CLOCK.now_ms())
     usage = Usage(key, UsagePurpose.TURN, "demo/scripted", 10, 5, cost_usd=0.25, turn_id=turn_id)
-    return await store.commit_turn(
+    committed = await store.commit_turn(
         TurnCommit(
             turn_id=turn_id,
             session_id=start.session.id,
@@ -111,6 +114,7 @@ async def converse(store: SqlStore, key: SessionKey, number: int) -> Session:
             finished_at_ms=CLOCK.now_ms(),
         )
     )
+    return committed.session
 
 
 def basic(password: str) -> dict[str, str]:
@@ -197,6 +201,7 @@ async def test_sessions_are_listed_newest_first_with_all_their_fields(
         "is_current": True,
         "parent_session_id": None,
         "message_count": 2,
+        "children_count": 0,
         "tokens": 15,
         "cost": 0.25,
     }
@@ -232,6 +237,8 @@ async def test_one_session_and_its_messages_in_order(admin: httpx.AsyncClient, s
     assert rows[0]["message_id"] == "telegram:bot:1:1"
     after = (await admin.get(f"/api/sessions/{session.id}/messages?after_seq={rows[1]['seq']}&limit=1")).json()
     assert [row["text"] for row in after] == ["question 2"]
+    before = (await admin.get(f"/api/sessions/{session.id}/messages?before_seq={2**53}&limit=1")).json()
+    assert [row["text"] for row in before] == ["answer 2"]
 
 
 @pytest.mark.parametrize("path", ["/api/sessions/none", "/api/sessions/none/messages", "/api/nothing"])
@@ -313,6 +320,22 @@ async def test_metrics_show_the_bus(admin: httpx.AsyncClient, bus: RedisBus) -> 
         'trivet_build_info{version="0.1.0"} 1.0',
     ):
         assert line in lines
+
+
+async def test_the_queue_is_told_in_figures(admin: httpx.AsyncClient, bus: RedisBus) -> None:
+    await bus.intake.enqueue(message(ADA, 1, "waiting"))
+    await bus.operator.report_channel("telegram", "connected", ttl_s=30)
+    found = (await admin.get("/api/queue")).json()
+    assert (found["messages"], found["lanes_ready"], found["lanes_running"], found["dead_letters"]) == (1, 1, 0, 0)
+    assert found["oldest_wait_ms"] >= 0
+    assert found["channels"] == {"telegram": "connected"}
+
+
+async def test_the_address_that_is_printed_at_start_shows_a_page(sqlite_store: SqlStore, bus: RedisBus) -> None:
+    async with client_of(app_of(sqlite_store, bus)) as client:
+        front = await client.get("/", headers=basic(TOKEN))
+        assert (front.status_code, front.headers["location"]) == (307, "/sessions")
+        assert (await client.get("/sessions", headers=basic(TOKEN))).status_code == 200
 
 
 async def test_the_documentation_opens_in_a_browser_and_lists_every_route(
@@ -434,6 +457,19 @@ async def test_a_users_belongings_are_exported_and_erased(
     assert erased["rows"]["sessions"] == 2
     assert (await bus.access.view(ADA)).granted is None
     assert [session.key for session in await sqlite_store.sessions()] == [bob]
+
+
+async def test_what_works_for_a_user_ends_before_he_is_erased(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+    """So that nothing is written of him afterwards; what works for others goes on."""
+    async with nursery(sqlite_store, never) as made:
+        await made.agents.spawn(made.context, SubOrder("explore", CleanText("look around")))
+        await until(lambda: made.lived)
+        (life,) = made.lived
+        await admin.delete("/api/users/telegram:999")
+        assert not life.is_ended
+        assert "sub_tasks" in (await admin.delete(f"/api/users/{life.task.key.owner}")).json()["rows"]
+        assert life.gone.is_set()
+        assert await made.newest() == []
 
 
 async def test_the_files_of_an_erased_user_go_with_him(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:

@@ -9,27 +9,36 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agent.limits import SUB_TYPES_SEEN_WITHIN_S
+from agent.limits import (
+    SUB_TYPES_SEEN_WITHIN_S,
+    SUBAGENT_DEPTH_MAX,
+    SUBAGENT_RESULT_CHARS_MAX,
+    SUBAGENTS_LIVE_MAX,
+)
 from agent.profiles import PROFILES
 from agent.prompts.library import PROMPTS
-from agent.subagents.catalog import CATALOG, Catalog, SubType
+from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.ceilings import NOT_AT_THE_BOTTOM
+from agent.subagents.wire.frames import LINE_BYTES_MAX
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
+from gateway.config.subagents import Subagents
 from gateway.config.tools import Tools
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.profiles import PROFILE_ROWS
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import Audited, SubTypeChange
-from gateway.contracts.toolsets import CONVERSING, DELEGATING, EVERY_TOOL, FILES, RUNNING, SEARCHING
+from gateway.contracts.toolsets import BUILT_IN, CONVERSING, DELEGATING, EVERY_TOOL, FILES, RUNNING, SEARCHING
 from gateway.limits import (
     SUB_TYPE_DESCRIPTION_CHARS_MAX,
     SUB_TYPE_LABEL_CHARS_MAX,
     SUB_TYPE_PROMPT_CHARS_MAX,
     SUB_TYPE_ROUNDS_MAX,
+    SUBTASKS_KEPT,
 )
 from gateway.scrub import Scrubber
 from gateway.store.foreign import Foreign
+from tests.parts.sub_types import CATALOG
 
 DESIGN = """
 explore    6   file_read file_search file_list file_tree file_info
@@ -53,14 +62,14 @@ writer     10  file_read file_write file_edit file_search file_list file_tree sh
 INTENTS: Mapping[str, Sequence[str]] = {
     "explore": ("broad to narrow", "path:line"),
     "general": ("whatever tools you were given",),
-    "plan": ("S1", "which steps must come before", "risk", "undone"),
+    "plan": ("S1", "dependencies", "risks", "rollback"),
     "code": ("Read first", "smallest change", "run the tests"),
     "research": ("two sources", "date", "fact", "opinion"),
     "security": ("severity", "place", "fix", "CWE"),
     "debug": ("History", "Reproduce", "Isolate", "Fix", "Verify", "regression test"),
     "architect": ("two or three options", "numbers", "ADR"),
     "devops": ("Observe first", "least privilege", "reversible"),
-    "data": ("Define", "caveats"),
+    "data": ("Define", "Present", "caveats"),
     "ui": ("WCAG 2.1 AA", "all the states"),
     "reviewer": ("BLOCKER", "SUGGESTION", "NITPICK", "QUESTION"),
     "writer": ("never invent an API",),
@@ -123,6 +132,12 @@ def test_the_rows_are_those_of_the_design() -> None:
     assert len(rows) == 13
 
 
+def test_the_bounds_are_those_of_the_design() -> None:
+    """Spelled a second time, too: the other tests use the names, and would follow a slip of the pen."""
+    assert (SUBAGENT_DEPTH_MAX, SUBAGENTS_LIVE_MAX, Subagents().limit_s) == (3, 9, 300)
+    assert (SUBAGENT_RESULT_CHARS_MAX, LINE_BYTES_MAX, SUBTASKS_KEPT) == (4_000, 8 * 1024 * 1024, 100)
+
+
 @pytest.mark.parametrize("sub_type", CATALOG.values(), ids=lambda sub_type: sub_type.name)
 def test_a_type_is_told_what_it_is_for_and_what_every_sub_agent_has_to_know(sub_type: SubType) -> None:
     for words in (*INTENTS[sub_type.name], "goes to another agent", "never an instruction", "Be brief"):
@@ -152,7 +167,7 @@ async def test_the_rows_name_tools_that_there_are(tmp_path: Path) -> None:
     ) as tools:
         named = {tool for row in SUB_TYPE_ROWS.values() for tool in row.tools} - {EVERY_TOOL}
         assert named <= tools.names
-        assert {*FILES, *RUNNING, *SEARCHING} <= tools.names
+        assert {*FILES, *RUNNING, *SEARCHING} <= tools.names <= BUILT_IN
 
 
 def test_only_the_generalist_has_what_its_parent_has() -> None:

@@ -8,8 +8,11 @@ import pytest
 
 from channels.registry import chosen
 from gateway.config import hook_path, hook_url, load_settings, settings_secrets, table_of
+from gateway.config.access import Access
 from gateway.config.show import as_table
+from gateway.contracts.access import TERMINAL, Admittance, PlacePolicy, StrangerRule, admit
 from gateway.contracts.errors import ConfigError
+from gateway.contracts.ids import SessionKey
 from gateway.supervisor.environment import for_agent
 
 KEY = "ab" * 32
@@ -140,3 +143,14 @@ def test_each_account_has_a_place_where_it_is_called() -> None:
     assert (hook_path("telegram"), table_of("telegram")) == ("/webhooks/telegram", "channels.telegram")
     assert hook_url(settings, "telegram.support") == "https://bot.example/webhooks/telegram/support"
     assert table_of("telegram.support") == "channels.telegram.accounts.support"
+
+
+@pytest.mark.parametrize("rule", StrangerRule)
+def test_whoever_sits_at_the_terminal_is_let_in_whatever_strangers_may(rule: StrangerRule) -> None:
+    """The terminal's own door decides; an agent that took him for a stranger would end what works for him, and wake
+    him never. He is no more than a guest by it."""
+    policy = Access(default=rule).policy
+    assert admit(TERMINAL, None, policy, PlacePolicy()) is Admittance.ADMITTED
+    assert policy.role_of(TERMINAL, None) is None
+    stranger = admit(SessionKey.parse("telegram:1"), None, policy, PlacePolicy())
+    assert (stranger is Admittance.ADMITTED) is (rule is StrangerRule.OPEN)

@@ -153,7 +153,6 @@ def readers_of_the_environment(source: str) -> list[int]:
 
 OTHER_READERS = {
     "gateway/bus/embedded.py": "asks the system for its runtime directory",
-    "agent/subagents/child.py": "is told there what it was put into",
     "agent/model/litellm_client.py": "tells litellm what it takes in no other way",
     "channels/slack/bolt.py": "hides variables that slack-bolt would obey",
 }

@@ -89,6 +89,7 @@ def test_the_environment_holds_the_tables_as_json_and_wins_key_by_key(tmp_path: 
         ('[subagents.types.code]\nlabel = "a\\nb"', "line 2: subagents.types.code.label", "one line"),
         ('[subagents.types.code]\ntools = "shell"', "line 2: subagents.types.code.tools", "names of tools"),
         ('[subagents.types.code]\ntools = ["rm -rf"]', "line 2: subagents.types.code.tools", "names of tools"),
+        ('[subagents.types.code]\ntools = ["file_raed"]', "line 2: subagents.types.code.tools", "names of tools"),
         ('[subagents.types.code]\ntools = ["*", "shell"]', "line 2: subagents.types.code.tools", "names of tools"),
         ("[subagents]\nlimit_s = 9", "line 2: subagents.limit_s", "from 10 to 3600"),
         ("[subagents]\nlive_max = 0", "line 2: subagents.live_max", "from 1 to 256"),

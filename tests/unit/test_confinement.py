@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import secrets
 import shutil
 import socket
 from pathlib import Path
@@ -15,7 +17,8 @@ from agent.subagents.cage.cages import Cage, InBubblewrap
 from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.cage.probing import AUTO, find_confinement, python_prefixes
-from agent.subagents.supervisor import Supervisor
+from agent.subagents.cage.supervisor import Supervisor
+from agent.subagents.wire.frames import Limits
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber
@@ -31,6 +34,8 @@ def datagram():
 def thread():
     import threading
     (worker := threading.Thread(target=len, args=["x"])).start(); worker.join()
+def linked():
+    os.symlink(DATA + "/workspaces/other/files/secret", home + "/files/link"); return open(home + "/files/link").read()
 tries = {
     "own file": lambda: open(home + "/files/mine").read(),
     "write own": lambda: open(home + "/files/new", "w").write("x"),
@@ -39,10 +44,17 @@ tries = {
     "shadow": lambda: open("/etc/shadow").read(),
     "data dir": lambda: os.listdir(DATA),
     "other conversation": lambda: open(DATA + "/workspaces/other/files/secret").read(),
+    "by a link": linked,
+    "by the process": lambda: open("/proc/self/root" + DATA + "/workspaces/other/files/secret").read(),
+    "folder put away": lambda: os.rename(home + "/files", home + "/away"),
+    "journal put away": lambda: os.rename(home + "/journal", home + "/files/away"),
+    "link beside": lambda: os.symlink("../other/files", home + "/more"),
     "by the way up": lambda: open(home + "/../other/files/secret").read(),
     "project": lambda: open(PROJECT + "/pyproject.toml").read(),
     "write tmp": lambda: open("/tmp/trivet-was-here", "w"),
     "write python": lambda: open(os.__file__ + ".new", "w"),
+    "write memory": lambda: open("/dev/shm/" + NAME, "w"),
+    "write devices": lambda: open("/dev/" + NAME, "w"),
     "write us": lambda: open(PROJECT + "/agent/new.py", "w"),
     "connect": connect,
     "mode of others": lambda: os.chmod(DATA, 0o700),
@@ -54,6 +66,40 @@ tries = {
 tried(datagram)  # where there is a network of its own, it goes there
 done(json.dumps({name: tried(what) for name, what in tries.items()}))
 """
+OF_THE_KERNEL = """
+import ctypes, fcntl
+library = ctypes.CDLL(None, use_errno=True)
+def call(name, *arguments):
+    if getattr(library, name)(*arguments) < 0: raise OSError(ctypes.get_errno(), "refused")
+def by_number(number, *arguments):
+    if library.syscall(number, *arguments) < 0: raise OSError(ctypes.get_errno(), "refused")
+def line(family, kind=socket.SOCK_STREAM):
+    return lambda: socket.socket(family, kind).close()
+room = ctypes.create_string_buffer(256)
+tries = {
+    "tcp": line(socket.AF_INET), "udp": line(socket.AF_INET, socket.SOCK_DGRAM), "unix": line(socket.AF_UNIX),
+    "netlink": line(socket.AF_NETLINK, socket.SOCK_RAW), "vsock": line(socket.AF_VSOCK), "kernel's": line(38),
+    "packets": line(socket.AF_PACKET, socket.SOCK_RAW), "raw": line(socket.AF_INET, socket.SOCK_RAW),
+    "io_uring": lambda: by_number(425, 4, room),
+    "fork": lambda: os.fork() or os._exit(0), "program": lambda: os.execv(sys.executable, [sys.executable]),
+    "signal": lambda: os.kill(VICTIM, 0), "signal to all": lambda: os.kill(-1, 0),
+    "signal to a group": lambda: os.killpg(VICTIM, 0), "pidfd": lambda: os.pidfd_open(VICTIM),
+    "signal by the kernel": lambda: fcntl.fcntl(0, fcntl.F_SETOWN, VICTIM),
+    "trace": lambda: call("ptrace", 16, VICTIM, 0, 0),
+    "memory": lambda: call("process_vm_readv", VICTIM, 0, 0, 0, 0, 0),
+    "nice": lambda: os.setpriority(os.PRIO_PROCESS, VICTIM, 1), "cores": lambda: os.sched_setaffinity(VICTIM, {0}),
+    "limits": lambda: resource.prlimit(VICTIM, resource.RLIMIT_NOFILE),
+    "kept memory": lambda: call("shmget", 0, 4096, 0o1600), "kept messages": lambda: call("msgget", 0, 0o1600),
+    "hidden memory": lambda: os.memfd_create("x"),
+    "namespace": lambda: call("unshare", 0x10000000), "mount": lambda: call("mount", b"x", b"/", b"tmpfs", 0, 0),
+    "mount anew": lambda: by_number(430, b"tmpfs", 0), "root": lambda: os.chroot("/"),
+    "host name": lambda: call("sethostname", os.uname().nodename.encode(), len(os.uname().nodename)),
+    "clock": lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()),
+    "faults": lambda: by_number(FAULTS, 0),
+}
+done(json.dumps({name: tried(what) for name, what in tries.items()}))
+"""
+"""What needs no file. Of what a process may do to another, the victim is a bystander."""
 MAY = ("own file", "write own", "rename own", "thread")
 
 
@@ -84,6 +130,7 @@ async def tries(cage: Cage, data_dir: Path, *, writes: bool = True) -> dict[str,
             "DATA": str(data_dir),
             "PROJECT": str(ROOT),
             "PARENT": os.getpid(),
+            "NAME": f"trivet-{secrets.token_hex(8)}",
         }
         script = "".join(f"{name} = {value!r}\n" for name, value in names.items()) + TRIES
         ending = await held(cage, script, data_dir / "workspaces" / "mine", writes=writes)
@@ -99,12 +146,45 @@ async def tries(cage: Cage, data_dir: Path, *, writes: bool = True) -> dict[str,
 
 
 async def held(
-    cage: Cage, script: str, home: Path | None, *, prelude: str = PRELUDE, writes: bool = True
+    cage: Cage,
+    script: str,
+    home: Path | None,
+    *,
+    prelude: str = PRELUDE,
+    writes: bool = True,
+    does_its_part: bool = False,
 ) -> ChildEnding:
     """What becomes of a child that does this in a cage."""
-    program = command(script, prelude=prelude, writes=writes)
+    program = command(script, prelude=prelude, writes=writes, does_its_part=does_its_part)
     supervisor = Supervisor(cage, Scrubber(), SystemClock(), command=program)
     return await supervisor.run(order(home, writes=writes), Desk())
+
+
+@pytest.mark.parametrize("confinement", list(Confinement))
+async def test_no_child_reaches_other_processes_the_network_or_the_system(
+    confinement: Confinement, data_dir: Path
+) -> None:
+    """A plain one neither, of whatever user it is."""
+    bystander = await asyncio.create_subprocess_exec("/bin/sleep", "60")
+    try:
+        names = f"VICTIM, FAULTS = {bystander.pid}, {282 if os.uname().machine == 'aarch64' else 323}\n"
+        cage = await cage_of(confinement, data_dir)
+        ending = await held(cage, names + OF_THE_KERNEL, None, does_its_part=True)
+    finally:
+        bystander.kill()
+        await bystander.wait()
+    found: dict[str, str] = json.loads(ending.response)
+    assert {name: outcome for name, outcome in found.items() if not outcome.endswith("Error")} == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user's child has no more rights than we")
+async def test_a_plain_child_of_root_has_none_of_its_rights(data_dir: Path) -> None:
+    """So it reads neither the environment nor the memory of whoever has them."""
+    script = f"""
+done([tried(lambda name=name: open("/proc/{os.getpid()}/" + name).read(1)) for name in ("environ", "mem", "maps")])
+"""
+    ending = await held(await cage_of(Confinement.PLAIN, data_dir), script, None, does_its_part=True)
+    assert ending.response == str(3 * ["PermissionError"])
 
 
 @pytest.mark.parametrize("confinement", HELD)
@@ -114,6 +194,20 @@ class TestHeld:
         assert {name for name, outcome in found.items() if not outcome.endswith("Error")} == set(MAY)
         assert found["own file"] == "'mine'"
         assert (data_dir / "workspaces/mine/files/newer").read_text() == "x"
+
+    async def test_finds_no_key_of_ours(
+        self, confinement: Confinement, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither in its environment nor in that of whoever started it."""
+        cage = await cage_of(confinement, data_dir)
+        monkeypatch.setenv("OPENAI_API_KEY", "the key to it all")
+        looks = """
+seen = [tried(lambda: open(f"/proc/{who}/environ").read()) for who in ("self", os.getppid(), 1)]
+done(json.dumps([dict(os.environ), *seen]))
+"""
+        ending = await held(cage, looks, data_dir / "workspaces" / "mine")
+        assert (ending.reason, "the key to it all" in ending.response) == ("", False)
+        assert "PATH" in ending.response
 
     async def test_who_may_only_read_writes_nothing(self, confinement: Confinement, data_dir: Path) -> None:
         found = await tries(await cage_of(confinement, data_dir), data_dir, writes=False)
@@ -125,10 +219,31 @@ class TestHeld:
         assert ending.response in ("FileNotFoundError", "PermissionError")
 
 
+@pytest.mark.parametrize("confinement", list(Confinement))
+async def test_limits_hold_also_who_sets_none(confinement: Confinement, data_dir: Path) -> None:
+    """Its parent has set them before it says the first word, and nobody takes them back."""
+    names = ("CORE", "CPU", "AS", "FSIZE", "NOFILE")
+    script = f"""
+limits = [resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in {names}]
+done([limits, tried(lambda: resource.setrlimit(resource.RLIMIT_CPU, (999, 999)))])
+"""
+    ending = await held(await cage_of(confinement, data_dir), script, None)
+    own = Limits()
+    most = [(each, each) for each in (0, own.cpu_s, own.memory_bytes, own.file_bytes, own.descriptors)]
+    assert ending.response in (f"[{most}, 'ValueError']", f"[{most}, 'None']" if os.geteuid() == 0 else "")
+
+
 async def test_a_child_that_does_not_confine_itself_where_it_has_to_is_ended(data_dir: Path) -> None:
     cage = await cage_of(Confinement.LANDLOCK, data_dir)
-    prelude = PRELUDE.replace("held = confine_this_process", "confine_this_process")
+    prelude = PRELUDE.replace("held = confine_this_process", "held = '' and confine_this_process")
     assert (await held(cage, "time.sleep(60)", data_dir / "workspaces/mine", prelude=prelude)).reason == "not_confined"
+
+
+@pytest.mark.parametrize("says", ['done("done")', 'say("tool_call", id="1", name="tool", arguments="{}"); hear()'])
+async def test_a_child_that_asks_for_something_before_it_is_confined_is_ended(says: str, data_dir: Path) -> None:
+    cage = await cage_of(Confinement.LANDLOCK, data_dir)
+    prelude = PRELUDE.replace('say("ready"', f'{says}; say("ready"')
+    assert (await held(cage, "", data_dir / "workspaces/mine", prelude=prelude)).reason == "not_confined"
 
 
 async def test_a_data_directory_inside_of_what_is_shown_is_hidden(data_dir: Path, tmp_path: Path) -> None:
@@ -170,7 +285,7 @@ class TestChoice:
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setattr(landlock, "version", lambda: 0)
         cage = await find_confinement(AUTO, hidden=[])
-        assert (cage.confinement, cage.confines_itself) == (Confinement.PLAIN, True)
+        assert cage.confinement is Confinement.PLAIN
 
     async def test_an_insisted_one_that_cannot_be_had_is_a_mistake_of_the_configuration(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.exits import EXIT_CONFIG
 from gateway.scrub import Scrubber
 from gateway.telemetry import crashes
 from gateway.telemetry.crashes import LINE_CHARS_MAX, ScrubbedStream
@@ -82,21 +83,34 @@ def program():
 }
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_whatever_ends_a_process_its_words_are_scrubbed(ending: str) -> None:
-    program = f"{BEGINNING}\n{ENDINGS[ending]}\nrun_to_exit(program)"
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
+def said_by(program: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own that runs `program` to its exit."""
+    return subprocess.run(
+        [sys.executable, "-c", f"{BEGINNING}\n{program}\nrun_to_exit(program)"],
         env={"CANARY": SECRET, "PATH": os.defpath},
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_whatever_ends_a_process_its_words_are_scrubbed(ending: str) -> None:
+    ended = said_by(ENDINGS[ending])
     said = ended.stdout + ended.stderr
     assert "[redacted:" in said
     assert SECRET[8:] not in said
     assert OWN not in said
+
+
+def test_tasks_that_fail_for_one_reason_end_the_program_as_that_would() -> None:
+    program = """
+from gateway.contracts.errors import ConfigError
+def program(): raise ExceptionGroup("tasks", [ExceptionGroup("deeper", [ConfigError("redis.url is wrong")])])"""
+    ended = said_by(program)
+    assert ended.returncode == EXIT_CONFIG
+    assert ended.stderr == "trivet: redis.url is wrong\n"
 
 
 class Broken(io.StringIO):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
@@ -13,7 +14,7 @@ import pytest
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
 from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, warning, wrong
-from gateway.doctor.machine import check_data_dir, check_model, check_ports, file_system_of
+from gateway.doctor.machine import check_confinement, check_data_dir, check_model, check_ports, file_system_of
 from gateway.doctor.platforms import check_platforms
 from gateway.doctor.servers import check_database, check_redis
 from tests.parts.redis_sets import ClusterSet, SentinelSet
@@ -114,6 +115,20 @@ async def test_a_database_is_looked_at_but_never_made(tmp_path: Path, sqlite_url
     (tmp_path / "strange.db").write_bytes(b"")
     strange = f"sqlite+aiosqlite:///{tmp_path}/strange.db"
     assert (await check_database(settings_of({"TRIVET_DATABASE__URL": strange}))).state is State.WRONG
+
+
+async def test_what_would_hold_a_sub_agent_is_tried_and_said(tmp_path: Path) -> None:
+    """Also that an insisted one is not there, or that there is nothing to be held."""
+
+    async def found(**variables: str) -> Finding:
+        environ = {**os.environ, "TRIVET_DATA_DIR": str(tmp_path), **variables}
+        return await check_confinement(settings_of(environ), environ)
+
+    plain = await found(TRIVET_SUBAGENTS__CONFINEMENT="plain")
+    assert (plain.state, plain.seen.partition(":")[0]) == (State.WARNING, "plain")
+    missing = await found(TRIVET_SUBAGENTS__CONFINEMENT="bubblewrap", PATH=str(tmp_path))
+    assert (missing.state, "does not work here" in missing.seen) == (State.WRONG, True)
+    assert (await found(TRIVET_SUBAGENTS__ENABLED="false")).state is State.OK
 
 
 # --- platforms, answering as their documentation says

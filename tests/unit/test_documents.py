@@ -21,7 +21,6 @@ from agent.attachments.inbox import Kept
 from agent.attachments.pictures import Picture, picture_in
 from agent.attachments.recordings import recording_of
 from agent.limits import DOCUMENT_CHARS_MAX, IMAGE_BYTES_MAX, IMAGE_SIDE_SHOWN, UNPACKED_BYTES_MAX
-from agent.subagents.cage.cages import Bare
 from agent.subagents.cage.confinement import Confinement
 from agent.tools.files.naming import media_type
 from gateway.contracts.errors import FileRefused
@@ -127,8 +126,7 @@ async def test_of_a_document_of_many_pages_the_beginning_is_read(documents: Docu
 
 async def test_a_reader_that_nobody_holds_holds_itself() -> None:
     """Where there is no bubblewrap; it still reads."""
-    documents = Documents(hidden=[])
-    documents._cage = Bare(Confinement.PLAIN, confines_itself=True)
+    documents = Documents(hidden=[], confinement=Confinement.PLAIN)
     assert (await documents.text(kept("x.pdf", pdf("Dear Anna"))) or "").strip() == "Dear Anna"
     assert (await documents.text(kept("x.xlsx", spreadsheet())) or "").startswith("## Sheet\ntea")
 

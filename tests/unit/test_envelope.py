@@ -90,6 +90,7 @@ VALUES: Final[dict[str, Wire]] = {
     "inbound": INBOUND,
     "mending": replace(INBOUND, removed=(RemovedSecrets("github", 1, is_joined=True),), mends=(MEND,)),
     "reply": REPLY,
+    "wake": replace(INBOUND, id="subagent:K7QM2PXA", wakes=3, is_nameable=True),
     "reply_with_files": replace(REPLY, files=(FILE,)),
     "question": QUESTION,
     "amendment": replace(REPLY, id="t_1:ask:K7QM2PXA:end", text=own_words("**Approved** by Ada."), amends=QUESTION.id),

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from agent.subagents.codec import FrameReader, FrameTooLong, Unread, encoded
-from agent.subagents.frames import (
+from agent.subagents.wire.codec import FrameReader, FrameTooLong, Unread, encoded
+from agent.subagents.wire.frames import (
     LINE_BYTES_MAX,
+    LINE_PARTS_MAX,
     Call,
     Cancel,
     Chunk,
@@ -44,7 +45,7 @@ FRAMES: Final[dict[str, Frame]] = {
         workspace="/data/workspaces/telegram-1",
         rounds_max=6,
         limits=Limits(cpu_s=60, memory_bytes=2**30, file_bytes=2**26, descriptors=256, processes=64),
-        confines_itself=True,
+        confinement="landlock",
         sub_type="explore",
         system="You look around.",
         messages=TALK[:1],
@@ -53,12 +54,13 @@ FRAMES: Final[dict[str, Frame]] = {
     ),
     "model_delta": ModelDelta("m1", 'He said: "no"\\'),
     "model_result": ModelResult("m1", "Let me see.", (CALL,), 1_200, 34, 0.0125),
+    "model_result_refused": ModelResult("m1", calls=(CALL,), outcomes=(ToolOutcome("c1", "$.path: 7 is no", True),)),
     "model_result_too_long": ModelResult("m2", error="The prompt is too long.", is_too_long=True),
     "tool_result": ToolOutcome("c1", "three\u2028lines\r\n", is_error=False),
     "cancel": Cancel("stopped"),
     "ready": Ready(4_242, "landlock"),
     "chunk": Chunk("Let "),
-    "model_call": ModelCall("m1", TALK, ("file_read", "web_search")),
+    "model_call": ModelCall("m1", TALK, ("file_read", "web_search"), "You look around."),
     "tool_call": ToolCall("c2", "web_search", '{"query":"x"}'),
     "done": Done(
         success=True, response="It is not there.", tokens_in=1_200, tokens_out=34, cost_usd=0.0125, duration_ms=900
@@ -91,7 +93,7 @@ def test_every_frame_has_its_golden_file() -> None:
 
 def test_the_shortest_init_that_a_hand_may_write_means_the_usual() -> None:
     found = read_row(type="init", config={}, agent_config={"messages": [{"role": "user", "text": "hello"}]})
-    assert found == Init("", "", 12, Limits(), True, "", "", (Said("user", "hello"),), (), "")
+    assert found == Init("", "", 12, Limits(), "", "", "", (Said("user", "hello"),), (), "")
 
 
 def test_what_is_missing_or_null_has_its_usual_value() -> None:
@@ -196,13 +198,35 @@ def test_a_line_of_just_the_limit_is_sent_and_read() -> None:
 
 def test_a_line_over_the_limit_is_neither_sent_nor_read() -> None:
     text = "x" * (LINE_BYTES_MAX - len(encoded(Chunk(""))) + 2)
-    with pytest.raises(FrameTooLong, match="a frame chunk of 8388609 bytes is longer than 8388608"):
+    with pytest.raises(
+        FrameTooLong, match="a frame chunk of 8388609 bytes has more than 8388608 bytes or 250000 parts"
+    ):
         encoded(Chunk(text))
     line = json.dumps({"type": "chunk", "delta": text}, separators=(",", ":")).encode()
     unread = Unread("a line of more than 8388608 bytes")
     assert read(line + b"\n" + encoded(Cancel(""))) == [unread, Cancel("")]
     assert read(line[:100], line[100:], b"\n", encoded(Cancel(""))) == [unread, Cancel("")]
     assert read(line) == [unread]
+
+
+@pytest.mark.parametrize("part", [b"[]", b"{}", b"7", b'"\\""', b'{"role":"user"}'])
+def test_a_line_of_countless_parts_is_not_read(part: bytes) -> None:
+    """Some of them would take gigabytes and seconds, while nobody else is heard."""
+    line = b'{"type":"model_call","id":"m1","messages":[' + b",".join([part] * LINE_PARTS_MAX) + b"]}\n"
+    assert len(line) < LINE_BYTES_MAX
+    found = read(line + encoded(Cancel("")))
+    assert found == [Unread("a line of more than 250000 parts"), Cancel("")]
+
+
+def test_a_frame_of_countless_parts_is_not_sent() -> None:
+    with pytest.raises(FrameTooLong, match=r"a frame model_call of .* or 250000 parts"):
+        encoded(ModelCall("m1", (), ("",) * (LINE_PARTS_MAX // 2)))
+
+
+def test_a_long_text_is_one_part_whatever_stands_in_it() -> None:
+    frame = Chunk('[{"a":1},\\"\n' * 400_000)
+    assert len(encoded(frame)) > LINE_BYTES_MAX * 3 // 4
+    assert read(encoded(frame)) == [frame]
 
 
 def test_a_line_without_end_takes_no_more_memory_than_the_limit() -> None:

@@ -366,7 +366,7 @@ class TestBounds:
 
     async def test_of_too_many_quotes_the_last_are_kept(self) -> None:
         bus = MemoryBus()
-        quotes = tuple(RawQuote(QuoteKind.THREAD, "Ann", f"{number} {'x' * 5_000}") for number in range(60))
+        quotes = tuple(RawQuote(QuoteKind.THREAD, "Ann", f"{number} {'x ' * 2_500}") for number in range(60))
         await door(bus).accept(replace(private_message(), quotes=quotes))
         numbers = [int(quote.text.split()[0]) for quote in bus.queued[0].quotes]
         assert numbers == list(range(60 - len(numbers), 60))

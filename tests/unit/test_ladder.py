@@ -175,7 +175,7 @@ async def test_the_time_limit_holds_on_every_path(
     sqlite_store: SqlStore, session: Session, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     """Also in the middle of the chunks: the original bounded only the first call."""
-    monkeypatch.setattr(ladder_module, "SUMMARY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(ladder_module, "SUMMARY_TIMEOUT_S", 0.3)
     model = Stalling(after, window=2_048)
     with pytest.raises(NoSummary, match="time"):
         await ladder(sqlite_store, model).climb(wanted(session, conversation(60)))

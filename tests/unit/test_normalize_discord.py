@@ -42,6 +42,12 @@ def test_a_channel_and_a_thread_are_places() -> None:
     assert parse_target(thread.address.target) == DiscordTarget("99", reply_to_message_id="7")
 
 
+def test_threads_alone_have_names_to_give() -> None:
+    """Also one that begins with the message."""
+    places = (DM, GUILD, THREAD, replace(GUILD, begins_thread=True))
+    assert [read(said).is_nameable for said in places] == [False, False, True, True]
+
+
 @pytest.mark.parametrize("mention", ["<@42>", "<@!42>", "<@&88>"])
 def test_a_mention_of_the_bot_or_of_its_own_role_addresses_it(mention: str) -> None:
     incoming = read(replace(GUILD, content=f"{mention} what now?"))

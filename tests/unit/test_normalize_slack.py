@@ -59,6 +59,11 @@ def test_a_thread_in_a_direct_message_is_answered_in_that_thread() -> None:
     assert parse_target(incoming.address.target).thread_ts == ROOT
 
 
+def test_threads_of_direct_messages_alone_have_names_to_give() -> None:
+    places = (event(), in_channel("<@UBOT> hi"), in_channel("<@UBOT> hi", thread_ts=ROOT), event(thread_ts=ROOT))
+    assert [read(said).is_nameable for said in places] == [False, False, False, True]
+
+
 def test_a_mention_in_a_channel_is_answered_in_the_channel() -> None:
     incoming = read(in_channel("<@UBOT> what now?"))
     assert (incoming.addressing, incoming.text) == (Addressing.MENTION, "what now?")

@@ -84,6 +84,11 @@ def test_a_thread_id_without_a_topic_is_only_a_chain_of_replies() -> None:
     assert parse_target(incoming.address.target).message_thread_id is None
 
 
+def test_topics_alone_have_names_to_give() -> None:
+    places = (message(), message(chat=GROUP), message(chat=GROUP, message_thread_id=9, is_topic_message=True))
+    assert [read(said).is_nameable for said in places] == [False, False, True]
+
+
 def test_the_general_topic_is_the_group_itself() -> None:
     incoming = read(message(chat=GROUP, message_thread_id=1, is_topic_message=True))
     assert incoming.place == ("-100456",)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
+import jsonschema
 import pytest
 
 from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta, ask
+from agent.model.demo.offer import HELP, HINT
+from agent.model.demo.parts import STRATEGIES, part_played
 from agent.model.scripted import SIGNATURE, ScriptedClient, latency_s
 from agent.prompts.library import PROMPTS
+from agent.subagents.strategies.asked import schema, strategy_of
 from agent.tools.framing import framed
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
@@ -91,7 +96,7 @@ def test_its_name_carries_its_latency() -> None:
         latency_s("demo/other")
 
 
-def _calls(answer: ModelAnswer) -> list[tuple[str, dict[str, str]]]:
+def _calls(answer: ModelAnswer) -> list[tuple[str, Any]]:
     return [(call.name, json.loads(call.arguments)) for call in answer.calls]
 
 
@@ -138,6 +143,93 @@ def _after_round(*results: str, note: str = "") -> ModelRequest:
 async def test_what_sub_agents_answered_it_passes_on_without_the_frame() -> None:
     answer = await ask(ScriptedClient(), _after_round(framed("Two tests.", "X7"), framed("None.", "Y8")))
     assert answer.text == f"The sub-agents answered:\n\n> Two tests.\n\n> None.\n\n{SIGNATURE}"
+
+
+_DONE = 'Sub-agent AB12 (explore) "count the files" completed after 10 s, 403 tokens.\n\nTwelve.\n\n' + SIGNATURE
+_KILLED = 'Sub-agent CD34 (code) "mend it" failed after 2 s: its process was killed by signal 9.\n\nIt left no answer.'
+
+
+async def test_it_tells_which_sub_agent_did_not_complete_and_why() -> None:
+    """As somebody would who watched: named by their tasks, without ids, and with what may be done about it."""
+    answer = await ask(ScriptedClient(), _after_round(framed(_DONE, "X7"), framed(_KILLED, "Y8")))
+    assert answer.text == (
+        "The sub-agents answered: 1 of 2 completed.\n\n"
+        "**count the files** (explore, 10 s, 403 tokens)\n\n> Twelve.\n\n"
+        "**mend it** (code, 2 s) failed: its process was killed by signal 9.\n\n"
+        "What did not complete is missing here; the others were not disturbed by it. /retry does all of it once more."
+        f"\n\n{SIGNATURE}"
+    )
+
+
+async def test_several_that_ended_together_are_told_apart() -> None:
+    both = f"{_DONE}\n\n{_KILLED}"
+    answer = await ask(ScriptedClient(), asking(f"{PROMPTS.woken}\n\n{framed(both, 'X7')}"))
+    opening = "The sub-agents in the background have ended: 1 of 2 completed."
+    assert answer.text.startswith(f"{opening}\n\n**count the files**")
+    assert "\n\n**mend it** (code, 2 s) failed: its process was killed by signal 9." in answer.text
+
+
+async def test_whoever_speaks_of_sub_agents_gets_some() -> None:
+    """No word has to be learned, and they take long enough to be seen at work."""
+    answer = await ask(ScriptedClient(), asking("Please have three helpers do this: read it, say hi and test it"))
+    assert _calls(answer) == [
+        ("sub_agent", {"type": "explore", "task": "slow 5 read it", "label": "read it"}),
+        ("sub_agent", {"type": "explore", "task": "say hi"}),
+        ("sub_agent", {"type": "explore", "task": "slow 7 test it", "label": "test it"}),
+    ]
+    behind = await ask(ScriptedClient(), asking("Compare frameworks with two sub-agents in the background"))
+    assert [name for name, _ in _calls(behind)] == ["sub_agent_spawn", "sub_agent_spawn"]
+
+
+async def test_a_sub_agent_that_is_told_of_others_starts_none() -> None:
+    answer = await ask(ScriptedClient(), asking("use three sub-agents", purpose=UsagePurpose.SUBAGENT))
+    assert not answer.calls
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+async def test_it_asks_for_each_strategy_by_its_name(name: str) -> None:
+    """What it asks for is valid."""
+    answer = await ask(ScriptedClient(), asking(f"orchestrate {name} cats | dogs | birds"))
+    [call] = answer.calls
+    assert call.name == "orchestrate"
+    arguments = json.loads(call.arguments)
+    jsonschema.validate(arguments, schema())
+    assert strategy_of(arguments, ("explore", "general")).name == name
+
+
+async def test_as_a_lead_it_splits_by_the_goal_and_joins_without_splitting_again() -> None:
+    """A form that is asked of somebody else, in what he wrote, is none."""
+    goal = "# What all of it is for\nbow | stern"
+    asked = f"You lead a piece of work.\n\n{goal}\n\nAt most 2 parts.\n\n" + '{"parts": []}'
+    played = part_played(asked)
+    assert played is not None
+    assert json.loads(played.task) == {"parts": [{"task": "bow"}, {"task": "stern"}]}
+    joined = part_played(f"You lead.\n\n{goal}\n\n# Material\n\n" + framed('{"parts": []}', "X7"))
+    assert joined is not None
+    assert not joined.is_answer
+
+
+async def test_an_approved_plan_is_ticked_off() -> None:
+    plan = "/plan a trip\n\nThe user approved this plan, and the task list holds its steps.\n\n**Plan: a trip**"
+    request = asking(f"{plan}\n\n**S1. Look at it**\n\n**S2. Do it** (after S1)")
+    [(name, arguments)] = _calls(await ask(ScriptedClient(), request))
+    assert (name, [todo["text"] for todo in arguments["todos"]]) == ("todo_write", ["S1: Look at it", "S2: Do it"])
+    called = PromptMessage(Role.ASSISTANT, own_words(""), (ToolCall("c", "todo_write", own_words("{}")),))
+    result = PromptMessage(Role.TOOL, own_words("ok"), tool_call_id="c")
+    after = await ask(ScriptedClient(), replace(request, messages=(*request.messages, called, result)))
+    assert "- S1 Look at it: done\n- S2 Do it: done" in after.text
+
+
+async def test_what_was_noted_before_is_not_what_is_said_now() -> None:
+    """As after a plan that was denied."""
+    noted = "The user did not approve this plan.\n\n<now>\nMonday\n</now>\n\nsay hi"
+    assert (await ask(ScriptedClient(), asking(noted))).text == f"hi\n\n{SIGNATURE}"
+
+
+async def test_it_says_what_it_can_do() -> None:
+    assert HELP in (await ask(ScriptedClient(), asking("help"))).text
+    assert HINT in (await ask(ScriptedClient(), asking("hello"))).text
+    assert HINT not in (await ask(ScriptedClient(), asking("hello", "hello again"))).text
 
 
 async def test_a_note_on_failures_is_nobodys_request() -> None:

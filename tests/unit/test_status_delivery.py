@@ -34,11 +34,14 @@ class QuietAdapter(ButtonAdapter):
         return f"(quietly) {chunk}"
 
 
-def line(number: int = 1, text: str = "explore", *, age_s: float = 0.0, lane: str = "lane") -> PendingReply:
+def line(
+    number: int = 1, text: str = "explore", *, age_s: float = 0.0, lane: str = "lane", turn_id: str = "another turn"
+) -> PendingReply:
     """A status line as the stream hands it out."""
     pending = reply(number, text, lane)
     made_at_ms = NOW_MS - int(age_s * 1000)
-    return replace(pending, reply=replace(pending.reply, kind=ReplyKind.STATUS, created_at_ms=made_at_ms))
+    said = replace(pending.reply, turn_id=turn_id, kind=ReplyKind.STATUS, created_at_ms=made_at_ms)
+    return replace(pending, reply=said)
 
 
 def edit(number: int = 2, text: str = "explored", *, of: str = "r1", age_s: float = 0.0) -> PendingReply:
@@ -124,6 +127,16 @@ async def test_answers_of_the_lane_go_first() -> None:
     async with delivering(adapter, bus):
         await bus.until(lambda: len(bus.receipts) == 3)
     assert [sent.text for sent in adapter.sent] == ["the answer", "explore", "code"]
+
+
+async def test_none_comes_behind_the_answer_of_its_turn() -> None:
+    adapter, bus, answer = ButtonAdapter(), MemoryBus(), reply(2, "the answer")
+    for pending in (line(1, turn_id=answer.reply.turn_id), answer, line(3, "code", turn_id="")):
+        bus.outbound.put_nowait(pending)
+    async with delivering(adapter, bus):
+        await bus.until(lambda: len(bus.receipts) == 3)
+    assert [sent.text for sent in adapter.sent] == ["the answer", "code"]
+    assert bus.receipts["e1"].record.state is DeliveryState.FAILED
 
 
 @dataclass

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.subagents.status.texts import REST, status_lines
+from agent.limits import STATUS_LINES_MAX
+from agent.subagents.status.texts import status_text
+from channels.discord.render import render as render_for_discord
 from channels.telegram.render import render
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -38,6 +40,12 @@ def over(state: TaskState, *, reason: str = "", tokens: int = 3_141, took_ms: in
     )
 
 
+def lines_of(*tasks: SubTask, own_max: int = 9) -> list[str]:
+    """As Telegram shows them."""
+    told = status_text(tasks, ENGLISH, now_ms=9_000, waits_after_ms=2_000, own_max=own_max)
+    return [line for chunk in render(CleanText(told.text)) for line in chunk.plain.split("\n")]
+
+
 @pytest.mark.parametrize(
     ("task", "said"),
     [
@@ -65,45 +73,58 @@ def over(state: TaskState, *, reason: str = "", tokens: int = 3_141, took_ms: in
     ],
 )
 def test_a_line_says_who_does_what_and_how_it_ended(task: SubTask, said: str) -> None:
-    (line,) = status_lines([task], ENGLISH, own_max=3)
-    (chunk,) = render(CleanText(line.text))
-    assert chunk.plain == said
+    assert lines_of(task) == [said]
 
 
-def test_all_beyond_the_first_few_share_a_line_that_counts() -> None:
-    tasks = [replace(RUNNING, id=f"k{number}") for number in range(9)]
-    lines = status_lines(tasks, ENGLISH, own_max=3)
-    assert [line.name for line in lines] == ["k0", "k1", "k2", REST]
-    assert lines[-1].text == "⏳ 6 more: 0 of them done"
-    done = replace(over(TaskState.COMPLETED), id="")
-    tasks[3:5] = [replace(done, id="k3"), replace(over(TaskState.FAILED), id="k4")]
-    assert status_lines(tasks, ENGLISH, own_max=3)[-1].text == "⏳ 6 more: 2 of them done, 1 not completed"
-    tasks[3:] = [replace(done, id=task.id) for task in tasks[3:]]
-    assert status_lines(tasks, ENGLISH, own_max=3)[-1].text == "✓ 6 more: 6 of them done"
+def test_each_has_a_line_of_its_own() -> None:
+    """In the order in which they were asked for, on lines of their own on every platform."""
+    tasks = [replace(RUNNING, id=f"k{number}", label=CleanText(f"part {number}")) for number in range(9)]
+    assert lines_of(*tasks) == [f"⏳ explore: part {number}" for number in range(9)]
 
 
-def test_one_alone_in_the_shared_line_is_told_of_by_name() -> None:
-    last = status_lines([replace(RUNNING, id=f"k{number}") for number in range(4)], ENGLISH, own_max=3)[-1]
-    assert (last.name, last.text) == (REST, "⏳ explore: where the tests are")
+def test_of_too_many_those_that_are_over_share_a_line_that_counts() -> None:
+    tasks = [replace(RUNNING, id=f"k{number}", label=CleanText(str(number))) for number in range(9)]
+    done = over(TaskState.COMPLETED)
+    tasks[1] = replace(done, id="k1")
+    tasks[3] = replace(over(TaskState.FAILED), id="k3")
+    *own, last = lines_of(*tasks, own_max=7)
+    assert own == [f"⏳ explore: {number}" for number in (0, 2, 4, 5, 6, 7, 8)]
+    assert last == "✗ 2 more: 2 of them done, 1 not completed"
+    assert lines_of(*tasks, own_max=3)[-1] == "⏳ 6 more: 2 of them done, 1 not completed"
+    all_done = [replace(done, id=task.id) for task in tasks]
+    assert lines_of(*all_done, own_max=3)[-1] == "✓ 6 more: 6 of them done"
+    assert lines_of(*tasks[:4], own_max=3)[-1].startswith("✓ explore: where the tests are (")
 
 
-@given(st.lists(st.sampled_from(list(TaskState)), min_size=1, max_size=6), st.integers(0, 4))
-def test_another_wording_is_another_step(states: list[TaskState], own_max: int) -> None:
-    """So that it gets an id of its own: an id is published once."""
-    before = [replace(RUNNING, id=f"k{number}") for number in range(len(states))]
-    after = [over(state) if state.is_over else replace(TASK, state=state) for state in states]
-    after = [replace(task, id=f"k{number}") for number, task in enumerate(after)]
-    for old, new in zip(
-        status_lines(before, ENGLISH, own_max=own_max), status_lines(after, ENGLISH, own_max=own_max), strict=True
-    ):
-        assert old.name == new.name
-        assert (old.step == new.step) == (old.text == new.text)
+def test_one_that_waits_for_a_moment_is_not_shown() -> None:
+    """Nor is one that was cancelled by then; whoever has waited for longer is."""
+    told = status_text([TASK], ENGLISH, now_ms=TASK.created_at_ms + 1_999, waits_after_ms=2_000, own_max=9)
+    assert (told.text, told.grows_at_ms) == ("", TASK.created_at_ms + 2_000)
+    gone = replace(TASK, state=TaskState.CANCELLED, finished_at_ms=TASK.created_at_ms + 1_999)
+    assert lines_of(gone) == []
+    assert lines_of(replace(gone, finished_at_ms=gone.created_at_ms + 2_000)) == [
+        "✗ explore: where the tests are: stopped (0 s, 0 tokens)"
+    ]
+
+
+@given(st.lists(st.sampled_from(list(TaskState)), min_size=1, max_size=40))
+def test_all_lines_fit_in_one_message_of_every_platform(states: list[TaskState]) -> None:
+    """Whatever a model and a failing process say. Discord takes 2,000 characters, as they are written."""
+    words = CleanText("*long* " * 40)
+    tasks = [
+        replace(over(state) if state.is_over else replace(RUNNING, state=state), id=f"k{n}", label=words, reason=words)
+        for n, state in enumerate(states)
+    ]
+    text = status_text(tasks, ENGLISH, now_ms=99_000, waits_after_ms=2_000, own_max=STATUS_LINES_MAX).text
+    assert len(render_for_discord(CleanText(text))) == 1
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=40))
 def test_nothing_in_a_label_formats_anything(label: str) -> None:
     """A model chose it. What Telegram shows is what it wrote, on one line."""
-    (line,) = status_lines([replace(RUNNING, label=CleanText(f"a {label} z"))], ENGLISH, own_max=1)
-    (chunk,) = render(CleanText(line.text))
+    text = status_text(
+        [replace(RUNNING, label=CleanText(f"a {label} z"))], ENGLISH, now_ms=9_000, waits_after_ms=2_000, own_max=1
+    ).text
+    (chunk,) = render(CleanText(text))
     assert chunk.plain == f"⏳ explore: a {label} z"
     assert chunk.entities == ()

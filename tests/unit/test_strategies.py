@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from agent.subagents.strategies.asked import spec, strategy_of
+from agent.subagents.strategies.asked import schema, strategy_of
 from agent.subagents.strategies.assignments import Assignment, Ended, Going, Outcome, prompt_of
 from agent.subagents.strategies.strategy import Strategy
 from agent.subagents.strategies.structured import BadParts, Verdict, read_parts, read_verdict
 from gateway.contracts.errors import ToolError
-from tests.parts.strategies import APPROVED, TYPES, asked, parts, refused, step
+from tests.parts.strategies import APPROVED, TYPES, asked, parts, refused, sides, step
 
 FAILED = Ended("half of it", "failed: killed_by_signal_9")
 
@@ -56,7 +56,9 @@ def test_a_sequence_stops_at_a_step_that_fails() -> None:
 
 
 def test_a_synthesiser_gets_what_came_of_all_and_what_failed() -> None:
-    parallel = asked("parallel", steps=[step("a"), step("b")], synthesiser={"type": "writer", "task": "Be brief."})
+    parallel = asked(
+        "parallel", steps=[step("a"), step("b"), {"id": "synthesis", "type": "writer", "task": "Be brief."}]
+    )
     assert list(wanted(parallel, {})) == ["a", "b"]
     assert list(wanted(parallel, done(a="found"))) == ["b"]
     ended = {"a": Ended("found"), "b": FAILED}
@@ -92,7 +94,7 @@ def test_the_answer_of_a_graph_is_that_of_the_steps_nobody_needs() -> None:
 
 
 def test_a_side_sees_what_each_said_last() -> None:
-    debate = asked("debate", sides=["tabs", "spaces"], rounds=2)
+    debate = asked("debate", steps=sides("tabs", "spaces"), rounds=2)
     assert all(not assignment.exhibits for assignment in wanted(debate, {}).values())
     ended = {"round 1 side 1": Ended("tabs are one key"), "round 1 side 2": Ended("spaces look the same")}
     second = wanted(debate, ended)
@@ -104,7 +106,7 @@ def test_a_side_sees_what_each_said_last() -> None:
 
 
 def test_a_side_that_fails_is_out_and_the_judge_is_told() -> None:
-    debate = asked("debate", sides=["one", "two", "three"], rounds=3)
+    debate = asked("debate", steps=sides("one", "two", "three"), rounds=3)
     ended = {f"round 1 side {side}": Ended(f"said {side}") for side in (1, 2, 3)}
     ended |= {"round 2 side 1": Ended("again 1"), "round 2 side 2": FAILED, "round 2 side 3": Ended("again 3")}
     assert list(wanted(debate, ended)) == ["round 3 side 1", "round 3 side 3"]
@@ -118,7 +120,7 @@ def test_a_side_that_fails_is_out_and_the_judge_is_told() -> None:
 
 
 def test_one_voice_is_no_debate() -> None:
-    debate = asked("debate", sides=["one", "two"], rounds=2)
+    debate = asked("debate", steps=sides("one", "two"), rounds=2)
     ended = {"round 1 side 1": Ended("said"), "round 1 side 2": FAILED}
     assert outcome(debate, ended).problem == "fewer than two sides have spoken"
 
@@ -127,8 +129,9 @@ def test_one_voice_is_no_debate() -> None:
 
 
 def test_an_author_is_given_the_review_until_it_approves() -> None:
-    author, reviewer = {"type": "writer", "task": "In ten lines."}, {"type": "reviewer", "task": "Count them."}
-    review = asked("review", author=author, reviewer=reviewer, iterations=2)
+    author = {"id": "author", "type": "writer", "task": "In ten lines."}
+    reviewer = {"id": "reviewer", "type": "reviewer", "task": "Count them."}
+    review = asked("review", steps=[author, reviewer], rounds=2)
     assert "In ten lines." in wanted(review, {})["draft 1"].brief
     ended = {"draft 1": Ended("first")}
     assert all(told in wanted(review, ended)["review 1"].brief for told in ("In ten lines.", "Count them."))
@@ -143,7 +146,7 @@ def test_an_author_is_given_the_review_until_it_approves() -> None:
 
 
 def test_an_unreadable_verdict_is_asked_for_once_more_and_then_is_none() -> None:
-    review = asked("review", iterations=2)
+    review = asked("review", rounds=2)
     ended = done(**{"draft 1": "text", "review 1": "APPROVED: yes, of course"})
     again = wanted(review, ended)["review 1 again"]
     assert again.exhibits[-1].text == "APPROVED: yes, of course"
@@ -198,7 +201,7 @@ def test_a_verdict_is_an_object_alone_or_in_a_fence() -> None:
 
 
 def test_a_lead_splits_workers_work_and_the_lead_joins() -> None:
-    work = asked("hierarchical", lead={"type": "general"}, worker_type="writer", parts_max=3)
+    work = asked("hierarchical", steps=[{"id": "worker", "type": "writer", "task": "In rhyme."}])
     assert "explore, general, reviewer, writer" in wanted(work, {})["the split"].closing
     ended = done(**{"the split": json.dumps({"parts": [{"task": "one"}, {"type": "explore", "task": "two"}]})})
     workers = wanted(work, ended)
@@ -206,6 +209,7 @@ def test_a_lead_splits_workers_work_and_the_lead_joins() -> None:
         ("part 1", "writer"),
         ("part 2", "explore"),
     ]
+    assert all("In rhyme." in worker.brief for worker in workers.values())
     ended |= {"part 1": Ended("done"), "part 2": FAILED}
     joining = wanted(work, ended)["the joining"]
     assert [exhibit.problem for exhibit in joining.exhibits] == ["", "failed: killed_by_signal_9"]
@@ -215,10 +219,10 @@ def test_a_lead_splits_workers_work_and_the_lead_joins() -> None:
 
 
 def test_a_split_that_cannot_be_read_is_asked_for_once_more_with_what_is_wrong() -> None:
-    work = asked("hierarchical", parts_max=2)
-    ended = done(**{"the split": parts("a", "b", "c")})
+    work = asked("hierarchical")
+    ended = done(**{"the split": parts(*"abcdefghij")})
     again = wanted(work, ended)["the split again"]
-    assert "there are 3 parts, and there may be 2 at most" in again.closing
+    assert "there are 10 parts, and there may be 9 at most" in again.closing
     assert list(wanted(work, {**ended, "the split again": Ended(parts("a", "b"))})) == ["part 1", "part 2"]
     ended["the split again"] = Ended("I would rather not.")
     assert outcome(work, ended).problem == (
@@ -247,33 +251,40 @@ def test_bad_parts_are_named(text: str, problem: str) -> None:
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        ({"strategy": "sequential"}, "sequential needs `steps`, 1 to 20 of them"),
-        ({"strategy": "graph", "steps": []}, "graph needs `steps`"),
+        ({"strategy": "sequential"}, "sequential needs `steps`: 1 to 20 steps, not 0"),
+        ({"strategy": "graph", "steps": []}, "graph needs `steps`: 1 to 20"),
         ({"strategy": "graph", "steps": [step("a", "b")]}, "steps[0].needs names 'b', which is no step; there are: a"),
         ({"strategy": "graph", "steps": [step("a"), step("a")]}, "steps[1].id: 'a' is there twice"),
         ({"strategy": "graph", "steps": [step("a", "a")]}, "steps[0] needs itself"),
         ({"strategy": "graph", "steps": [step("a", "b"), step("b", "a")]}, "need each other"),
         ({"strategy": "sequential", "steps": [step("a"), step("b", "a")]}, "steps[1].needs belongs to graph"),
-        ({"strategy": "debate", "sides": ["one"]}, "debate needs `sides`: 2 to 5 positions"),
-        ({"strategy": "review", "steps": [step("a")]}, "`steps` is no field of review"),
-        ({"strategy": "parallel", "steps": [step("a")], "judge": {"type": "general"}}, "`judge` is no field"),
-        ({"strategy": "review", "author": {"type": "wizard"}}, "author.type is 'wizard'; there are: "),
+        ({"strategy": "debate", "steps": sides("one")}, "debate needs `steps`: 2 to 5 sides besides `judge`, not 1"),
+        ({"strategy": "debate", "steps": sides(*"abcdef")}, "2 to 5 sides besides `judge`, not 6"),
+        ({"strategy": "debate", "steps": sides("a", "b"), "rounds": 6}, "debate has 1 to 5 `rounds`"),
+        ({"strategy": "parallel", "steps": [step("synthesis")]}, "1 to 20 steps besides `synthesis`, not 0"),
+        (
+            {"strategy": "review", "steps": [step("a")]},
+            "steps[0].id is 'a'; review has only the steps `author` and `revi",
+        ),
+        ({"strategy": "sequential", "steps": [{"id": "a", "task": " "}]}, "steps[0] has no `task`"),
+        ({"strategy": "sequential", "goal": " ", "steps": [step("a")]}, "`goal` says nothing"),
+        ({"strategy": "review", "steps": [step("author", kind="wizard")]}, "steps[0].type is 'wizard'; there are: "),
         ({"strategy": "sequential", "steps": [{"task": "a", "type": "elf"}]}, "steps[0].type is 'elf'; there are: "),
     ],
 )
 def test_what_is_wrong_with_a_call_is_said_with_its_place(call: Mapping[str, Any], problem: str) -> None:
     arguments = {"goal": "Go.", **call}
-    Draft202012Validator(spec().schema).validate(arguments)
+    Draft202012Validator(schema()).validate(arguments)
     with pytest.raises(ToolError) as caught:
         strategy_of(arguments, TYPES)
     assert problem in str(caught.value)
-    assert f"{call['strategy']} takes `goal`" in str(caught.value)
+    assert str(caught.value).endswith(f"Nothing of this {call['strategy']} was started")
 
 
 def test_empty_fields_and_numbers_of_other_strategies_do_no_harm() -> None:
     """Some models fill in every field there is."""
-    call = {"steps": [{"task": "Look."}, {"task": "Write."}], "sides": [], "judge": {}, "rounds": 1, "parts_max": 1}
-    sequence = asked("sequential", **call)
+    steps = [{"id": "", "task": "Look.", "needs": []}, {"type": "", "task": "Write."}]
+    sequence = asked("sequential", steps=steps, rounds=1)
     assert [undone.id for undone in sequence.undone({})] == ["1", "2"]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
 from agent.running.deadlines import while_asking
@@ -16,8 +17,11 @@ from agent.subagents.cage.cages import ENVIRONMENT, Bare
 from agent.subagents.cage.confinement import Confinement
 from agent.subagents.cage.orders import ChildEnding, ChildOrder
 from agent.subagents.cage.spoken import Spoken
-from agent.subagents.frames import Limits, ToolCall, ToolOutcome
-from agent.subagents.supervisor import Supervisor
+from agent.subagents.cage.supervisor import Supervisor
+from agent.subagents.wire.frames import Limits, ToolCall, ToolOutcome
+from agent.tools.allotment import AllotmentSpent
+from agent.tools.files.quota import Usage
+from agent.tools.files.workspace import Workspace
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BudgetSpent, StoreUnavailable
 from gateway.contracts.spending import Measure
@@ -26,7 +30,7 @@ from gateway.scrub.scrubber import Scrubber
 from tests.parts.children import PRELUDE, Desk, alive, command, order
 from tests.parts.waiting import until
 
-PLAIN = Bare(Confinement.PLAIN, confines_itself=False)
+PLAIN = Bare(Confinement.PLAIN)
 
 MODEL_CALL = """
 say("model_call", id="1", messages=[{"role": "user", "text": "hello"}], tools=[])
@@ -67,6 +71,14 @@ class TestTalking:
         desk.gate.set()
         assert (await running).response == "did tool1, did tool2"
 
+    async def test_what_it_says_on_standard_error_is_logged_and_clean(self) -> None:
+        secret = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
+        with capture_logs() as logs:
+            await run(f'sys.stderr.write("it knows {secret}, and goes"); sys.exit(3)')
+        (line,) = [line for line in logs if line["event"] == "subagent.stderr"]
+        assert line["text"].startswith("it knows [redacted")
+        assert line["text"].endswith(", and goes")
+
     async def test_a_child_that_asks_for_everything_at_once_is_heard_step_by_step(self) -> None:
         script = """
 for number in range(100):
@@ -85,13 +97,21 @@ done(sorted(int(hear()["id"]) for _ in range(100)) == list(range(100)))
         assert (await run('print("hm?"); say("weather", is_fine=True); done("still here")')).response == "still here"
 
     async def test_where_the_child_lives_is_said_by_the_supervisor(self, tmp_path: Path) -> None:
+        Workspace(tmp_path)
         assert (await run("done(home)", work=order(tmp_path))).response == str(tmp_path)
         assert (await run("done(home)", work=order(None))).response == ""
+
+    async def test_whoever_watches_the_machine_knows_its_process_by_its_task(self) -> None:
+        """`pgrep -f ID`, with an id from the board."""
+        work = order(None)
+        assert work.init.task_id
+        ending = await run("done(sys.argv[-1])", work=work)
+        assert ending.response == work.init.task_id
 
     async def test_nothing_of_ours_is_in_its_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TRIVET_AGENT__API_KEY", "canary")
         ending = await run("done(sorted(os.environ))")
-        assert ending.response == str(sorted([*ENVIRONMENT, "FAMILY", "TRIVET_CONFINEMENT"]))
+        assert ending.response == str(sorted([*ENVIRONMENT, "FAMILY"]))
 
 
 class TestEndings:
@@ -150,10 +170,10 @@ class TestEndings:
         class Slow(Desk):
             async def tool(self, call: ToolCall) -> ToolOutcome:
                 with while_asking():
-                    await asyncio.sleep(0.9)
+                    await asyncio.sleep(1.6)
                 return await super().tool(call)
 
-        ending = await run(TWO_TOOLS, Slow(), order(limit_s=0.8))
+        ending = await run(TWO_TOOLS, Slow(), order(limit_s=1.5))
         assert ending.response == "did tool1, did tool2"
 
     async def test_a_cancelled_child_may_say_goodbye_and_is_gone(self, tmp_path: Path) -> None:
@@ -187,9 +207,41 @@ class TestFloods:
         assert (await run(script)).response == "written"
 
     async def test_too_much_memory_ends_it(self) -> None:
-        limits = Limits(memory_bytes=50 * 1024 * 1024)
-        ending = await run("x = b'x' * 80_000_000; time.sleep(60)", work=order(limits=limits))
-        assert ending.reason == "memory_over_50_mb"
+        """Of all its processes together; one alone gets no more than that from the kernel."""
+        limits = Limits(memory_bytes=150 * 1024 * 1024)
+        script = """
+def hold():
+    x = b'x' * 80_000_000
+    time.sleep(60)
+detached(hold); detached(hold)
+alone = tried(lambda: b'x' * 160_000_000)
+if alone == "MemoryError": hold()
+"""
+        ending = await run(script, work=order(limits=limits))
+        assert ending.reason == "memory_over_150_mb"
+
+    async def test_too_many_threads_end_it(self) -> None:
+        script = """
+import threading
+threading.stack_size(65536)
+for _ in range(80): threading.Thread(target=time.sleep, args=[60]).start()
+"""
+        assert (await run(script)).reason == "threads_over_64"
+
+    @pytest.mark.parametrize(("size", "count"), [(2_000_000, 4), (0, 50)])
+    async def test_a_workspace_that_becomes_too_full_ends_it(
+        self, size: int, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Too many bytes, too many files; its own tools would have refused that."""
+        monkeypatch.setattr("agent.subagents.cage.exchange.HOME_QUOTA", Usage(5_000_000, 40))
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.1)
+        Workspace(tmp_path)
+        script = f"""
+for number in range({count}):
+    with open(f"{{home}}/files/{{number}}", "wb") as file: file.write(b"x" * {size})
+time.sleep(60)
+"""
+        assert (await run(script, work=order(tmp_path))).reason == "workspace_full"
 
     async def test_too_many_processes_end_it(self) -> None:
         ending = await run("[os.fork() or time.sleep(60) for _ in range(20)]; time.sleep(60)")
@@ -201,6 +253,12 @@ class TestTheHost:
         desk = Desk(error=BudgetSpent(Measure.TOKENS, reset_at_ms=0))
         ending = await run(MODEL_CALL, desk)
         assert (ending.state, ending.reason) == (TaskState.FAILED, "budget_spent")
+
+    async def test_so_is_what_several_may_take_together_and_what_it_had_said_is_kept(self) -> None:
+        desk = Desk(error=AllotmentSpent("the budget of 5 tokens was spent"))
+        ending = await run('say("chunk", delta="half of it")' + MODEL_CALL, desk)
+        assert (ending.state, ending.reason) == (TaskState.FAILED, "allotment_spent")
+        assert ending.response == "half of it"
 
     @pytest.mark.parametrize("error", [StoreUnavailable("away"), asyncio.CancelledError()])
     async def test_what_else_it_raises_ends_the_child_and_is_raised(self, error: BaseException) -> None:

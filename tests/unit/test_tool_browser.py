@@ -57,16 +57,17 @@ class Names:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shop() -> AsyncIterator[Site]:
-    """A site that the guard lets through, as if it stood on the public web: on another loopback address."""
-    async with site(PAGES, host="127.0.0.2") as served:
+async def canary() -> AsyncIterator[Site]:
+    """A service of this machine: nothing may ever reach it."""
+    async with site({"*": (200, {}, "<title>canary</title>you should not read this")}) as served:
         yield served
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def canary(shop: Site) -> AsyncIterator[Site]:
-    """A service of this machine, on the same port: nothing may ever reach it."""
-    async with site({"*": (200, {}, "<title>canary</title>you should not read this")}, port=shop.port) as served:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shop(canary: Site) -> AsyncIterator[Site]:
+    """A site that the guard lets through, as if it stood on the public web: on another loopback address, where nobody
+    else takes ports, and on the port of the canary."""
+    async with site(PAGES, host="127.0.0.2", port=canary.port) as served:
         yield served
 
 

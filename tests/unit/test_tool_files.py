@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from agent.limits import FILE_BYTES_MAX, JOURNAL_STEPS_MAX
+from agent.tools.files.offering import offered
 from agent.tools.files.quota import Usage
-from agent.tools.files.reading import reading_tools
+from agent.tools.files.reading import READING
 from agent.tools.files.workspace import Workspace, Workspaces
-from agent.tools.files.writing import writing_tools
+from agent.tools.files.writing import WRITING
 from agent.tools.registry import ToolRegistry
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
@@ -31,7 +32,7 @@ def workspaces(tmp_path: Path) -> Workspaces:
 
 @pytest.fixture
 def tools(workspaces: Workspaces) -> ToolRegistry:
-    return registry(*reading_tools(workspaces), *writing_tools(workspaces))
+    return registry(*offered((*READING, *WRITING), workspaces))
 
 
 @pytest.fixture
@@ -334,7 +335,7 @@ class TestQuota:
 
     async def test_a_full_workspace_takes_nothing_more_until_something_goes(self, tmp_path: Path) -> None:
         workspaces = Workspaces(tmp_path, quota=Usage(200_000, 100))
-        tools, workspace = registry(*writing_tools(workspaces)), workspaces.of(KEY)
+        tools, workspace = registry(*offered(WRITING, workspaces)), workspaces.of(KEY)
         (workspace.files / "big").write_bytes(os.urandom(190_000))
         refused = await run(tools, "file_write", path="a.txt", content="x" * 50_000)
         assert refused.is_error
@@ -345,7 +346,7 @@ class TestQuota:
         assert not (await run(tools, "file_write", path="a.txt", content="x" * 50_000)).is_error
 
     async def test_so_many_files_are_enough(self, tmp_path: Path) -> None:
-        tools = registry(*writing_tools(Workspaces(tmp_path, quota=Usage(10**9, 3))))
+        tools = registry(*offered(WRITING, Workspaces(tmp_path, quota=Usage(10**9, 3))))
         for number in range(3):
             assert not (await run(tools, "file_write", path=f"{number}", content="x")).is_error
         assert (await run(tools, "file_write", path="3", content="x")).is_error

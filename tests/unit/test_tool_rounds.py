@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -105,6 +106,10 @@ async def test_calls_that_touch_the_same_thing_run_in_call_order_and_others_besi
     ("arguments", "complaint"),
     [
         ('{"text": 5}', "$.text"),
+        ('{"many": "[1]"}', "write the JSON itself, not a string of it"),
+        ('{"many": [1, 2, 3]}', "$.many: it has 3 items; at most 2"),
+        (json.dumps({"text": "x" * 2_001}), "$.text: it has 2001 characters; at most 2000"),
+        ('{"number": NaN}', "NaN, which is no number"),
         ("{}", "'text' is a required property"),
         ("[1]", "no JSON object"),
         ("", "'text' is a required property"),
@@ -113,7 +118,8 @@ async def test_calls_that_touch_the_same_thing_run_in_call_order_and_others_besi
     ],
 )
 async def test_wrong_arguments_are_an_error_result(arguments: str, complaint: str) -> None:
-    tools = registry(tool("echo", lambda given: given["text"], properties=TEXT))
+    properties = {"text": {"type": "string", "maxLength": 2_000}, "many": {"type": "array", "maxItems": 2}}
+    tools = registry(tool("echo", lambda given: given["text"], properties=properties))
     (result,) = await tools.run_round(context(), [RequestedCall("c", "echo", arguments)])
     assert result.is_error
     assert complaint in result.text
@@ -317,10 +323,10 @@ async def test_a_question_shows_no_secret() -> None:
 async def test_waiting_for_a_person_takes_none_of_the_tools_time() -> None:
     class Slow(People):
         async def ask(self, question: object) -> Verdict:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.35)
             return Verdict.APPROVED
 
-    tools = registry(tool("write", risk=Risk.WRITE, timeout_s=0.02), policy=Policy(), approvals=Slow())
+    tools = registry(tool("write", risk=Risk.WRITE, timeout_s=0.3), policy=Policy(), approvals=Slow())
     assert (await run(tools, "write")).text == "done"
 
 

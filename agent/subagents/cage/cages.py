@@ -8,9 +8,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from agent.subagents.cage.confinement import CONFINEMENT, PACKAGES, ROOT, Confinement
+from agent.subagents.cage.confinement import PACKAGES, ROOT, Confinement
 from agent.tools.execution import bubblewrap
 from agent.tools.execution.families import Family, Namespace
+from agent.tools.files.workspace import parts_of
 
 HOME_INSIDE: Final = "/conversation"
 """Where a child in bubblewrap finds the folder of its conversation."""
@@ -66,11 +67,6 @@ class Cage(Protocol):
         """What holds them."""
         ...
 
-    @property
-    def confines_itself(self) -> bool:
-        """True where a child has to do its part."""
-        ...
-
     def home_inside(self, home: Path | None) -> str:
         """Where the child finds its home, "" for none."""
         ...
@@ -84,7 +80,6 @@ class InBubblewrap:
     """Namespaces: inside there is Python, our two packages, and the home of one conversation."""
 
     confinement = Confinement.BUBBLEWRAP
-    confines_itself = False
 
     def __init__(self, bwrap: str, options: Sequence[str], *, python: Sequence[Path], hidden: Sequence[Path]) -> None:
         """`python` are the prefixes of the interpreter; of what is `hidden` nothing is seen but the one home."""
@@ -97,11 +92,12 @@ class InBubblewrap:
         return HOME_INSIDE if home is not None else ""
 
     async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
-        arguments = [*bubblewrap.APART, *self._options, *bubblewrap.variables(_environment(self))]
+        arguments = [*bubblewrap.APART, *self._options, *bubblewrap.variables(ENVIRONMENT)]
         arguments += [*bubblewrap.system_folders(), *_views(_seen(self._python), self._hidden)]
         arguments += ["--ro-bind-try", _CACHE, _CACHE, "--proc", "/proc", "--dev", "/dev"]
         if home is not None:
-            arguments += ["--bind" if writes else "--ro-bind", str(home), HOME_INSIDE]
+            for part in parts_of(home):
+                arguments += ["--bind" if writes else "--ro-bind", str(part), f"{HOME_INSIDE}/{part.name}"]
         arguments += ["--chdir", "/", *bubblewrap.SEALED]
         return _InNamespace(await bubblewrap.start(self._bwrap, arguments, command, stderr=PIPE))
 
@@ -109,16 +105,15 @@ class InBubblewrap:
 class Bare:
     """No namespace: an empty environment, a group of its own, and what the child gives up by itself."""
 
-    def __init__(self, confinement: Confinement, *, confines_itself: bool) -> None:
+    def __init__(self, confinement: Confinement) -> None:
         self.confinement = confinement
-        self.confines_itself = confines_itself
 
     def home_inside(self, home: Path | None) -> str:
         return str(home) if home is not None else ""
 
     async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
         del home, writes  # its own affair
-        family = await Family.start(command, stderr=PIPE, environment=_environment(self), folder=Path("/"))
+        family = await Family.start(command, stderr=PIPE, environment=ENVIRONMENT, folder=Path("/"))
         return _Alone(family, self.confinement)
 
 
@@ -144,11 +139,6 @@ class _Alone:
 
     def cause(self) -> str:
         return _cause(self.process.returncode)
-
-
-def _environment(cage: Cage) -> dict[str, str]:
-    """A child that does not confine itself is told what holds it."""
-    return dict(ENVIRONMENT) if cage.confines_itself else {**ENVIRONMENT, CONFINEMENT: cage.confinement}
 
 
 def _cause(code: int | None) -> str:

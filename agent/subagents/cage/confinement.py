@@ -1,8 +1,11 @@
 """What holds the process of a sub-agent, and how one that nobody holds holds itself. Light: it is loaded in children.
 
 bubblewrap   namespaces: no network, no other process, nothing to be seen but Python, us and one conversation
-landlock     the kernel refuses files, TCP and signals; other processes can be counted, not touched
-plain        no environment and limits, and whatever else the kernel lends; files are not held
+landlock     the kernel refuses files, TCP and signals
+plain        files are not held
+
+In all three a child gives up what a process can: in bubblewrap and under Landlock files once more, and everywhere
+root's rights, processes, sockets and whatever else a seccomp filter can refuse.
 """
 
 from __future__ import annotations
@@ -15,13 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from agent.subagents.cage import landlock, seccomp
+from agent.subagents.cage.capabilities import give_up_capabilities
+from agent.tools.files.workspace import parts_of
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 """Where the packages stand that a child is made of."""
 PACKAGES: Final = (ROOT / "agent", ROOT / "gateway")
-
-CONFINEMENT: Final = "TRIVET_CONFINEMENT"
-"""The variable in which a parent names what it has put its child into."""
 
 
 class Confinement(StrEnum):
@@ -32,21 +34,28 @@ class Confinement(StrEnum):
     PLAIN = "plain"
 
 
-def confine_this_process(home: Path | None, writes: bool, *, libraries: Sequence[Path] = ()) -> str:
-    """Give up everything but reading Python, ourselves, `libraries` and, below `home`, reading or also writing; returns
-    what holds the process from now on. Call it before there is a second thread."""
-    seccomp.give_up_processes_and_sockets()
+def confine_this_process(home: Path | None, writes: bool, within: str, *, libraries: Sequence[Path] = ()) -> str:
+    """Give up everything but reading Python, ourselves, `libraries` and, in the two folders of `home`, reading or also
+    writing. `within` names what the parent has put it into, or wants it to put itself into; returns what holds it from
+    now on. Call it before there is a second thread."""
+    give_up_capabilities()
+    are_files_held = within != Confinement.PLAIN and _give_up_files(home, writes, libraries)
+    seccomp.give_up_processes_and_sockets()  # the last: it refuses what the others need
+    if within == Confinement.BUBBLEWRAP:
+        return within
+    return Confinement.LANDLOCK if are_files_held else Confinement.PLAIN
+
+
+def _give_up_files(home: Path | None, writes: bool, libraries: Sequence[Path]) -> bool:
+    own = parts_of(home) if home is not None else ()
+    around = [home] if home is not None else []
     if not landlock.version():
-        return Confinement.PLAIN
-    own = [home] if home is not None else []
+        return False
     try:
-        landlock.give_up(
-            readable=[*readable_places(home), *libraries, *([] if writes else own)],
-            writable=own if writes else [],
-        )
+        landlock.give_up(readable=[*readable_places(home), *libraries, *around], writable=own if writes else ())
     except OSError:
-        return Confinement.PLAIN
-    return Confinement.LANDLOCK
+        return False
+    return True
 
 
 def readable_places(home: Path | None) -> list[Path]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Set
 from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -18,15 +19,15 @@ from agent.limits import (
     SUBAGENT_HEARD_FRAMES_MAX,
     SUBAGENT_LAST_WORDS_S,
     SUBAGENT_READY_S,
-    SUBAGENT_TREE_MAX,
     SUBAGENT_UNREAD_MAX,
     SUBAGENT_WATCH_EVERY_S,
 )
 from agent.subagents.cage.cages import Held
 from agent.subagents.cage.orders import Host
+from agent.subagents.cage.quota import Quota
 from agent.subagents.cage.spoken import Spoken
-from agent.subagents.codec import FrameReader, FrameTooLong, Unread, encoded
-from agent.subagents.frames import (
+from agent.subagents.wire.codec import FrameReader, FrameTooLong, Unread, encoded
+from agent.subagents.wire.frames import (
     PROTOCOL,
     Cancel,
     Chunk,
@@ -40,8 +41,9 @@ from agent.subagents.frames import (
     ToolCall,
 )
 from agent.tools.execution.output import Output
-from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import reaped
+from agent.tools.execution.room import Room
+from agent.tools.files.quota import HOME_QUOTA
 from gateway.contracts.subagents import TaskState
 
 _log = structlog.get_logger(__name__)
@@ -59,13 +61,15 @@ class Verdict:
 
 
 class Exchange:
-    """One child's frames, heard and answered. `age_s` tells how long ago its process was started."""
+    """One child's frames, heard and answered. `home` is the folder it may write in, None for one that only reads;
+    `age_s` tells how long ago its process was started."""
 
-    def __init__(self, held: Held, host: Host, init: Init, age_s: Callable[[], float]) -> None:
+    def __init__(self, held: Held, host: Host, init: Init, home: Path | None, age_s: Callable[[], float]) -> None:
         self._held = held
         self._process = held.process
         self._host = host
         self._init = init
+        self._home = home
         self._age_s = age_s
         self._over: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(SUBAGENT_FRAMES_WAITING_MAX)
@@ -164,16 +168,14 @@ class Exchange:
 
     async def _watch(self) -> None:
         """Is it ready in time, and does it stay as small as it has to?"""
-        memory_max = self._init.limits.memory_bytes
+        room = await Room.measured(self._home, HOME_QUOTA) if self._home is not None else None
+        quota = Quota(self._process.pid, self._init.limits.memory_bytes, room)
         while self._process.returncode is None:
             await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
             if self.ready is None and self._age_s() > SUBAGENT_READY_S:
                 self._fail("not_ready")
-            taken = footprint(self._process.pid)
-            if taken.memory_bytes > memory_max:
-                self._fail(f"memory_over_{memory_max // 1024**2}_mb")
-            if taken.processes > SUBAGENT_TREE_MAX:
-                self._fail(f"processes_over_{SUBAGENT_TREE_MAX}")
+            if excess := await quota.excess():
+                self._fail(excess)
 
     async def _until_gone(self, hearing: asyncio.Task[None]) -> None:
         """A process that has ended is heard to its end; one that is silent for good is not waited for."""
@@ -206,7 +208,10 @@ class Exchange:
     # --- one frame
 
     async def _take(self, frame: Frame | Unread) -> None:
+        """Of a child that has to confine itself and has not said that it did, nothing is taken."""
         self._frames += 1
+        if self._held.has_to_confine_itself and self.ready is None and not isinstance(frame, Ready | Failed | Unread):
+            self._fail("not_confined")
         if self._frames > SUBAGENT_HEARD_FRAMES_MAX:
             self._fail("too_many_frames")
         match frame:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agent.subagents.frames import Chunk, Init, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
+from agent.subagents.wire.frames import Chunk, Init, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import TaskState
 
@@ -17,7 +17,7 @@ class Host(Protocol):
 
     def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
         """Deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
-        (`BudgetSpent`, `StoreUnavailable`, `CancelledError`)."""
+        (`BudgetSpent`, `AllotmentSpent`, `StoreUnavailable`, `CancelledError`)."""
         ...
 
     async def tool(self, call: ToolCall) -> ToolOutcome:

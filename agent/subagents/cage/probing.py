@@ -7,13 +7,14 @@ import compileall
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from agent.limits import SANDBOX_PROBE_S
-from agent.subagents.cage import landlock, seccomp
+from agent.subagents.cage import landlock
 from agent.subagents.cage.cages import Bare, Cage, InBubblewrap
 from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
 from agent.tools.execution.bubblewrap import OPTIONS
@@ -24,34 +25,63 @@ AUTO: Final = "auto"
 
 _log = structlog.get_logger(__name__)
 
-_LOOK: Final = "import json, agent.subagents.codec; print('works')"
-_CONFINED: Final = (
-    "from agent.subagents.cage.confinement import confine_this_process as c; c(None, False); print('works')"
-)
+_LOOK: Final = """
+import json, socket, sys, agent.subagents.wire.codec
+from agent.subagents.cage.confinement import confine_this_process
+held = confine_this_process(None, False, sys.argv[1])
+try:
+    socket.socket(socket.AF_UNIX)
+except OSError:
+    print(held, "filtered")
+else:
+    print(held, "open")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a trial has shown; `complaint` is "" for a cage that works."""
+
+    complaint: str = ""
+    is_filtered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A cage that works here, and what an operator should know that it does not hold ("" for nothing)."""
+
+    cage: Cage
+    not_held: str
 
 
 async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Cage:
+    """`choose`, for whoever puts children into it: what was chosen is logged."""
+    choice = await choose(wanted, hidden=hidden)
+    log = _log.warning if choice.not_held else _log.info
+    log("subagents.confinement", confinement=choice.cage.confinement, not_held=choice.not_held)
+    return choice.cage
+
+
+async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Choice:
     """The best cage that works here, or the wanted one; `hidden` must not be seen from inside. Raises `ConfigError`
     when an insisted one cannot be had."""
     # No child may keep what it compiles: it would do so again at each start.
     await asyncio.to_thread(compileall.compile_dir, ROOT / "agent", quiet=2)
-    for cage in _candidates(wanted, hidden):
+    complaint = "it is not there, or shows what has to be hidden"
+    for cage in _candidates(hidden):
         if wanted not in (AUTO, cage.confinement):
             continue
-        if complaint := await _complaint(cage):
-            _log.info("subagents.confinement_refused", confinement=cage.confinement, complaint=complaint)
-            continue
-        not_held = _not_held(cage)
-        log = _log.warning if not_held else _log.info
-        log("subagents.confinement", confinement=cage.confinement, not_held=not_held)
-        return cage
-    raise ConfigError(f'subagents.confinement is "{wanted}", which does not work here: set it to "auto"')
+        seen = await _tried(cage)
+        if not seen.complaint:
+            return Choice(cage, _not_held(cage, is_filtered=seen.is_filtered))
+        complaint = " ".join(seen.complaint.split())
+        _log.info("subagents.confinement_refused", confinement=cage.confinement, complaint=complaint)
+    raise ConfigError(f'subagents.confinement is "{wanted}", which does not work here ({complaint}): set it to "auto"')
 
 
-def _not_held(cage: Cage) -> str:
+def _not_held(cage: Cage, *, is_filtered: bool) -> str:
     """What the operator should know about it, "" for nothing."""
-    filtered = cage.confines_itself and seccomp.is_known_here()
-    rest = "" if filtered else "; it may start processes, use the network and signal what runs as this user"
+    rest = "" if is_filtered else "; it may start processes, use the network and signal what runs as this user"
     match cage.confinement:
         case Confinement.BUBBLEWRAP:
             return ""
@@ -61,14 +91,14 @@ def _not_held(cage: Cage) -> str:
             return f"a child may open what this process may open: only our own code keeps it from files{rest}"
 
 
-def _candidates(wanted: str, hidden: Sequence[Path]) -> Iterator[Cage]:
+def _candidates(hidden: Sequence[Path]) -> Iterator[Cage]:
     bwrap = shutil.which("bwrap")
     if bwrap is not None:
         for options in OPTIONS:
             yield InBubblewrap(bwrap, options, python=python_prefixes(), hidden=hidden)
     if landlock.version() and not _is_in_sight(hidden):
-        yield Bare(Confinement.LANDLOCK, confines_itself=True)
-    yield Bare(Confinement.PLAIN, confines_itself=wanted == AUTO)
+        yield Bare(Confinement.LANDLOCK)
+    yield Bare(Confinement.PLAIN)
 
 
 def _is_in_sight(hidden: Sequence[Path]) -> bool:
@@ -87,18 +117,21 @@ def python_prefixes() -> list[Path]:
     return sorted({*named, *(place.resolve() for place in named)})
 
 
-async def _complaint(cage: Cage) -> str:
-    """ "" if Python runs in it and finds what it needs."""
-    code = _CONFINED if cage.confinement is Confinement.LANDLOCK else _LOOK
+async def _tried(cage: Cage) -> _Seen:
+    """Whether Python runs in it, finds what it needs, and is held."""
     try:
-        held = await cage.start((sys.executable, "-c", code), None, writes=False)
+        held = await cage.start((sys.executable, "-c", _LOOK, cage.confinement), None, writes=False)
     except OSError as error:
-        return type(error).__name__
+        return _Seen(type(error).__name__)
     try:
         async with asyncio.timeout(SANDBOX_PROBE_S):
             output, errors = await held.process.communicate()
     except TimeoutError:
-        return "it did not answer"
+        return _Seen("it did not answer")
     finally:
         await undisturbed(held.kill)
-    return "" if output == b"works\n" else (errors or output).decode(errors="replace")[-300:] or "it said nothing"
+    match output.decode(errors="replace").split():
+        case [cage.confinement, word]:
+            return _Seen(is_filtered=word == "filtered")
+        case _:
+            return _Seen((errors or output).decode(errors="replace")[-300:] or "it said nothing")

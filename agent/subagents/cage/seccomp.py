@@ -1,7 +1,8 @@
 """seccomp: a process gives up starting processes, opening sockets and touching what is others', for good.
 
 A filter of the kernel's (seccomp(2)): what is refused fails with EPERM, and a thread, which clone makes, too, is still
-one. Numbers are from <asm/unistd.h> of the two architectures that Trivet is run on; elsewhere nothing is given up.
+one. Numbers are from <asm/unistd.h> of the two architectures that Trivet is run on; elsewhere nothing is given up. What
+Linux has learned since 5.0 has the same number everywhere and is said not to be there: libraries take what was before.
 """
 
 from __future__ import annotations
@@ -25,38 +26,54 @@ _FILTER_MODE: Final = 2
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW: Final = 0x7FFF0000
 _REFUSE: Final = 0x00050000
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16  # in struct seccomp_data, low half first
+_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT = 0, 4, 16, 24  # in seccomp_data, low half first
 _IS_THREAD: Final = 0x10000  # CLONE_THREAD
-_CLONE3: Final = 435  # its flags are in memory, where no filter looks; without it libc takes clone
-_EVERYWHERE: Final = (424, 425, 434, 438, 452, 463, 466)
-"""pidfd_send_signal, io_uring_setup, pidfd_open, pidfd_getfd, fchmodat2, setxattrat, removexattrat."""
+_NEWER: Final = 424
+"""From this number on: pidfds, io_uring, clone3, new mounts, changing attributes by path, and what will come."""
+_OWNING: Final = (8, 10, 15)
+"""Of fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX: let the kernel send somebody a signal."""
+_OWNING_SOCKETS: Final = (0x8901, 0x8902)
+"""Of ioctl: FIOSETOWN and SIOCSPGRP do so, too."""
 _SECOND_FACE: Final = 0x40000000  # the numbers of x32 on x86_64
 
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """The numbers of one architecture.
+    """The numbers of one architecture. Not every one has all of them.
 
-    `on_itself`: kill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, prlimit64. `sockets`: socket. `starts`: fork, vfork,
-    execve, execveat. `others`: ptrace, process_vm_readv, process_vm_writev, tkill, perf_event_open. `system`: mount,
-    unshare, setns, bpf, keyctl, open_by_handle_at. `attributes`, which Landlock leaves to whoever owns a file: chmod,
-    fchmodat, chown, lchown, fchownat, setxattr, lsetxattr, removexattr, lremovexattr, utime, utimes, futimesat,
-    utimensat, inotify_add_watch; fchmod and its like need an open file. Not every architecture has all of them.
+    on_itself     kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo prlimit64
+    sockets       socket
+    starts        fork vfork execve execveat
+    others        ptrace process_vm_readv process_vm_writev tkill perf_event_open kcmp, setpriority sched_setparam
+                  sched_setscheduler sched_setaffinity sched_setattr ioprio_set migrate_pages move_pages
+    lasting       what stays when the process is gone, or is counted as nobody's memory: shmget shmat shmctl semget
+                  semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink add_key request_key keyctl
+                  memfd_create
+    system        mount umount2 pivot_root chroot unshare setns bpf userfaultfd name_to_handle_at open_by_handle_at
+                  fanotify_init quotactl swapon swapoff acct reboot syslog personality sethostname setdomainname
+                  settimeofday clock_settime adjtimex clock_adjtime init_module delete_module finit_module kexec_load
+                  kexec_file_load lookup_dcookie vhangup, iopl ioperm modify_ldt uselib
+    attributes    which Landlock leaves to whoever owns a file: chmod fchmodat chown lchown fchownat setxattr lsetxattr
+                  removexattr lremovexattr utime utimes futimesat utimensat inotify_add_watch; fchmod and its like need
+                  an open file
     """
 
     audited_as: int
     clone: int
+    fcntl: int
+    ioctl: int
     on_itself: tuple[int, ...]
     sockets: tuple[int, ...]
     starts: tuple[int, ...]
     others: tuple[int, ...]
+    lasting: tuple[int, ...]
     system: tuple[int, ...]
     attributes: tuple[int, ...]
 
     @property
     def refused(self) -> tuple[int, ...]:
         """What never works."""
-        return (*self.sockets, *self.starts, *self.others, *self.system, *self.attributes, *_EVERYWHERE)
+        return (*self.sockets, *self.starts, *self.others, *self.lasting, *self.system, *self.attributes)
 
 
 _MACHINES: Final[Mapping[str, _Machine]] = MappingProxyType(
@@ -64,21 +81,33 @@ _MACHINES: Final[Mapping[str, _Machine]] = MappingProxyType(
         "x86_64": _Machine(
             audited_as=0xC000003E,
             clone=56,
+            fcntl=72,
+            ioctl=16,
             on_itself=(62, 234, 129, 297, 302),
             sockets=(41,),
             starts=(57, 58, 59, 322),
-            others=(101, 310, 311, 200, 298),
-            system=(165, 272, 308, 321, 250, 304),
+            others=(101, 310, 311, 200, 298, 312, 141, 142, 144, 203, 314, 251, 256, 279),
+            lasting=(29, 30, 31, 64, 65, 220, 66, 68, 69, 70, 71, 240, 241, 248, 249, 250, 319),
+            system=(
+                *(165, 166, 155, 161, 272, 308, 321, 323, 303, 304, 300, 179, 167, 168, 163, 169, 103, 135, 170, 171),
+                *(164, 227, 159, 305, 175, 176, 313, 246, 320, 212, 153, 172, 173, 154, 134),
+            ),
             attributes=(90, 268, 92, 94, 260, 188, 189, 197, 198, 132, 235, 261, 280, 254),
         ),
         "aarch64": _Machine(
             audited_as=0xC00000B7,
             clone=220,
+            fcntl=25,
+            ioctl=29,
             on_itself=(129, 131, 138, 240, 261),
             sockets=(198,),
             starts=(221, 281),
-            others=(117, 270, 271, 130, 241),
-            system=(40, 97, 268, 280, 219, 265),
+            others=(117, 270, 271, 130, 241, 272, 140, 118, 119, 122, 274, 30, 238, 239),
+            lasting=(194, 196, 195, 190, 193, 192, 191, 186, 189, 188, 187, 180, 181, 217, 218, 219, 279),
+            system=(
+                *(40, 39, 41, 51, 97, 268, 280, 282, 264, 265, 262, 60, 224, 225, 89, 142, 116, 92, 161, 162),
+                *(170, 112, 171, 266, 105, 106, 273, 104, 294, 18, 58),
+            ),
             attributes=(53, 54, 5, 6, 14, 15, 88, 27),
         ),
     }
@@ -121,7 +150,7 @@ def _steps(machine: _Machine, own_pid: int) -> Iterator[tuple[int, int, int, int
     yield (_LOAD, 0, 0, _NUMBER_AT)
     yield (_IF_AT_LEAST, 0, 1, _SECOND_FACE)
     yield refuse
-    yield (_IF_EQUAL, 0, 1, _CLONE3)
+    yield (_IF_AT_LEAST, 0, 1, _NEWER)
     yield (_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
     for number in machine.refused:
         yield (_IF_EQUAL, 0, 1, number)
@@ -138,4 +167,11 @@ def _steps(machine: _Machine, own_pid: int) -> Iterator[tuple[int, int, int, int
         yield (_IF_EQUAL, 0, 1, own_pid)
         yield (_RETURN, 0, 0, _ALLOW)
         yield refuse
+    for number, asked in ((machine.fcntl, _OWNING), (machine.ioctl, _OWNING_SOCKETS)):
+        yield (_IF_EQUAL, 0, 2 + 2 * len(asked), number)
+        yield (_LOAD, 0, 0, _SECOND_ARGUMENT_AT)
+        for each in asked:
+            yield (_IF_EQUAL, 0, 1, each)
+            yield refuse
+        yield (_RETURN, 0, 0, _ALLOW)
     yield (_RETURN, 0, 0, _ALLOW)

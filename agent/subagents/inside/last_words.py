@@ -6,7 +6,6 @@ It has no scrubber, and its parent's comes later; a traceback quotes what the ex
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 import threading
@@ -28,8 +27,7 @@ class LastWords:
                 os.write(2, f"sub-agent: {line}\n".encode(errors="replace"))
 
     def guard(self) -> None:
-        """From now on no exception is printed, in whichever thread, and no log is written."""
+        """From now on no exception is printed, in whichever thread. Logs are not written here: nothing does."""
         sys.excepthook = lambda kind, _error, _trace: self.note(kind.__name__)
         threading.excepthook = lambda found: self.note(found.exc_type.__name__)
         sys.unraisablehook = lambda found: self.note(found.exc_type.__name__)
-        logging.disable(logging.CRITICAL)

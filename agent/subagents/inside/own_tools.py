@@ -1,53 +1,53 @@
-"""The tools that a child runs itself: those for files, in its own workspace, checked as the registry checks them."""
+"""The tools that a child runs itself: those for files, in its own workspace. Its parent has checked their arguments."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from threading import Event
+from typing import Any
 
-from agent.limits import TOOLS_PARALLEL_MAX
-from agent.subagents.frames import Call, OfferedTool, ToolOutcome
-from agent.tools.calls import Fitting, run_in_time
-from agent.tools.files.reading import reading_tools
+from agent.limits import TOOL_TIMEOUT_S
+from agent.subagents.inside.threads import ToolThreads
+from agent.subagents.wire.frames import Call, OfferedTool, ToolOutcome
+from agent.tools.files.file_tool import FileTool
+from agent.tools.files.reading import READING
 from agent.tools.files.workspace import Workspace
-from agent.tools.files.writing import writing_tools
+from agent.tools.files.writing import WRITING
 from agent.tools.outputs import readable
-from agent.tools.permissions import Risk
-from agent.tools.placeholders import refuse_placeholders
-from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
-from gateway.contracts.ids import SessionKey
-
-_ITSELF: Final = SessionKey("subagent", "itself")
-_CONTEXT: Final = ToolContext(_ITSELF, _ITSELF, turn_id="")
-"""The file tools ask their context for nothing but a key, and here everybody has the same home."""
 
 
-class _Home:
-    """The one workspace that a child knows."""
+class Job:
+    """One call that was begun. `outcome` is what it came to so far: that it took too long."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.outcome = _failure(call, ToolError(f"{call.name} did not finish within {TOOL_TIMEOUT_S:g} s"))
+        self.has_ended = Event()
+        self._due_s = time.monotonic() + TOOL_TIMEOUT_S
 
-    def of(self, _key: SessionKey) -> Workspace:
-        return self._workspace
+    @property
+    def left_s(self) -> float:
+        """How long it may still take."""
+        return max(self._due_s - time.monotonic(), 0.0)
 
 
 class OwnTools:
     """Those of the `offered` tools that are to run here, and can. `home` is the folder with `files/` and `journal/`,
     None for no workspace."""
 
-    def __init__(self, offered: Sequence[OfferedTool], home: Path | None) -> None:
+    def __init__(self, offered: Sequence[OfferedTool], home: Path | None, threads: ToolThreads) -> None:
         wanted = {tool.name for tool in offered if tool.runs_here}
-        there = _file_tools(home) if home is not None and wanted else ()
-        self._tools = {tool.spec.name: tool for tool in there if tool.spec.name in wanted}
-        self._fitting = {name: Fitting(tool.spec.schema) for name, tool in self._tools.items()}
-        self._slots = asyncio.Semaphore(TOOLS_PARALLEL_MAX)
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        there = (*READING, *WRITING) if home is not None else ()
+        self._tools = {tool.name: tool for tool in there if tool.name in wanted}
+        self._workspace = Workspace(home) if home is not None and self._tools else None
+        self._threads = threads
+        self._last: dict[str, Job] = {}
+        """For each thing that calls have touched, the newest of them."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools
@@ -55,31 +55,61 @@ class OwnTools:
     @property
     def write(self) -> bool:
         """True if one of them changes files."""
-        return any(tool.risk is Risk.WRITE for tool in self._tools.values())
+        return any(tool.changes_files for tool in self._tools.values())
 
-    async def run(self, call: Call) -> ToolOutcome:
-        """Run one of them; whatever happens is an outcome. What touches the same file runs in the order of the
-        calls."""
+    def begin(self, call: Call, tell: Callable[[Job], None]) -> Job:
+        """Run one of them on a thread, which tells when it has ended; whatever happens is an outcome. What touches
+        the same file runs in the order in which it was begun."""
+        tool, job = self._tools[call.name], Job(call)
         try:
-            return ToolOutcome(call.id, readable(await self._attempt(call)), is_error=False)
-        except ToolError as error:
-            said = str(error)
+            arguments = _arguments(call.arguments)
+            before = self._queue(job, tool.locks(arguments))
+        except Exception as error:  # noqa: BLE001 - the tool boundary, for a parent that has checked nothing
+            job.outcome = _failure(call, error)
+            tell(job)
+        else:
+            self._threads.do(partial(self._carry_out, tool, job, arguments, before, tell))
+        return job
+
+    def _queue(self, job: Job, touched: Iterable[str]) -> list[Job]:
+        """Whom it has to wait for."""
+        names = frozenset(touched)
+        before = [self._last[name] for name in names if name in self._last]
+        self._last.update(dict.fromkeys(names, job))
+        return before
+
+    def _carry_out(
+        self,
+        tool: FileTool,
+        job: Job,
+        arguments: Mapping[str, Any],
+        before: Iterable[Job],
+        tell: Callable[[Job], None],
+    ) -> None:
+        assert self._workspace is not None
+        for other in before:
+            other.has_ended.wait()
+        try:
+            text = readable(tool.work(self._workspace, arguments))
+            job.outcome = ToolOutcome(job.call.id, text, is_error=False)
         except Exception as error:  # noqa: BLE001 - the tool boundary: the model gets an error result
-            said = f"{call.name} failed: {type(error).__name__}"
-        return ToolOutcome(call.id, readable(said), is_error=True)
-
-    async def _attempt(self, call: Call) -> str:
-        tool = self._tools[call.name]
-        arguments = self._fitting[call.name].arguments(call.arguments)
-        if not tool.quotes:
-            refuse_placeholders(call.name, arguments, instead=tool.instead)
-        async with AsyncExitStack() as held:
-            for name in sorted(set(tool.locks(arguments))):
-                await held.enter_async_context(self._locks[name])
-            await held.enter_async_context(self._slots)
-            return await run_in_time(tool, _CONTEXT, arguments)
+            job.outcome = _failure(job.call, error)
+        job.has_ended.set()
+        tell(job)
 
 
-def _file_tools(home: Path) -> tuple[Tool, ...]:
-    homes = _Home(Workspace(home))
-    return (*reading_tools(homes), *writing_tools(homes))
+def _arguments(text: str) -> Mapping[str, Any]:
+    """Raises `ToolError` for anything but a JSON object."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ToolError("the arguments are no JSON object")
+    return found
+
+
+def _failure(call: Call, error: Exception) -> ToolOutcome:
+    """Only `ToolError` has words that are meant to be read."""
+    said = str(error) if isinstance(error, ToolError) else f"{call.name} failed: {type(error).__name__}"
+    return ToolOutcome(call.id, readable(said), is_error=True)

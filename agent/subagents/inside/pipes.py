@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from typing import Final
 
-from agent.subagents.codec import FrameReader, Unread, encoded
-from agent.subagents.frames import Frame, ToParent
+from agent.subagents.wire.codec import FrameReader, Unread, encoded
+from agent.subagents.wire.frames import Frame, ToParent
 
 _PIECE_BYTES: Final = 65_536
 """What a pipe holds."""

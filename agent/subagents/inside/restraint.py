@@ -1,4 +1,5 @@
-"""What a child's process denies itself, so that a mistake in it costs nobody else anything."""
+"""What a child's process denies itself, or is denied by its parent, so that a mistake in it costs nobody else
+anything."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import signal
 import sys
 from typing import Final
 
-from agent.subagents.frames import Limits
+from agent.subagents.wire.frames import Limits
 
 _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
 _M_ARENA_MAX: Final = -8  # <malloc.h>
@@ -28,16 +29,26 @@ def share_one_heap() -> None:
 
 
 def restrain(limits: Limits) -> None:
-    """Take no more of the machine than this, and leave no memory behind in a file. Where less is allowed already,
-    that stands."""
+    """Take no more of the machine than this. The threads of this process stand already: outside of a namespace the
+    kernel counts those of all that its user runs."""
+    restrain_process(0, limits)
+    _lower(0, resource.RLIMIT_NPROC, limits.processes)
+
+
+def restrain_process(pid: int, limits: Limits) -> None:
+    """Let a process (0: this one), and what it starts from now on, take no more of the machine than this, and leave no
+    memory behind in a file. Where less is allowed already, that stands. Raises `OSError`."""
     for which, most in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, limits.cpu_s),
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_NOFILE, limits.descriptors),
-        (resource.RLIMIT_NPROC, limits.processes),
     ):
-        _, allowed = resource.getrlimit(which)
-        new = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
-        resource.setrlimit(which, (new, new))
+        _lower(pid, which, most)
+
+
+def _lower(pid: int, which: int, most: int) -> None:
+    _, allowed = resource.prlimit(pid, which)
+    new = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+    resource.prlimit(pid, which, (new, new))

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from agent.compacting.pruning import stand_in
+from agent.compacting.standing_in import stand_in
 from agent.limits import NOTE_CHARS_MAX, OUTPUTS_KEPT, PRUNED_FROM_CHARS
-from agent.subagents.frames import Call, Done, Failed, Init, ModelCall, ModelResult, Said, ToolOutcome
+from agent.subagents.wire.frames import Call, Done, Failed, Init, ModelCall, ModelResult, Said, ToolOutcome
 from agent.tools.outputs import failure_note
 
 
@@ -24,6 +24,7 @@ class Rounds:
     """
 
     def __init__(self, init: Init) -> None:
+        self._system = init.system
         self._messages = list(init.messages)
         self._tools = tuple(tool.name for tool in init.tools)
         self._left = init.rounds_max
@@ -36,7 +37,7 @@ class Rounds:
     def next_call(self) -> ModelCall:
         """What the model is asked now."""
         self._asked += 1
-        return ModelCall(f"m{self._asked}", tuple(self._messages), self._offered)
+        return ModelCall(f"m{self._asked}", tuple(self._messages), self._offered, self._system)
 
     def answered(self, result: ModelResult) -> tuple[Call, ...]:
         """Take the model's answer; returns the calls to run, each with an id of its own."""

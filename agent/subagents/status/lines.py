@@ -1,10 +1,12 @@
-"""What people see in a chat of sub-agents at work: a quiet line for each, edited in place.
+"""What people see in a chat of sub-agents at work: one quiet message of a turn, with a line for each, edited in place.
 
-    a child is asked for ──▶ (waits a while? "waits") ──▶ runs: a line ──▶ is over: the same line, edited
+    some are asked for ──▶ a moment to gather ──▶ one message, silent ──▶ edited as they go on ──▶ … ──▶ all are over
 
-The lines of a turn follow from its tasks (`status_texts`); what changed is committed and published like any reply, one
-after the other and not more often than every `every_s`, in the background: nobody waits for a status line, and none
-that fails is missed. Ids follow from task and wording, so whoever says a thing once more says it once.
+What stands there follows from the tasks of the turn (`status_text`). It is committed and published like any reply, not
+more often than its `Cadence` says, beside everything else: nobody waits for a status line. Sub-agents in the
+background, which outlive their turn, have a message of their own. The first wording is said only while somebody is at
+work, so that nothing of what a turn waited for comes behind its answer. Ids follow from turn and wording, so whoever
+says a thing once more says it once, and whoever finds a turn that another process had begun goes on with its message.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Final
 
 import structlog
 
 from agent.limits import (
     STATUS_EVERY_S,
+    STATUS_GATHER_S,
     STATUS_INSIST_S,
     STATUS_LINES_MAX,
     STATUS_TURNS_MAX,
@@ -25,30 +30,54 @@ from agent.limits import (
 )
 from agent.running.background import Background
 from agent.running.insisting import insist
-from agent.subagents.status.texts import REST, StatusLine, status_lines
+from agent.subagents.status.texts import StatusText, heading, heading_of, status_text
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
-from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import STATUS_PREFIX, Reply, ReplyKind
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, own_words
 from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
-from gateway.contracts.subagents import SubTask
-from gateway.words import Words, words_for
+from gateway.contracts.subagents import SubTask, TaskMode
+from gateway.words import words_for
 
 _log = structlog.get_logger(__name__)
+_STEP_BYTES: Final = 6  # of a wording, to tell it from the few others of one message
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """Sub-agents that are asked for within `gather_s` are told of together; then a message changes once in `every_s`.
+    Who waits for `waits_after_s` is said to wait."""
+
+    gather_s: float = STATUS_GATHER_S
+    every_s: float = STATUS_EVERY_S
+    waits_after_s: float = STATUS_WAITS_AFTER_S
+
+
+USUAL_CADENCE: Final = Cadence()
 
 
 @dataclass(slots=True)
-class _Turn:
-    """The sub-agents of one turn, in the order in which they were asked for, and what is shown of them: the last
-    wording of each line by its name."""
+class _Message:
+    """The sub-agents of one turn and mode, by id, in the order in which they were asked for, and what is shown of them.
+
+    `first` is the reply that opened it, or is going to: None while nobody knows an address. `said` is the wording
+    that stands there, None before there is any."""
 
     id: str
-    key: SessionKey
-    address: ReplyAddress
-    words: Words
+    turn_id: str
+    mode: TaskMode
+    first: Reply | None = None
+    said: str | None = None
+    heading: str = ""
+    is_found: bool = False
     tasks: dict[str, SubTask] = field(default_factory=dict)
-    shown: dict[str, str] = field(default_factory=dict)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     showing: asyncio.Task[None] | None = None
+
+    def learn(self, task: SubTask) -> None:
+        """How it stands; what is over stays so."""
+        known = self.tasks.get(task.id)
+        if known is None or not known.state.is_over:
+            self.tasks[task.id] = task
 
 
 class StatusLines:
@@ -63,8 +92,7 @@ class StatusLines:
         background: Background,
         *,
         is_on: bool = True,
-        every_s: float = STATUS_EVERY_S,
-        waits_after_s: float = STATUS_WAITS_AFTER_S,
+        cadence: Cadence = USUAL_CADENCE,
     ) -> None:
         self._store = store
         self._lanes = lanes
@@ -72,116 +100,125 @@ class StatusLines:
         self._clock = clock
         self._background = background
         self._is_on = is_on
-        self._every_s = every_s
-        self._waits_after_s = waits_after_s
-        self._turns: OrderedDict[str, _Turn] = OrderedDict()
+        self._cadence = cadence
+        self._messages: OrderedDict[str, _Message] = OrderedDict()
 
-    def started(self, task: SubTask, address: ReplyAddress | None, language: str) -> None:
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
         """It was asked for, or runs: to be told with it queued, and once more when it runs. A sub-agent of a sub-agent
-        has no line, nor has one whose turn has no address. `language` is that of who reads it."""
-        turn = self._turns.get(task.turn_id)
-        if not self._has_line(task) or (turn is None and address is None):
-            return
-        if turn is None and address is not None:
-            turn = self._turns[task.turn_id] = _Turn(task.turn_id, task.key, address, words_for(language))
-            while len(self._turns) > STATUS_TURNS_MAX:
-                self._turns.popitem(last=False)
-        if turn is not None:
-            self._tell(turn, task)
-
-    def ended(self, task: SubTask) -> None:
-        """It is over, as `task` says. Also for one that another process had begun, and lost."""
+        has no line, nor has one whose turn has no address. `language` is that of who reads it; `person` is named above
+        the lines, where others read them too."""
         if not self._has_line(task):
             return
-        turn = self._turns.get(task.turn_id)
-        if turn is not None and task.id in turn.tasks:
-            self._tell(turn, task)
-        else:
-            self._background.start(self._end_of_a_lost_one(task))
+        message = self._message(task)
+        if message.first is None and address is not None:
+            message.first = self._opening(message, task, address, language)
+            message.heading = heading(person, words_for(language))
+        self._tell(message, task)
+
+    def ended(self, task: SubTask) -> None:
+        """It is over, as `task` says. Also for one that another process had begun, and lost, or did not live to tell
+        of."""
+        if self._has_line(task):
+            self._tell(self._message(task), task)
 
     def _has_line(self, task: SubTask) -> bool:
         return self._is_on and task.depth == 1
 
-    def _tell(self, turn: _Turn, task: SubTask) -> None:
-        known = turn.tasks.get(task.id)
-        if known is None or not known.state.is_over:
-            turn.tasks[task.id] = task
-            turn.news.set()
-        if turn.showing is None or turn.showing.done():
-            turn.showing = self._background.start(self._show(turn))
+    def _message(self, task: SubTask) -> _Message:
+        id_ = _id(task)
+        message = self._messages.setdefault(id_, _Message(id_, task.turn_id, task.mode))
+        while len(self._messages) > STATUS_TURNS_MAX:
+            self._messages.popitem(last=False)
+        return message
 
-    async def _show(self, turn: _Turn) -> None:
-        """Until everything that there is to say is said."""
-        while True:
-            turn.news.clear()
-            now_ms = self._clock.now_ms()
-            told = status_lines(tuple(turn.tasks.values()), turn.words, own_max=STATUS_LINES_MAX)
-            unsaid = [line for line in told if _is_news(line, turn.shown.get(line.name))]
-            due = [line for line in unsaid if self._due_in_s(line, now_ms) <= 0]
-            if due:
-                await self._publish([self._reply(turn, line) for line in due])
-                turn.shown |= {line.name: line.step for line in due}
-                await asyncio.sleep(self._every_s)
-            elif unsaid:
-                await _until_set(turn.news, within_s=min(self._due_in_s(line, now_ms) for line in unsaid))
-            else:
-                return
-
-    def _due_in_s(self, line: StatusLine, now_ms: int) -> float:
-        """One that waits only for a moment is not said to wait."""
-        if not line.waits_since_ms:
-            return 0.0
-        return self._waits_after_s - (now_ms - line.waits_since_ms) / 1000
-
-    def _reply(self, turn: _Turn, line: StatusLine) -> Reply:
-        first = Reply(
-            id=_id(turn.id, line.name),
-            turn_id=turn.id,
-            key=turn.key,
-            address=turn.address,
-            text=self._scrubber.for_chat(str(turn.key)).scrub(line.text),
+    def _opening(self, message: _Message, task: SubTask, address: ReplyAddress, language: str) -> Reply:
+        """Without its words. What outlives its turn is no part of it."""
+        return Reply(
+            id=message.id,
+            turn_id="" if message.mode is TaskMode.BACKGROUND else message.turn_id,
+            key=task.key,
+            address=address,
+            text=own_words(""),
             kind=ReplyKind.STATUS,
             created_at_ms=self._clock.now_ms(),
-            language=turn.words.language.value,
+            language=words_for(language).language.value,
         )
-        return _edit_of(first, line) if line.name in turn.shown else first
 
-    async def _end_of_a_lost_one(self, task: SubTask) -> None:
-        """What this process has not begun it finds in SQL: the line, and how the others of its turn stand."""
-        first = [each for each in await self._store.tasks.tasks_of_turn(task.turn_id) if each.depth == 1]
-        for name in (task.id, REST):
-            shown = await self._store.committed_reply(_id(task.turn_id, name))
-            if shown is None:
-                continue
-            for line in status_lines(first, words_for(shown.language), own_max=STATUS_LINES_MAX):
-                if line.name == name:
-                    text = self._scrubber.for_chat(str(shown.key)).scrub(line.text)
-                    await self._publish([_edit_of(replace(shown, text=text, created_at_ms=self._clock.now_ms()), line)])
+    def _tell(self, message: _Message, task: SubTask) -> None:
+        message.learn(task)
+        message.news.set()
+        if message.showing is None or message.showing.done():
+            message.showing = self._background.start(self._show(message))
+
+    async def _show(self, message: _Message) -> None:
+        """Until everything that there is to say is said."""
+        try:
+            if not message.is_found:
+                await self._find(message)
+            while message.first is not None:
+                message.news.clear()
+                told, text = self._told(message, message.first)
+                is_news = told.is_live if message.said is None else text != message.said
+                if is_news:
+                    await self._say(message, message.first, text)
+                    await asyncio.sleep(self._cadence.every_s)
+                elif told.grows_at_ms:
+                    await _until_set(message.news, within_s=(told.grows_at_ms - self._clock.now_ms()) / 1000)
+                else:
+                    return
+        except (BusUnavailable, StoreUnavailable) as error:
+            _log.warning("status.unsaid", message=message.id, reason=str(error))
+
+    async def _find(self, message: _Message) -> None:
+        """Go on where another process, or an earlier run of the turn, had to leave off."""
+        await asyncio.sleep(self._cadence.gather_s)
+        committed = await insist(lambda: self._store.committed_reply(message.id), for_s=STATUS_INSIST_S)
+        if committed is not None:
+            message.first, message.said, message.heading = committed, committed.text, heading_of(committed.text)
+            for task in await self._store.tasks.tasks_of_turn(message.turn_id):
+                if self._has_line(task) and task.mode is message.mode:
+                    message.learn(task)
+            _, text = self._told(message, committed)
+            if await self._store.committed_reply(_edit_id(committed, text)) is not None:
+                message.said = text
+        message.is_found = True
+
+    def _told(self, message: _Message, first: Reply) -> tuple[StatusText, CleanText]:
+        """What there is to say, and its words as they are shown."""
+        told = status_text(
+            sorted(message.tasks.values(), key=lambda task: (task.created_at_ms, task.id)),
+            words_for(first.language),
+            now_ms=self._clock.now_ms(),
+            waits_after_ms=round(self._cadence.waits_after_s * 1000),
+            own_max=STATUS_LINES_MAX,
+        )
+        text = f"{message.heading}\n{told.text}" if message.heading and told.text else told.text
+        return told, self._scrubber.for_chat(str(first.key)).scrub(text)
+
+    async def _say(self, message: _Message, first: Reply, text: CleanText) -> None:
+        reply = replace(first, text=text, created_at_ms=self._clock.now_ms())
+        if message.said is not None:
+            reply = replace(reply, id=_edit_id(first, text), amends=first.id)
+        await self._publish([reply])
+        message.said = text
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
-        try:
-            await insist(lambda: self._store.put_outbox(replies), for_s=STATUS_INSIST_S)
-            await insist(lambda: self._lanes.republish(replies), for_s=STATUS_INSIST_S)
-        except (BusUnavailable, StoreUnavailable) as error:
-            _log.warning("status.unsaid", lines=len(replies), reason=str(error))
+        await insist(lambda: self._store.put_outbox(replies), for_s=STATUS_INSIST_S)
+        await insist(lambda: self._lanes.republish(replies), for_s=STATUS_INSIST_S)
 
 
 async def _until_set(event: asyncio.Event, *, within_s: float) -> None:
     try:
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(max(within_s, 0.0)):
             await event.wait()
     except TimeoutError:
         return
 
 
-def _is_news(line: StatusLine, said: str | None) -> bool:
-    """Of what ended before it began nobody is told who has not been told that it waits."""
-    return line.step != said and not (line.is_moot and said is None)
+def _id(task: SubTask) -> str:
+    outlives = f":{task.mode.value}" if task.mode is TaskMode.BACKGROUND else ""
+    return f"{STATUS_PREFIX}{task.turn_id}{outlives}"
 
 
-def _id(turn_id: str, name: str) -> str:
-    return f"{STATUS_PREFIX}{turn_id}:{name}"
-
-
-def _edit_of(first: Reply, line: StatusLine) -> Reply:
-    return replace(first, id=f"{first.id}:{line.step}", amends=first.id)
+def _edit_id(first: Reply, text: str) -> str:
+    return f"{first.id}:{blake2b(text.encode(), digest_size=_STEP_BYTES).hexdigest()}"

@@ -1,4 +1,4 @@
-"""The status lines of a turn, as its sub-agents stand: one for each of the first few, one for all others. Pure.
+"""The status lines of a turn, one for each sub-agent, as they stand. Pure.
 
 ⏳ explore: where the tests are
 ✓ explore: where the tests are (12 s, 3.1k tokens)
@@ -10,130 +10,131 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
+from agent.limits import STATUS_LABEL_CHARS_MAX
+from agent.subagents.reasons import in_brief, without_reason
 from gateway.contracts.subagents import SubTask, TaskState
-from gateway.words import Sentence, Words, sentence
+from gateway.words import Words
 
-REST: Final = "more"
-"""The name of the line that several sub-agents share. No task has it for an id."""
+_LIVE: Final = "⏳"
+_DONE: Final = "✓"
+_NOT_DONE: Final = "✗"
+_SIGNS: Final = (_LIVE, _DONE, _NOT_DONE)
 
 _MARKUP: Final = re.compile(r"([!-/:-@\[-`{-~])")
 _QUIETLY: Final = frozenset(" ,.?;()'-")
 """What formats nothing inside of a line, and reads better without a backslash in front."""
 
-_STOPPED: Final = sentence("stopped")
-_REASONS: Final = {
-    "turn_ended": _STOPPED,
-    "parent_ended": _STOPPED,
-    "cancelled": _STOPPED,
-    "worker_lost": sentence("its process was lost"),
-    "budget_spent": sentence("the budget is spent"),
-}
-_OTHERWISE: Final = {
-    TaskState.CANCELLED: _STOPPED,
-    TaskState.TIMED_OUT: sentence("took too long"),
-    TaskState.FAILED: sentence("failed"),
-}
-_PATTERNS: Final = (
-    (re.compile(r"killed_by_signal_(\d+)"), sentence("killed by signal {number}")),
-    (re.compile(r"limit_([\d.]+)_s"), sentence("limit {number} s")),
-)
-
 
 @dataclass(frozen=True, slots=True)
-class StatusLine:
-    """`name` is a task's id, or `REST`; `step` tells one wording of the line from the others. `waits_since_ms`: what it
-    tells of has not begun since then. `is_moot`: it never will."""
+class StatusText:
+    """A line for each sub-agent that has something to show for itself; "" while none has. `is_live`: one of them is
+    not over. `grows_at_ms`: when one that waits is going to be shown so; 0: none waits unseen."""
 
-    name: str
-    step: str
     text: str
-    waits_since_ms: int = 0
-    is_moot: bool = False
+    is_live: bool
+    grows_at_ms: int
 
 
-def status_lines(tasks: Sequence[SubTask], words: Words, *, own_max: int) -> tuple[StatusLine, ...]:
-    """The lines of a turn whose sub-agents are `tasks`, in the order in which they were asked for: the first `own_max`
-    have one each. Which line tells of a task never changes."""
-    own, others = tasks[:own_max], tasks[own_max:]
-    lines = tuple(_line(task, words) for task in own)
-    return (*lines, _shared_line(others, words)) if others else lines
+def status_text(
+    tasks: Sequence[SubTask], words: Words, *, now_ms: int, waits_after_ms: int, own_max: int
+) -> StatusText:
+    """What is said of `tasks`, in the order in which they were asked for. Of more than `own_max` those that are over
+    share a line, the oldest first. One that waits only for a moment is not said to wait."""
+    unseen = [task for task in tasks if not _is_seen(task, now_ms=now_ms, waits_after_ms=waits_after_ms)]
+    shown = [task for task in tasks if task not in unseen]
+    own = _own(shown, own_max)
+    lines = [_line(task, words) for task in own]
+    if others := [task for task in shown if task not in own]:
+        lines.append(_shared_line(others, words))
+    coming = [task.created_at_ms + waits_after_ms for task in unseen if not task.state.is_over]
+    is_live = any(not task.state.is_over for task in shown)
+    return StatusText("\n".join(lines), is_live, min(coming, default=0))
 
 
-def _line(task: SubTask, words: Words) -> StatusLine:
-    text = f"{_sign(task)} {_wording(task, words)}"
-    return StatusLine(task.id, task.state.value, text, *_not_begun([task]))
+def heading(person: str, words: Words) -> str:
+    """The line above those of one person, where others read them too; "" for nobody."""
+    return words.say("{person}'s sub-agents:", person=_plain(_short(person))) if person.strip() else ""
 
 
-def _shared_line(tasks: Sequence[SubTask], words: Words) -> StatusLine:
+def heading_of(text: str) -> str:
+    """The line above those of a message that was sent; "" where it has none."""
+    line = text.partition("\n")[0]
+    return "" if line.startswith(_SIGNS) else line
+
+
+def _is_seen(task: SubTask, *, now_ms: int, waits_after_ms: int) -> bool:
+    """False of one that has waited for a moment, and of one that was cancelled by then."""
+    if task.started_at_ms:
+        return True
+    match task.state:
+        case TaskState.QUEUED:
+            return now_ms - task.created_at_ms >= waits_after_ms
+        case TaskState.CANCELLED:
+            return task.finished_at_ms - task.created_at_ms >= waits_after_ms
+        case _:
+            return True
+
+
+def _own(tasks: Sequence[SubTask], own_max: int) -> list[SubTask]:
+    """Those that have lines of their own: whoever is at work, and the last that are over."""
+    live = [task for task in tasks if not task.state.is_over][:own_max]
+    over = [task for task in tasks if task.state.is_over]
+    last = over[max(len(over) - (own_max - len(live)), 0) :]
+    return [task for task in tasks if task in live or task in last]
+
+
+def _line(task: SubTask, words: Words) -> str:
+    return f"{_sign(task)} {_wording(task, words)}"
+
+
+def _shared_line(tasks: Sequence[SubTask], words: Words) -> str:
     if len(tasks) == 1:
-        line = _line(tasks[0], words)
-        return replace(line, name=REST)
+        return _line(tasks[0], words)
     over = [task for task in tasks if task.state.is_over]
     failed = sum(task.state is not TaskState.COMPLETED for task in over)
-    sign = "⏳" if len(over) < len(tasks) else "✗" if failed else "✓"
+    sign = _LIVE if len(over) < len(tasks) else _NOT_DONE if failed else _DONE
     many = words.number(len(tasks))
     text = (
         words.say("{many} more: {done} of them done, {failed} not completed", many=many, done=len(over), failed=failed)
         if failed
         else words.say("{many} more: {done} of them done", many=many, done=len(over))
     )
-    return StatusLine(REST, f"{len(tasks)}.{len(over)}.{failed}", f"{sign} {text}", *_not_begun(tasks))
-
-
-def _not_begun(tasks: Sequence[SubTask]) -> tuple[int, bool]:
-    """Since when the first of them waits, unless one has begun; and whether none ever will."""
-    waiting = [task.created_at_ms for task in tasks if task.state is TaskState.QUEUED]
-    moot = [task for task in tasks if task.state is TaskState.CANCELLED and not task.started_at_ms]
-    if len(waiting) + len(moot) < len(tasks):
-        return 0, False
-    return min(waiting, default=0), not waiting
+    return f"{sign} {text}"
 
 
 def _sign(task: SubTask) -> str:
     if not task.state.is_over:
-        return "⏳"
-    return "✓" if task.state is TaskState.COMPLETED else "✗"
+        return _LIVE
+    return _DONE if task.state is TaskState.COMPLETED else _NOT_DONE
 
 
 def _wording(task: SubTask, words: Words) -> str:
-    named = f"{_plain(task.sub_type)}: {_plain(task.label)}"
+    named = f"{_plain(task.sub_type)}: {_plain(_short(task.label))}"
     if task.state is TaskState.QUEUED:
         return words.say("{named} (waits)", named=named)
     if not task.state.is_over:
         return named
     why = "" if task.state is TaskState.COMPLETED else f": {_why(task, words)}"
-    return f"{named}{why} ({_seconds(task.duration_ms, words)}, {_tokens(task.tokens, words)})"
+    return f"{named}{why} ({words.lasting(task.duration_ms)}, {_tokens(task.tokens, words)})"
 
 
 def _why(task: SubTask, words: Words) -> str:
-    if task.reason in _REASONS:
-        return words.say(_REASONS[task.reason])
-    for pattern, clause in _PATTERNS:
-        if found := pattern.fullmatch(task.reason):
-            return _clause(clause, found[1], words)
-    if said := _plain(task.reason.replace("_", " ")):
-        return said
-    return words.say(_OTHERWISE[task.state]) if task.state in _OTHERWISE else task.state.value
-
-
-def _clause(clause: Sentence, number: str, words: Words) -> str:
-    return words.say(clause, number=number)
-
-
-def _seconds(duration_ms: int, words: Words) -> str:
-    seconds = round(duration_ms / 1000)
-    if seconds < 120:
-        return words.say("{seconds} s", seconds=seconds)
-    return words.say("{minutes} min {seconds} s", minutes=seconds // 60, seconds=seconds % 60)
+    own = _plain(_short(task.reason.replace("_", " ")))
+    return in_brief(task.reason, words) or own or without_reason(task.state, words)
 
 
 def _tokens(count: int, words: Words) -> str:
     if count < 1_000:
         return words.count("{count} token", "{count} tokens", count)
     return words.say("{thousands}k tokens", thousands=words.number(count / 1_000, 1))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= STATUS_LABEL_CHARS_MAX else f"{line[: STATUS_LABEL_CHARS_MAX - 1]}…"
 
 
 def _plain(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from agent.limits import ORCHESTRATION_REASON_CHARS_MAX, SUBAGENT_RESULTS_CHARS_MAX
 from agent.subagents.strategies.assignments import Outcome, heading, shares, shown, size
 from agent.tools.framing import frame_chars, framed
+from gateway.words import ENGLISH
 
 _APART: Final = "\n\n"
 _HEAD: Final = "| step | type | state | seconds | tokens | handle |\n|---|---|---|---|---|---|"
@@ -70,13 +71,13 @@ class Account:
     def _table(self) -> str:
         done = sum(row.state == "completed" for row in self.rows)
         summary = (
-            f"{self.strategy}: {done} of {len(self.rows)} steps completed, {self.seconds:.1f} s, "
+            f"{self.strategy}: {done} of {len(self.rows)} steps completed, {ENGLISH.lasting(self.seconds * 1000)}, "
             f"{self.tokens} of {self.tokens_max} tokens, ${self.cost_usd:.4f}"
         )
         return "\n".join((f"---\n{summary}\n", _HEAD, *map(_line, self.rows)))
 
 
 def _line(row: Row) -> str:
-    seconds = "" if row.seconds is None else f"{row.seconds:.1f}"
+    seconds = "" if row.seconds is None else f"{row.seconds:.0f}"
     state = row.state.translate(_CELL_BREAKS)[:_STATE_CHARS]
     return f"| {row.id} | {row.sub_type} | {state} | {seconds} | {row.tokens or ''} | {row.handle} |"

@@ -1,12 +1,14 @@
 """What a model asks for when it calls `orchestrate`: the schema, and the strategy made of the arguments. Pure.
 
-One flat object for all six, for that is what models fill in well. What the schema cannot say is said here, as a
-clause that names the place and the remedy.
+One flat shape for all six: steps that say who does what. A strategy that needs somebody for a part of its own (a judge,
+a lead) knows that step by its id. What the schema cannot say is said here, as a clause that names the place and the
+remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
@@ -15,18 +17,15 @@ from agent.limits import (
     ORCHESTRATION_ITERATIONS_MAX,
     ORCHESTRATION_LIMIT_MIN_S,
     ORCHESTRATION_LIMIT_S,
-    ORCHESTRATION_PARTS,
     ORCHESTRATION_PARTS_MAX,
-    ORCHESTRATION_POSITION_CHARS_MAX,
     ORCHESTRATION_ROUNDS_MAX,
     ORCHESTRATION_SIDES_MAX,
     ORCHESTRATION_STEPS_MAX,
     ORCHESTRATION_TASK_CHARS_MAX,
-    ORCHESTRATION_TOKENS,
     ORCHESTRATION_TOKENS_MAX,
+    ORCHESTRATION_TOKENS_MIN,
     ORCHESTRATION_USD_MAX,
 )
-from agent.model.client import ToolSpec
 from agent.subagents.strategies.debate import Debate
 from agent.subagents.strategies.hierarchical import Hierarchical
 from agent.subagents.strategies.review import Review
@@ -37,74 +36,83 @@ from gateway.contracts.errors import ToolError
 OTHERWISE: Final = "general"
 """Who does it if nobody says who."""
 
-_PROBLEMS_SHOWN: Final = 8
-_ROUNDS: Final = 2
-_ITERATIONS: Final = 3
-_DESCRIPTION: Final = (
-    "Have several sub-agents work on one thing, after one of six strategies, and get one answer. Every strategy needs "
-    "`goal`; `steps` are objects of `id`, `type`, `task`; every `type` is one of sub_agent's. A sub-agent sees the "
-    "goal and its own task, not this conversation: say all that it has to know.\n"
-    "- sequential: `steps` one after the other, each with the results so far.\n"
-    "- parallel: `steps` side by side, then `synthesiser` makes one answer.\n"
-    "- graph: `steps` with `needs` (ids of steps that come before); what is ready runs side by side.\n"
-    "- debate: `sides` (2 to 5 positions) argue over `rounds` (1 to 5), then `judge` decides.\n"
-    "- review: `author` writes, `reviewer` approves or says what to mend, at most `iterations` times (1 to 10).\n"
-    "- hierarchical: `lead` splits the goal into at most `parts_max` parts, workers do them, `lead` joins them.\n"
-    "It takes minutes and many tokens: use it where one sub-agent is not enough."
+DESCRIPTION: Final = (
+    "Have several sub-agents work on `goal` and get one answer; takes minutes. A step says who (`type`, as for "
+    "sub_agent) does what (`task`); each sees the goal and its own task only.\n"
+    "- sequential: one after the other, each with the results so far\n"
+    "- parallel: side by side; then step `synthesis` joins them\n"
+    "- graph: each when the steps in its `needs` are done\n"
+    f"- debate: each argues its position, over `rounds` (1-{ORCHESTRATION_ROUNDS_MAX}); then step `judge` decides\n"
+    "- review: step `author` writes, step `reviewer` approves or says what to mend, at most `rounds` "
+    f"(1-{ORCHESTRATION_ITERATIONS_MAX}) times\n"
+    "- hierarchical: step `lead` splits the goal, step `worker` says who does the parts, `lead` joins them"
 )
 
+_PROBLEMS_SHOWN: Final = 8
+_ROUNDS: Final = 2  # of a debate, if nobody says how many
+_ITERATIONS: Final = 3  # of a review, likewise
 
-def spec() -> ToolSpec:
-    """The tool as the model sees it. It stands in every prompt, so the types are not listed once more."""
-    kind = {"type": "string"}
-    task = {"type": "string", "minLength": 1, "maxLength": ORCHESTRATION_TASK_CHARS_MAX}
-    role = {"type": "object", "properties": {"type": kind, "task": task}}
-    identity = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"}
+
+def schema() -> Mapping[str, Any]:
+    """What the arguments have to fit."""
+    name = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"}
     step = {
         "type": "object",
         "properties": {
-            "id": identity,
-            "type": kind,
-            "task": task,
+            "id": name,
+            "type": {"type": "string"},
+            "task": {"type": "string", "maxLength": ORCHESTRATION_TASK_CHARS_MAX},
             "needs": {"type": "array", "items": {"type": "string"}, "maxItems": ORCHESTRATION_STEPS_MAX},
         },
-        "required": ["task"],
+        "additionalProperties": False,
     }
-    position = {"type": "string", "minLength": 1, "maxLength": ORCHESTRATION_POSITION_CHARS_MAX}
-    return ToolSpec(
-        "orchestrate",
-        _DESCRIPTION,
-        {
-            "type": "object",
-            "properties": {
-                "strategy": {"type": "string", "enum": list(_READERS)},
-                "goal": {"type": "string", "minLength": 1, "maxLength": ORCHESTRATION_GOAL_CHARS_MAX},
-                "steps": {"type": "array", "items": step, "maxItems": ORCHESTRATION_STEPS_MAX},
-                "synthesiser": role,
-                "sides": {"type": "array", "items": position, "maxItems": ORCHESTRATION_SIDES_MAX},
-                "side_type": kind,
-                "judge": role,
-                "rounds": _number(1, ORCHESTRATION_ROUNDS_MAX, f"Of a debate; {_ROUNDS} if left out."),
-                "author": role,
-                "reviewer": role,
-                "iterations": _number(1, ORCHESTRATION_ITERATIONS_MAX, f"Of a review; {_ITERATIONS} if left out."),
-                "lead": role,
-                "worker_type": kind,
-                "parts_max": _number(1, ORCHESTRATION_PARTS_MAX, f"{ORCHESTRATION_PARTS} if left out."),
-                "tokens_max": _number(
-                    1_000, ORCHESTRATION_TOKENS_MAX, f"Budget of all together; {ORCHESTRATION_TOKENS} if left out."
-                ),
-                "usd_max": {"type": "number", "exclusiveMinimum": 0, "maximum": ORCHESTRATION_USD_MAX},
-                "limit_s": {
-                    "type": "number",
-                    "minimum": ORCHESTRATION_LIMIT_MIN_S,
-                    "maximum": ORCHESTRATION_LIMIT_S,
-                    "description": f"Deadline of all together in seconds; {ORCHESTRATION_LIMIT_S:g} if left out.",
-                },
+    return {
+        "type": "object",
+        "properties": {
+            "strategy": {"type": "string", "enum": list(_SHAPES)},
+            "goal": {"type": "string", "maxLength": ORCHESTRATION_GOAL_CHARS_MAX},
+            "steps": {"type": "array", "items": step, "maxItems": ORCHESTRATION_STEPS_MAX},
+            "rounds": {"type": "integer", "minimum": 1, "maximum": ORCHESTRATION_ITERATIONS_MAX},
+            "tokens_max": {
+                "type": "integer",
+                "minimum": ORCHESTRATION_TOKENS_MIN,
+                "maximum": ORCHESTRATION_TOKENS_MAX,
             },
-            "required": ["strategy", "goal"],
+            "usd_max": {"type": "number", "exclusiveMinimum": 0, "maximum": ORCHESTRATION_USD_MAX},
+            "limit_s": {"type": "number", "minimum": ORCHESTRATION_LIMIT_MIN_S, "maximum": ORCHESTRATION_LIMIT_S},
         },
-    )
+        "required": ["strategy", "goal"],
+        "additionalProperties": False,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call, read: the steps without those that are the strategy's own `roles`. `types` are all that there are."""
+
+    goal: str
+    steps: tuple[Step, ...]
+    roles: Mapping[str, Role]
+    rounds: int | None
+    types: tuple[str, ...]
+
+    def role(self, name: str) -> Role:
+        """Who does that; a generalist if nobody says who."""
+        return self.roles.get(name, Role(OTHERWISE))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a strategy takes: so many steps besides those of its `roles`, and as many rounds. `called` is what its steps
+    are to people."""
+
+    made: Callable[[Asked], Strategy]
+    called: str = "steps"
+    steps_min: int = 1
+    steps_max: int = ORCHESTRATION_STEPS_MAX
+    roles: tuple[str, ...] = ()
+    rounds_max: int = ORCHESTRATION_ITERATIONS_MAX
+    has_needs: bool = False
 
 
 def strategy_of(arguments: Mapping[str, Any], types: Sequence[str]) -> Strategy:
@@ -112,44 +120,55 @@ def strategy_of(arguments: Mapping[str, Any], types: Sequence[str]) -> Strategy:
 
     `arguments` have passed the schema. Empty fields count as left out.
     """
-    given = {name: value for name, value in arguments.items() if value not in ("", [], {}, None)}
     name = arguments["strategy"]
-    reader, fields = _READERS[name]
-    strange = [f"`{field}` is no field of {name}" for field in sorted(_STRUCTURED & given.keys() - fields)]
-    problems = [*strange, *_problems_of_types(given, types)]
-    problems += _problems_of_steps(name, given) if "steps" in fields else ()
-    if "sides" in fields and len(given.get("sides", ())) < 2:
-        problems.append(f"debate needs `sides`: 2 to {ORCHESTRATION_SIDES_MAX} positions")
+    shape = _SHAPES[name]
+    written = [
+        {field: value for field, value in step.items() if value not in ("", [], None)}
+        for step in arguments.get("steps") or ()
+    ]
+    problems = [*_problems_of_all(name, shape, arguments), *_problems(name, shape, written, types)]
     if problems:
-        taken = ", ".join(f"`{field}`" for field in sorted(fields))
-        raise ToolError(f"{'; '.join(problems[:_PROBLEMS_SHOWN])}. {name} takes `goal`, {taken}")
-    return reader(given, types)
+        raise ToolError(f"{'; '.join(problems[:_PROBLEMS_SHOWN])}. Nothing of this {name} was started")
+    steps = _steps(written)
+    roles = {step.id: Role(step.sub_type, step.task) for step in steps if step.id in shape.roles}
+    plain = tuple(step for step in steps if step.id not in shape.roles)
+    rounds = arguments.get("rounds")
+    return shape.made(Asked(arguments["goal"], plain, roles, None if rounds is None else int(rounds), tuple(types)))
 
 
-def _problems_of_types(given: Mapping[str, Any], types: Sequence[str]) -> list[str]:
-    named = {name: given[name] for name in ("side_type", "worker_type") if name in given}
-    named |= {f"{name}.type": given[name]["type"] for name in _ROLES if given.get(name, {}).get("type")}
-    named |= {f"steps[{at}].type": step["type"] for at, step in enumerate(given.get("steps", ())) if step.get("type")}
+def _problems(name: str, shape: Shape, written: Sequence[Mapping[str, Any]], types: Sequence[str]) -> Iterator[str]:
     known = ", ".join(types)
-    return [f"{where} is {kind[:32]!r}; there are: {known}" for where, kind in named.items() if kind not in types]
-
-
-def _problems_of_steps(name: str, given: Mapping[str, Any]) -> list[str]:
-    if not given.get("steps"):
-        return [f"{name} needs `steps`, 1 to {ORCHESTRATION_STEPS_MAX} of them"]
-    steps = _steps(given)
+    steps = _steps(written)
     ids = [step.id for step in steps]
-    if name != "graph":
-        problems = [f"steps[{place}].needs belongs to graph" for place, step in enumerate(steps) if step.needs]
-    else:
-        problems = [
-            f"steps[{place}].needs names {need[:32]!r}, which is no step; there are: {', '.join(ids)}"
-            for place, step in enumerate(steps)
-            for need in step.needs
-            if need not in ids
-        ]
-        problems += [f"steps[{place}] needs itself" for place, step in enumerate(steps) if step.id in step.needs]
-    problems += [f"steps[{place}].id: {own!r} is there twice" for place, own in enumerate(ids) if own in ids[:place]]
+    own = " and ".join(f"`{role}`" for role in shape.roles)
+    for place, step in enumerate(steps):
+        if step.sub_type not in types:
+            yield f"steps[{place}].type is {step.sub_type[:32]!r}; there are: {known}"
+        if step.id in ids[:place]:
+            yield f"steps[{place}].id: {step.id!r} is there twice"
+        if step.id not in shape.roles and not shape.steps_max:
+            yield f"steps[{place}].id is {step.id!r}; {name} has only the steps {own}"
+        if step.id not in shape.roles and not step.task.strip():
+            yield f"steps[{place}] has no `task`"
+        if step.needs and not shape.has_needs:
+            yield f"steps[{place}].needs belongs to graph"
+    count = sum(step.id not in shape.roles for step in steps)
+    if shape.steps_max and not shape.steps_min <= count <= shape.steps_max:
+        besides = f" besides {own}" if own else ""
+        yield f"{name} needs `steps`: {shape.steps_min} to {shape.steps_max} {shape.called}{besides}, not {count}"
+    if shape.has_needs:
+        yield from _problems_of_needs(steps)
+
+
+def _problems_of_needs(steps: Sequence[Step]) -> Sequence[str]:
+    ids = [step.id for step in steps]
+    problems = [
+        f"steps[{place}].needs names {need[:32]!r}, which is no step; there are: {', '.join(ids)}"
+        for place, step in enumerate(steps)
+        for need in step.needs
+        if need not in ids
+    ]
+    problems += [f"steps[{place}] needs itself" for place, step in enumerate(steps) if step.id in step.needs]
     return problems or _cycles(steps)
 
 
@@ -161,76 +180,48 @@ def _cycles(steps: Sequence[Step]) -> list[str]:
     return []
 
 
-def _steps(given: Mapping[str, Any]) -> tuple[Step, ...]:
+def _problems_of_all(name: str, shape: Shape, arguments: Mapping[str, Any]) -> Iterator[str]:
+    if not arguments["goal"].strip():
+        yield "`goal` says nothing"
+    if arguments.get("rounds", 1) > shape.rounds_max:
+        yield f"{name} has 1 to {shape.rounds_max} `rounds`"
+
+
+def _steps(written: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
     """Without an id a step is called by its place."""
     return tuple(
         Step(
-            step.get("id") or str(place),
-            step.get("type") or OTHERWISE,
-            step["task"],
+            step.get("id", str(place)),
+            step.get("type", OTHERWISE),
+            step.get("task", ""),
             tuple(dict.fromkeys(step.get("needs", ()))),
         )
-        for place, step in enumerate(given["steps"], 1)
+        for place, step in enumerate(written, 1)
     )
 
 
-def _role(given: Mapping[str, Any], name: str) -> Role:
-    role = given.get(name, {})
-    return Role(role.get("type") or OTHERWISE, role.get("task", ""))
+def _hierarchical(asked: Asked) -> Strategy:
+    return Hierarchical(asked.goal, asked.role("lead"), asked.role("worker"), ORCHESTRATION_PARTS_MAX, asked.types)
 
 
-def _sequential(given: Mapping[str, Any], _types: Sequence[str]) -> Strategy:
-    return Sequential(given["goal"], _steps(given))
-
-
-def _parallel(given: Mapping[str, Any], _types: Sequence[str]) -> Strategy:
-    return Parallel(given["goal"], _steps(given), _role(given, "synthesiser"))
-
-
-def _graph(given: Mapping[str, Any], _types: Sequence[str]) -> Strategy:
-    return Graph(given["goal"], _steps(given))
-
-
-def _debate(given: Mapping[str, Any], _types: Sequence[str]) -> Strategy:
-    return Debate(
-        given["goal"],
-        tuple(given["sides"]),
-        given.get("side_type", OTHERWISE),
-        given.get("rounds", _ROUNDS),
-        _role(given, "judge"),
-    )
-
-
-def _review(given: Mapping[str, Any], _types: Sequence[str]) -> Strategy:
-    iterations = given.get("iterations", _ITERATIONS)
-    return Review(given["goal"], _role(given, "author"), _role(given, "reviewer"), iterations)
-
-
-def _hierarchical(given: Mapping[str, Any], types: Sequence[str]) -> Strategy:
-    return Hierarchical(
-        given["goal"],
-        _role(given, "lead"),
-        given.get("worker_type", OTHERWISE),
-        given.get("parts_max", ORCHESTRATION_PARTS),
-        tuple(types),
-    )
-
-
-def _number(least: int, most: int, description: str) -> Mapping[str, Any]:
-    return {"type": "integer", "minimum": least, "maximum": most, "description": description}
-
-
-_Reader = Callable[[Mapping[str, Any], Sequence[str]], Strategy]
-
-_READERS: Final[Mapping[str, tuple[_Reader, frozenset[str]]]] = {
-    Sequential.name: (_sequential, frozenset({"steps"})),
-    Parallel.name: (_parallel, frozenset({"steps", "synthesiser"})),
-    Graph.name: (_graph, frozenset({"steps"})),
-    Debate.name: (_debate, frozenset({"sides", "side_type", "rounds", "judge"})),
-    Review.name: (_review, frozenset({"author", "reviewer", "iterations"})),
-    Hierarchical.name: (_hierarchical, frozenset({"lead", "worker_type", "parts_max"})),
+_SHAPES: Final[Mapping[str, Shape]] = {
+    Sequential.name: Shape(lambda asked: Sequential(asked.goal, asked.steps)),
+    Parallel.name: Shape(
+        lambda asked: Parallel(asked.goal, asked.steps, asked.role("synthesis")), roles=("synthesis",)
+    ),
+    Graph.name: Shape(lambda asked: Graph(asked.goal, asked.steps), has_needs=True),
+    Debate.name: Shape(
+        lambda asked: Debate(asked.goal, asked.steps, asked.rounds or _ROUNDS, asked.role("judge")),
+        called="sides",
+        steps_min=2,
+        steps_max=ORCHESTRATION_SIDES_MAX,
+        roles=("judge",),
+        rounds_max=ORCHESTRATION_ROUNDS_MAX,
+    ),
+    Review.name: Shape(
+        lambda asked: Review(asked.goal, asked.role("author"), asked.role("reviewer"), asked.rounds or _ITERATIONS),
+        steps_max=0,
+        roles=("author", "reviewer"),
+    ),
+    Hierarchical.name: Shape(_hierarchical, steps_max=0, roles=("lead", "worker")),
 }
-_ROLES: Final = ("synthesiser", "judge", "author", "reviewer", "lead")
-_STRUCTURED: Final = frozenset({"steps", "sides", *_ROLES})
-"""Fields that say what is to be done. One that does not belong to the strategy would not be done; a number that does
-not belong to it does no harm."""

@@ -23,6 +23,7 @@ _NO_FORM: Final = own_words("")
 _APART: Final = "\n\n"
 _MATERIAL: Final = "# Material"
 _NOTHING: Final = "[nothing]"
+_TITLE_CHARS: Final = 120
 _FAILED: Final = "[not done: {problem}]\n"
 
 
@@ -107,6 +108,11 @@ def label_of(place: str, task: str) -> str:
     """A few words for the board and the chat."""
     line = " ".join(f"{place}: {task}".split())
     return line if len(line) <= SUBAGENT_LABEL_CHARS_MAX else f"{line[: SUBAGENT_LABEL_CHARS_MAX - 1]}…"
+
+
+def line_of(task: str) -> str:
+    """The beginning of a task, as the title of what came of it."""
+    return " ".join(task.split())[:_TITLE_CHARS]
 
 
 def prompt_of(assignment: Assignment, mark: str) -> str:

@@ -16,12 +16,13 @@ from agent.subagents.strategies.assignments import (
     Undone,
     brief_of,
     label_of,
+    line_of,
 )
+from agent.subagents.strategies.stepwise import Step
 from agent.subagents.strategies.strategy import Endings, Role, concluded, exhibit, missing
 
 _SIDE: Final = strategy_prompt("side")
 _JUDGE: Final = strategy_prompt("judge")
-_POSITION_CHARS: Final = 120  # of a position, as the title of a statement
 _SPEAKING_MIN: Final = 2
 JUDGEMENT: Final = "the judgement"
 
@@ -35,8 +36,7 @@ class Debate:
     """
 
     goal: str
-    sides: tuple[str, ...]
-    side_type: str
+    sides: tuple[Step, ...]
     rounds: int
     judge: Role
     name: ClassVar[str] = "debate"
@@ -78,12 +78,12 @@ class Debate:
         return range(1, len(self.sides) + 1)
 
     def _statement(self, number: int, side: int, ended: Endings) -> Assignment:
-        position = self.sides[side - 1]
+        speaker = self.sides[side - 1]
         return Assignment(
             _said(number, side),
-            self.side_type,
-            label_of(f"round {number}/{self.rounds} side {side}", position),
-            brief_of(_SIDE, self.goal, f"You are side {side} and speak for this position: {position}"),
+            speaker.sub_type,
+            label_of(f"round {number}/{self.rounds} side {side}", speaker.task),
+            brief_of(_SIDE, self.goal, f"You are side {side} and speak for this position: {speaker.task}"),
             self._newest(ended, number - 1),
         )
 
@@ -99,7 +99,7 @@ class Debate:
         number = heard[-1] if last.is_done else max(heard[-1] - 1, 1)
         said = ended[_said(number, side)]
         problem = f"it failed in round {heard[-1]}: {last.problem}" if last.problem else ""
-        title = f"Side {side}, round {number}: {self.sides[side - 1][:_POSITION_CHARS]}"
+        title = f"Side {side}, round {number}: {line_of(self.sides[side - 1].task)}"
         return (Exhibit.of(_said(number, side), title, Ended(said.text, problem)),)
 
 

@@ -16,6 +16,7 @@ from agent.subagents.strategies.assignments import (
     Undone,
     brief_of,
     label_of,
+    line_of,
 )
 from agent.subagents.strategies.strategy import Endings, Role, concluded, exhibit, missing
 from agent.subagents.strategies.structured import BadParts, Part, read_parts
@@ -27,20 +28,19 @@ _UNREADABLE: Final = strategy_prompt("unreadable")
 _JOIN: Final = strategy_prompt("join")
 _SPLITS: Final = ("the split", "the split again")
 JOIN: Final = "the joining"
-_TITLE_CHARS: Final = 120  # of a task, as the title of what came of it
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchical:
     """The lead splits, workers do the parts, the lead joins what they bring, unless that is nothing.
 
-    A split that cannot be read is asked for once more. A part is done by the type that the lead names, else by
-    `worker_type`; `types` are all that there are.
+    A split that cannot be read is asked for once more. A part is done by the type that the lead names, else by the
+    worker's; what the worker was told holds for every part. `types` are all that there are.
     """
 
     goal: str
     lead: Role
-    worker_type: str
+    worker: Role
     parts_max: int
     types: tuple[str, ...]
     name: ClassVar[str] = "hierarchical"
@@ -78,7 +78,7 @@ class Hierarchical:
         return missing(JOIN, self.lead, ended)
 
     def _parts(self, split: Ended) -> tuple[Part, ...]:
-        return read_parts(split.text, types=self.types, otherwise=self.worker_type, parts_max=self.parts_max)
+        return read_parts(split.text, types=self.types, otherwise=self.worker.sub_type, parts_max=self.parts_max)
 
     def _working(self, parts: tuple[Part, ...], ended: Endings) -> Move:
         numbered = tuple(enumerate(parts, 1))
@@ -86,8 +86,8 @@ class Hierarchical:
             Assignment(
                 _part(number),
                 part.sub_type,
-                label_of(f"{number}/{len(parts)} part", part.task),
-                brief_of(_STEP, self.goal, part.task),
+                label_of(f"part {number}/{len(parts)}", part.task),
+                brief_of(_STEP, self.goal, "\n\n".join(filter(None, (part.task, self.worker.task)))),
             )
             for number, part in numbered
             if _part(number) not in ended
@@ -101,16 +101,14 @@ class Hierarchical:
             self.lead.sub_type,
             label_of("joining", self.goal),
             brief_of(_JOIN, self.goal, self.lead.task),
-            tuple(
-                Exhibit.of(_part(number), f"Part {number} ({part.sub_type}): {_line(part.task)}", ended[_part(number)])
-                for number, part in numbered
-            ),
+            tuple(_brought(number, part, ended[_part(number)]) for number, part in numbered),
         )
         return concluded(last, "the lead", ended, self.achieved(ended))
 
     def _splitting(self, name: str, problem: str, ended: Endings) -> Assignment:
         offered = (
-            f"At most {self.parts_max} parts. `type` is one of {', '.join(self.types)}; without it, {self.worker_type}."
+            f"At most {self.parts_max} parts. `type` is one of {', '.join(self.types)}; "
+            f"without it, {self.worker.sub_type}."
         )
         again = (_UNREADABLE, f"What was wrong with it: {problem}.") if problem else ()
         return Assignment(
@@ -124,9 +122,11 @@ class Hierarchical:
         )
 
 
+def _brought(number: int, part: Part, end: Ended) -> Exhibit:
+    """What came of a part, behind what was asked: a lead's words stand in the frame, as a worker's do."""
+    asked = f"[asked: {line_of(part.task)}]"
+    return Exhibit.of(_part(number), f"Part {number} ({part.sub_type})", Ended(f"{asked}\n{end.text}", end.problem))
+
+
 def _part(number: int) -> str:
     return f"part {number}"
-
-
-def _line(task: str) -> str:
-    return " ".join(task.split())[:_TITLE_CHARS]

@@ -15,8 +15,9 @@ APART: Final = (
 )
 """No network, no process of others, nobody's rights, and an end with us."""
 
-SEALED: Final = ("--remount-ro", "/proc", "--remount-ro", "/")
-"""Last of all. /proc too: where Trivet runs as root, the kernel takes the sandbox's user for root there."""
+SEALED: Final = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
+"""Last of all. /proc too: where Trivet runs as root, the kernel takes the sandbox's user for root there. /dev, because
+it is memory without a limit."""
 
 OPTIONS: Final = (("--disable-userns",), ())
 """What is tried in turn: older bubblewraps do not know it."""

@@ -15,25 +15,27 @@ _ENDED: Final = frozenset("ZX")  # third word of /proc/<pid>/stat
 
 
 class Footprint(NamedTuple):
-    """Processes of a tree, and the memory that is theirs alone."""
+    """Processes of a tree, their threads, and the memory that is theirs alone."""
 
     processes: int
+    threads: int
     memory_bytes: int
 
 
 def footprint(pid: int) -> Footprint:
     """The tree below and with `pid`. Processes that end meanwhile are left out."""
-    waiting, seen, pages = [pid], 0, 0
+    waiting, seen, threads, pages = [pid], 0, 0, 0
     while waiting:
         current = waiting.pop()
         try:
             columns = (_PROC / str(current) / "statm").read_text().split()
+            threads += sum(1 for _ in (_PROC / str(current) / "task").iterdir())
         except OSError:
             continue
         waiting += children(current)
         seen += 1
         pages += max(int(columns[_RESIDENT]) - int(columns[_SHARED]), 0)
-    return Footprint(seen, pages * _PAGE_BYTES)
+    return Footprint(seen, threads, pages * _PAGE_BYTES)
 
 
 def children(pid: int) -> list[int]:

@@ -27,7 +27,6 @@ from agent.limits import (
     SANDBOX_MEMORY_BYTES,
     SANDBOX_PROBE_S,
     SANDBOX_PROCESSES_MAX,
-    SANDBOX_QUOTA_EVERY_S,
     SANDBOX_RUNS_MAX,
     SANDBOX_THREADS_MAX,
     SANDBOX_TMP_BYTES,
@@ -38,7 +37,8 @@ from agent.tools.execution.families import Namespace
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import undisturbed
-from agent.tools.files.quota import Usage, at_least_quota, complaint, usage
+from agent.tools.execution.room import Room
+from agent.tools.files.quota import QUOTA
 from agent.tools.files.walk import MOUNT
 
 _log = structlog.get_logger(__name__)
@@ -78,24 +78,6 @@ class NoSandbox:
     reason: str
 
 
-class _Room:
-    """What the workspace of one run may come to hold, measured now and then: no mount of bubblewrap's is limited."""
-
-    def __init__(self, workspace: Path, allowed: Usage) -> None:
-        self._workspace = workspace
-        self._allowed = allowed
-        self._loop = asyncio.get_running_loop()
-        self._due_s = self._loop.time() + SANDBOX_QUOTA_EVERY_S
-
-    async def complaint(self) -> str:
-        """Why the run has to be stopped, "" if it may go on."""
-        if self._loop.time() < self._due_s:
-            return ""
-        taken = await asyncio.to_thread(usage, self._workspace)
-        self._due_s = self._loop.time() + SANDBOX_QUOTA_EVERY_S
-        return complaint(taken, self._allowed)
-
-
 class Sandbox:
     """Runs programs over a workspace. Made by `find_sandbox`, which has seen it work."""
 
@@ -119,7 +101,7 @@ class Sandbox:
         When this returns or raises, every process of the run is dead and reaped.
         """
         async with self._slots:
-            room = _Room(workspace, at_least_quota(await asyncio.to_thread(usage, workspace)))
+            room = await Room.measured(workspace, QUOTA)
             namespace = await self._start(program, workspace, environment)
             process, output = namespace.process, Output()
             talking = asyncio.ensure_future(_talk(process, stdin, output))
@@ -165,7 +147,9 @@ def _arguments(hidden: Sequence[Path]) -> list[str]:
     arguments = [*APART, "--ro-bind", "/usr", "/usr", *system_folders()]
     for name in _FILES:
         arguments += ["--ro-bind-try", name, name]
-    arguments += ["--proc", "/proc", "--dev", "/dev", "--size", str(SANDBOX_TMP_BYTES), "--tmpfs", "/tmp"]  # noqa: S108 - the sandbox's own
+    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    for memory in ("/tmp", "/dev/shm"):  # noqa: S108 - the sandbox's own
+        arguments += ["--size", str(SANDBOX_TMP_BYTES), "--tmpfs", memory]
     for place in hidden:
         if place.resolve().is_relative_to("/usr"):
             arguments += ["--tmpfs", str(place.resolve())]
@@ -193,7 +177,7 @@ async def _feed(pipe: asyncio.StreamWriter, content: bytes) -> None:
 
 
 async def _until_end(
-    process: asyncio.subprocess.Process, talking: asyncio.Future[None], room: _Room, timeout_s: float
+    process: asyncio.subprocess.Process, talking: asyncio.Future[None], room: Room, timeout_s: float
 ) -> str:
     """Wait for the end; returns why the run has to be stopped, "" if it ended by itself."""
     try:

@@ -1,21 +1,22 @@
 """The journal of a workspace: what file_undo takes back and file_redo makes again. Everything here blocks.
 
-`steps.json` names contents by their digest, `blobs/` holds them. Both stand beside the workspace, where no
-tool and no sandbox can reach them. The oldest steps go when there are too many or their contents too large.
+`steps.json` names contents by their digest, `blobs/` holds them. Both stand beside the workspace, where no tool and no
+command can reach them; but the process of a sub-agent has them, so what they say is looked through as a stranger's
+word. The oldest steps go when there are too many or their contents too large.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from contextlib import suppress
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final
 
-from agent.limits import JOURNAL_BYTES_MAX, JOURNAL_STEPS_MAX
+from agent.limits import FILE_BYTES_MAX, JOURNAL_BYTES_MAX, JOURNAL_FILE_BYTES_MAX, JOURNAL_STEPS_MAX
 from agent.tools.files.changes import (
     Change,
     FolderMade,
@@ -27,11 +28,17 @@ from agent.tools.files.changes import (
     settle,
     with_folders,
 )
+from agent.tools.files.shelf import Shelf
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
 
 _STEPS: Final = "steps.json"
 _BLOBS: Final = "blobs"
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+_TYPES: Final[dict[str, type]] = {"path": str, "source": str, "target": str, "folder": str, "is_made": bool}
+_NO_JOURNAL: Final = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+"""What comes of reading something else."""
+_FORMS: Final = ({"path", "before", "after"}, {"source", "target"}, {"folder", "is_made"})
 
 _Row = dict[str, Any]
 
@@ -69,17 +76,18 @@ class Journal:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._folder = workspace.journal
+        self._shelf = Shelf(workspace.journal)
+        self._blobs = Shelf(workspace.journal / _BLOBS)
 
     def make(self, step: Step) -> None:
         """Make a step; what was taken back before cannot be made again any more. Raises `ToolError`."""
-        with self._workspace.lock:
+        with self._workspace.lock, _in_plain_words():
             rows, step = self._read(), with_folders(self._workspace, step)
             self._carry_out(rows, _Way.MAKE, self._row(step), step)
 
     def undo(self) -> Step:
         """Take back the newest step; returns it. Raises `ToolError` if there is none, or a file has changed."""
-        with self._workspace.lock:
+        with self._workspace.lock, _in_plain_words():
             rows = self._read()
             if not rows.done:
                 raise ToolError("there is nothing to take back")
@@ -89,7 +97,7 @@ class Journal:
 
     def redo(self) -> Step:
         """Make the step again that was taken back last; returns it. Raises `ToolError`."""
-        with self._workspace.lock:
+        with self._workspace.lock, _in_plain_words():
             rows = self._read()
             if not rows.undone:
                 raise ToolError("nothing was taken back")
@@ -110,12 +118,12 @@ class Journal:
         self._write(rows.after(way, row))
 
     def _read(self) -> _Rows:
+        found = self._shelf.read(_STEPS, JOURNAL_FILE_BYTES_MAX)
         try:
-            found = json.loads((self._folder / _STEPS).read_text("utf-8"))
-        except (FileNotFoundError, ValueError):
-            return _Rows([], [])  # ValueError: a power cut took it; the files themselves are whole
-        rows, begun = _Rows(found["done"], found["undone"]), found.get("begun")
-        return self._settled(rows, _Way(begun["way"]), begun["row"]) if begun else rows
+            rows, begun = _checked(json.loads(found or b""))
+        except _NO_JOURNAL:
+            return _Rows([], [])  # there is none, a power cut took it, or it is none: the files themselves are whole
+        return self._settled(rows, *begun) if begun else rows
 
     def _settled(self, rows: _Rows, way: _Way, row: _Row) -> _Rows:
         """What the journal says of a step that was begun by a process that is no more."""
@@ -132,18 +140,16 @@ class Journal:
             rows.done.pop(0)
         self._put(rows)
         wanted = _digests((*rows.done, *rows.undone))
-        for blob in (self._folder / _BLOBS).glob("*"):
-            if blob.name not in wanted:
-                blob.unlink()
+        for name in self._blobs.sizes().keys() - wanted:
+            self._blobs.remove(name)
 
     def _put(self, rows: _Rows, begun: _Row | None = None) -> None:
-        unfinished = self._folder / f"{_STEPS}.unfinished"
         written = {"done": rows.done, "undone": rows.undone} | ({"begun": begun} if begun else {})
-        unfinished.write_text(json.dumps(written), "utf-8")
-        unfinished.replace(self._folder / _STEPS)
+        self._shelf.put(_STEPS, json.dumps(written).encode())
 
     def _size(self, rows: _Rows) -> int:
-        return sum(self._blob(digest).stat().st_size for digest in _digests((*rows.done, *rows.undone)))
+        sizes = self._blobs.sizes()
+        return sum(sizes.get(digest, 0) for digest in _digests((*rows.done, *rows.undone)))
 
     def _row(self, step: Step) -> _Row:
         return {"title": step.title, "changes": [self._change_row(change) for change in step.changes]}
@@ -170,27 +176,65 @@ class Journal:
     def _kept(self, content: bytes | None) -> str | None:
         if content is None:
             return None
-        digest = hashlib.sha256(content).hexdigest()
-        path = self._blob(digest)
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        if not path.exists():
-            unfinished = path.with_suffix(".unfinished")
-            unfinished.write_bytes(content)
-            unfinished.replace(path)
+        digest = _digest(content)
+        if self._blobs.read(digest, FILE_BYTES_MAX) != content:
+            self._blobs.put(digest, content)
         return digest
 
     def _content(self, digest: str | None) -> bytes | None:
         if digest is None:
             return None
-        try:
-            return self._blob(digest).read_bytes()
-        except FileNotFoundError as error:
-            raise ToolError("the journal has lost what stood there: it cannot be taken back") from error
+        content = self._blobs.read(digest, FILE_BYTES_MAX)
+        if content is None or _digest(content) != digest:
+            raise ToolError("the journal has lost what stood there: it cannot be taken back")
+        return content
 
-    def _blob(self, digest: str) -> Path:
-        return self._folder / _BLOBS / digest
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _digests(rows: Iterable[_Row]) -> frozenset[str]:
     found = (change.get(side) for row in rows for change in row["changes"] for side in ("before", "after"))
     return frozenset(digest for digest in found if digest is not None)
+
+
+@contextmanager
+def _in_plain_words() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(f"the journal cannot be kept: {(error.strerror or type(error).__name__).lower()}") from error
+
+
+# --- what is read, checked at the door
+
+
+def _checked(found: Any) -> tuple[_Rows, tuple[_Way, _Row] | None]:
+    """What stands in the file, and the step that was begun. Raises one of `_NO_JOURNAL`."""
+    rows, begun = _Rows(_checked_rows(found["done"]), _checked_rows(found["undone"])), found.get("begun")
+    if begun is None:
+        return rows, None
+    (row,) = _checked_rows([begun["row"]])
+    return rows, (_Way(begun["way"]), row)
+
+
+def _checked_rows(rows: Any) -> list[_Row]:
+    if not (isinstance(rows, list) and all(isinstance(row, dict) and _is_step(row) for row in rows)):
+        raise ValueError
+    return rows
+
+
+def _is_step(row: _Row) -> bool:
+    title, changes = row.get("title"), row.get("changes")
+    return isinstance(title, str) and isinstance(changes, list) and all(map(_is_change, changes))
+
+
+def _is_change(change: Any) -> bool:
+    return isinstance(change, dict) and change.keys() in _FORMS and all(_fits(*field) for field in change.items())
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name in _TYPES:
+        return isinstance(value, _TYPES[name])
+    return value is None or (isinstance(value, str) and _DIGEST.fullmatch(value) is not None)

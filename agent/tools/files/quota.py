@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from agent.limits import WORKSPACE_BYTES_MAX, WORKSPACE_FILES_MAX
+from agent.limits import JOURNAL_BYTES_MAX, WORKSPACE_BYTES_MAX, WORKSPACE_FILES_MAX
 
 _BLOCK_BYTES: Final = 512
 """The unit of `st_blocks`, whatever the disk's own is."""
@@ -24,6 +24,9 @@ class Usage(NamedTuple):
 
 
 QUOTA: Final = Usage(WORKSPACE_BYTES_MAX, WORKSPACE_FILES_MAX)
+"""Of the files."""
+HOME_QUOTA: Final = Usage(WORKSPACE_BYTES_MAX + 2 * JOURNAL_BYTES_MAX, 2 * WORKSPACE_FILES_MAX)
+"""Of the files and the journal, which may be over its own limit for a moment."""
 
 
 def usage(workspace: Path) -> Usage:
@@ -50,6 +53,6 @@ def complaint(taken: Usage, allowed: Usage) -> str:
     return ""
 
 
-def at_least_quota(taken: Usage) -> Usage:
-    """What a command may leave behind: one that is to make room in a full workspace must be able to run."""
-    return Usage(max(taken.size_bytes, QUOTA.size_bytes), max(taken.files, QUOTA.files))
+def at_least(quota: Usage, taken: Usage) -> Usage:
+    """Whichever is more, of each."""
+    return Usage(max(taken.size_bytes, quota.size_bytes), max(taken.files, quota.files))

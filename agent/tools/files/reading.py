@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -15,70 +14,14 @@ from agent.limits import (
     SEARCH_HITS_MAX,
     SEARCH_LINE_CHARS_MAX,
 )
-from agent.model.client import ToolSpec
 from agent.tools.files.content import path_locks, text_of
-from agent.tools.files.workspace import Homes, Listed, Workspace
-from agent.tools.permissions import Risk
-from agent.tools.tool import Tool, ToolContext
+from agent.tools.files.file_tool import FileTool
+from agent.tools.files.workspace import Listed, Workspace
 from gateway.contracts.errors import ToolError
 from gateway.scrub.cutting import head, key_starts
 
 PATH: Final = {"type": "string", "maxLength": FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
 _FOLDER: Final = {**PATH, "description": "A folder relative to the workspace; empty for all of it."}
-
-_READ: Final = ToolSpec(
-    "file_read",
-    "Read a text file of the workspace, with line numbers; all of it or some lines.",
-    {
-        "type": "object",
-        "properties": {
-            "path": PATH,
-            "first_line": {"type": "integer", "minimum": 1},
-            "lines": {"type": "integer", "minimum": 1},
-        },
-        "required": ["path"],
-    },
-)
-_LIST: Final = ToolSpec("file_list", "List one folder.", {"type": "object", "properties": {"path": _FOLDER}})
-_TREE: Final = ToolSpec(
-    "file_tree",
-    "Show everything below a folder as a tree.",
-    {"type": "object", "properties": {"path": _FOLDER, "depth": {"type": "integer", "minimum": 1, "maximum": 20}}},
-)
-_INFO: Final = ToolSpec(
-    "file_info", "Kind, size and time of a file or folder.", {"type": "object", "properties": {"path": PATH}}
-)
-_SEARCH: Final = ToolSpec(
-    "file_search",
-    "Find files by name (`glob`, where * also crosses folders), lines by a text they contain, or both.",
-    {
-        "type": "object",
-        "properties": {
-            "path": _FOLDER,
-            "glob": {"type": "string", "minLength": 1, "maxLength": 200},
-            "text": {"type": "string", "minLength": 1, "maxLength": 500},
-            "ignore_case": {"type": "boolean"},
-        },
-    },
-)
-
-
-def reading_tools(homes: Homes) -> tuple[Tool, ...]:
-    """The five tools, each on the workspace of whoever asks."""
-
-    def tool(spec: ToolSpec, work: Callable[[Workspace, Mapping[str, Any]], str]) -> Tool:
-        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-            return await asyncio.to_thread(work, homes.of(context.key), arguments)
-
-        return Tool(spec, "files", Risk.READ, run, locks=path_locks("path"), quotes=True)
-
-    return (
-        tool(_READ, _read),
-        tool(_LIST, _list),
-        tool(_TREE, _tree),
-        tool(_INFO, _info),
-        tool(_SEARCH, _search),
-    )
 
 
 def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
@@ -183,3 +126,61 @@ def _lines(workspace: Workspace, path: str) -> Iterator[tuple[int, str]]:
     for at, start in enumerate(key_starts(lines)):
         if start == at:
             yield at + 1, lines[at]
+
+
+READING: Final = (
+    FileTool(
+        "file_read",
+        "Read a text file of the workspace, with line numbers; all of it or some lines.",
+        {
+            "type": "object",
+            "properties": {
+                "path": PATH,
+                "first_line": {"type": "integer", "minimum": 1},
+                "lines": {"type": "integer", "minimum": 1},
+            },
+            "required": ["path"],
+        },
+        _read,
+        path_locks("path"),
+    ),
+    FileTool(
+        "file_list",
+        "List one folder.",
+        {"type": "object", "properties": {"path": _FOLDER}},
+        _list,
+        path_locks("path"),
+    ),
+    FileTool(
+        "file_tree",
+        "Show everything below a folder as a tree.",
+        {
+            "type": "object",
+            "properties": {"path": _FOLDER, "depth": {"type": "integer", "minimum": 1, "maximum": 20}},
+        },
+        _tree,
+        path_locks("path"),
+    ),
+    FileTool(
+        "file_info",
+        "Kind, size and time of a file or folder.",
+        {"type": "object", "properties": {"path": PATH}},
+        _info,
+        path_locks("path"),
+    ),
+    FileTool(
+        "file_search",
+        "Find files by name (`glob`, where * also crosses folders), lines by a text they contain, or both.",
+        {
+            "type": "object",
+            "properties": {
+                "path": _FOLDER,
+                "glob": {"type": "string", "minLength": 1, "maxLength": 200},
+                "text": {"type": "string", "minLength": 1, "maxLength": 500},
+                "ignore_case": {"type": "boolean"},
+            },
+        },
+        _search,
+        path_locks("path"),
+    ),
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,6 +38,12 @@ class Listed:
     changed_at_s: float
 
 
+def parts_of(home: Path) -> tuple[Path, Path]:
+    """The folders of a home: its files, and its journal. What a process may write in is these and never the home: else
+    it could put a link to somebody else's in the place of one."""
+    return home / "files", home / "journal"
+
+
 class Homes(Protocol):
     """Where the file tools find the workspace of whoever calls."""
 
@@ -66,8 +71,7 @@ class Workspace:
 
     def __init__(self, home: Path, *, quota: Usage = QUOTA) -> None:
         self._quota = quota
-        self.files = home / "files"
-        self.journal = home / "journal"
+        self.files, self.journal = parts_of(home)
         self.lock = FolderLock(self.journal)
         """Held by whoever changes files, in whichever process: one change at a time, each with its line in the
         journal."""
@@ -266,7 +270,7 @@ def _write(at: Spot, content: bytes) -> None:
         raise ToolError("the workspace is a folder")
     if before is not None:
         _refuse_odd(at.path, before)
-    unfinished = TEMPORARY + secrets.token_hex(8)
+    unfinished = TEMPORARY + os.urandom(8).hex()
     descriptor = os.open(unfinished, _NEW_FILE, 0o644, dir_fd=at.folder)
     try:
         with os.fdopen(descriptor, "wb") as file:

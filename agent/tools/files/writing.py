@@ -3,95 +3,24 @@ that go back and forth in the journal: file_undo, file_redo."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.limits import FILE_BYTES_MAX
-from agent.model.client import ToolSpec
 from agent.tools.files.changes import Change, FolderMade, Moved, Step, Written
 from agent.tools.files.content import path_locks, text_of
+from agent.tools.files.file_tool import FileTool, Locks, Work
 from agent.tools.files.journal import Journal
 from agent.tools.files.patching import FilePatch, apply_hunks, parse_patch
 from agent.tools.files.reading import PATH
-from agent.tools.files.workspace import Homes, Workspace
-from agent.tools.permissions import Risk
-from agent.tools.tool import Tool, ToolContext
+from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
-
-_WRITE: Final = ToolSpec(
-    "file_write",
-    "Write a whole text file, a new one or over an old one; missing folders are made.",
-    {
-        "type": "object",
-        "properties": {"path": PATH, "content": {"type": "string", "maxLength": FILE_BYTES_MAX}},
-        "required": ["path", "content"],
-    },
-)
-_EDIT: Final = ToolSpec(
-    "file_edit",
-    "Replace a piece of a text file. `old` must stand in the file exactly once, unless `all` is true.",
-    {
-        "type": "object",
-        "properties": {
-            "path": PATH,
-            "old": {"type": "string", "minLength": 1},
-            "new": {"type": "string"},
-            "all": {"type": "boolean"},
-        },
-        "required": ["path", "old", "new"],
-    },
-)
-_PATCH: Final = ToolSpec(
-    "file_patch",
-    "Apply a unified diff to one or more files: all of it or nothing. /dev/null makes or deletes a file.",
-    {"type": "object", "properties": {"patch": {"type": "string", "minLength": 1}}, "required": ["patch"]},
-)
-_DELETE: Final = ToolSpec(
-    "file_delete",
-    "Delete a file or an empty folder.",
-    {"type": "object", "properties": {"path": PATH}, "required": ["path"]},
-)
-_RENAME: Final = ToolSpec(
-    "file_rename",
-    "Move or rename a file or folder to a name that is free.",
-    {"type": "object", "properties": {"path": PATH, "to": PATH}, "required": ["path", "to"]},
-)
-_UNDO: Final = ToolSpec(
-    "file_undo", "Take back the newest change made by a file tool.", {"type": "object", "properties": {}}
-)
-_REDO: Final = ToolSpec(
-    "file_redo", "Make the change again that file_undo took back.", {"type": "object", "properties": {}}
-)
 
 _INSTEAD: Final = (
     "The file holds the secret itself: a whole new text would destroy it, and a line with a placeholder is not found "
     "in it. Change only other lines, with file_edit or file_patch, and give none of the secret's lines, not even "
     "around the change. If the secret is new, let the user fill it in."
 )
-
-_Work = Callable[[Workspace, Mapping[str, Any]], str]
-_Locks = Callable[[Mapping[str, Any]], tuple[str, ...]]
-
-
-def writing_tools(homes: Homes) -> tuple[Tool, ...]:
-    """The seven tools, each on the workspace of whoever asks."""
-
-    def tool(spec: ToolSpec, work: _Work, locks: _Locks) -> Tool:
-        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-            return await asyncio.to_thread(work, homes.of(context.key), arguments)
-
-        return Tool(spec, "files", Risk.WRITE, run, locks=locks, instead=_INSTEAD)
-
-    return (
-        tool(_WRITE, _write, path_locks("path")),
-        tool(_EDIT, _edit, path_locks("path")),
-        tool(_PATCH, _patch, _patched_paths),
-        tool(_DELETE, _delete, path_locks("path")),
-        tool(_RENAME, _rename, path_locks("path", "to")),
-        tool(_UNDO, _undo, _the_journal),
-        tool(_REDO, _redo, _the_journal),
-    )
 
 
 def _the_journal(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -190,3 +119,73 @@ def _encoded(text: str) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ToolError("the text has half characters (lone surrogates)") from error
+
+
+def _changing(name: str, description: str, schema: Mapping[str, Any], work: Work, locks: Locks) -> FileTool:
+    return FileTool(name, description, schema, work, locks, changes_files=True, instead=_INSTEAD)
+
+
+WRITING: Final = (
+    _changing(
+        "file_write",
+        "Write a whole text file, a new one or over an old one; missing folders are made.",
+        {
+            "type": "object",
+            "properties": {"path": PATH, "content": {"type": "string", "maxLength": FILE_BYTES_MAX}},
+            "required": ["path", "content"],
+        },
+        _write,
+        path_locks("path"),
+    ),
+    _changing(
+        "file_edit",
+        "Replace a piece of a text file. `old` must stand in the file exactly once, unless `all` is true.",
+        {
+            "type": "object",
+            "properties": {
+                "path": PATH,
+                "old": {"type": "string", "minLength": 1},
+                "new": {"type": "string"},
+                "all": {"type": "boolean"},
+            },
+            "required": ["path", "old", "new"],
+        },
+        _edit,
+        path_locks("path"),
+    ),
+    _changing(
+        "file_patch",
+        "Apply a unified diff to one or more files: all of it or nothing. /dev/null makes or deletes a file.",
+        {"type": "object", "properties": {"patch": {"type": "string", "minLength": 1}}, "required": ["patch"]},
+        _patch,
+        _patched_paths,
+    ),
+    _changing(
+        "file_delete",
+        "Delete a file or an empty folder.",
+        {"type": "object", "properties": {"path": PATH}, "required": ["path"]},
+        _delete,
+        path_locks("path"),
+    ),
+    _changing(
+        "file_rename",
+        "Move or rename a file or folder to a name that is free.",
+        {"type": "object", "properties": {"path": PATH, "to": PATH}, "required": ["path", "to"]},
+        _rename,
+        path_locks("path", "to"),
+    ),
+    _changing(
+        "file_undo",
+        "Take back the newest change made by a file tool.",
+        {"type": "object", "properties": {}},
+        _undo,
+        _the_journal,
+    ),
+    _changing(
+        "file_redo",
+        "Make the change again that file_undo took back.",
+        {"type": "object", "properties": {}},
+        _redo,
+        _the_journal,
+    ),
+)

@@ -26,6 +26,7 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import clipped
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.toolsets import MCP_PREFIX
 from gateway.scrub.structured import each_text
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class McpTools:
 def tool_name(server: str, tool: str) -> str:
     """`mcp_<server>_<tool>`, in the letters and the length that providers take; still different for different
     tools."""
-    name = f"mcp_{server}_{tool}"
+    name = f"{MCP_PREFIX}{server}_{tool}"
     fit = _UNFIT.sub("_", name)
     if fit == name and len(fit) <= MCP_TOOL_NAME_CHARS_MAX:
         return fit

@@ -3,7 +3,8 @@
 Other processes may drive the stages by the same calls as the page. Every body and answer is JSON; a refusal is
 `{"error": "<one sentence>"}` with status 400 (bad input) or 404 (no such platform). `{p}` is a platform's name.
 
-    GET    /stage                     {"platforms": ["telegram", ...], "can": {"discord": ["menu", "thread"], ...}}
+    GET    /stage                     {"platforms": ["telegram", ...], "can": {"discord": ["menu", "thread"], ...},
+                                     "tries": [text, ...]}, what may be said to whoever answers
     GET    /stage/{p}/people          {"people": [Person]}
     POST   /stage/{p}/people          {"name"}                                              -> Person
     GET    /stage/{p}/places          {"places": [Place]}
@@ -37,7 +38,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -72,8 +73,11 @@ _ABILITIES: Final[Mapping[str, Any]] = {"menu": MenuStage, "thread": ThreadStage
 class Playground:
     """`stages` by platform name. The page is for this machine only: other hosts in a request are refused."""
 
-    def __init__(self, stages: Mapping[str, Stage], sessions: SessionSource | None = None) -> None:
+    def __init__(
+        self, stages: Mapping[str, Stage], sessions: SessionSource | None = None, tries: Sequence[str] = ()
+    ) -> None:
         self._stages = stages
+        self._tries = tuple(tries)
         self._sessions = sessions
         self._closing = asyncio.Event()
         self.app = Starlette(
@@ -114,7 +118,7 @@ class Playground:
             name: [word for word, protocol in _ABILITIES.items() if isinstance(stage, protocol)]
             for name, stage in self._stages.items()
         }
-        return {"platforms": list(self._stages), "can": can}
+        return {"platforms": list(self._stages), "can": can, "tries": list(self._tries)}
 
     async def _people(self, request: Request) -> object:
         stage = self._stage(request)

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gateway.contracts.entries import (
+    Committed,
     Effect,
     Entry,
     NewestView,
     Session,
+    Standing,
     Todo,
     TurnCommit,
     TurnSaid,
@@ -129,9 +131,9 @@ class Store(Protocol):
         their ids, where they stand (raises `Fenced`). A turn that is taken again finds them as they were."""
         ...
 
-    async def commit_turn(self, commit: TurnCommit) -> Session:
+    async def commit_turn(self, commit: TurnCommit) -> Committed:
         """One transaction guarded by the fence (raises `Fenced`): transcript, consumed ids, usage, effects,
-        outbox. Returns the key's current session afterwards."""
+        outbox."""
         ...
 
     async def turn_began(self, key: SessionKey) -> int | None:
@@ -159,8 +161,15 @@ class Store(Protocol):
         however long the history is."""
         ...
 
-    async def transcript(self, session_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """Everything ever said, page by page."""
+    async def standing(self, session_id: str, *, key: SessionKey, chars_max: int) -> Standing:
+        """`newest_view` of a session and the `todos` of its key, in one."""
+        ...
+
+    async def transcript(
+        self, session_id: str, *, after_seq: int = 0, before_seq: int | None = None, limit: int = 1000
+    ) -> Sequence[Entry]:
+        """Everything ever said, page by page: what follows `after_seq`, or, with `before_seq`, the newest of what is
+        between the two. Oldest first in either case."""
         ...
 
     async def newest_turns(self, session_id: str, *, limit: int) -> Sequence[TurnSaid]:
@@ -210,9 +219,17 @@ class Store(Protocol):
         ...
 
     async def sessions(
-        self, *, key: SessionKey | None = None, limit: int = 50, offset: int = 0, with_sub_agents: bool = False
+        self,
+        *,
+        key: SessionKey | None = None,
+        parent_session_id: str | None = None,
+        channel: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        with_sub_agents: bool = False,
     ) -> Sequence[Session]:
-        """Newest first; of one key or of all. People's own conversations, unless sub-agents' are wanted, too."""
+        """Newest first; of one key or of all, of one parent, of one platform or one type (`subagent:<type>`). People's
+        own conversations, unless sub-agents' are wanted, too."""
         ...
 
     async def take_stale_outbox(self, *, after_ms: int, limit: int) -> Sequence[Reply]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from gateway.contracts.entries import Entry, Session, Usage
@@ -28,11 +28,12 @@ class SubTaskBook(Protocol):
 
     # --- one task
 
-    async def open(self, task: SubTask, *, wake: WakeAddress | None) -> SubTask:
+    async def open(self, task: SubTask, *, wake: WakeAddress | None, fence: int = 0) -> SubTask:
         """Store a queued task and open its session (channel `subagent:<type>`, of the parent's key, without a number,
         titled with the label). A known id is returned as it stands. `wake` only for a background task of a
         conversation: nobody else can be woken. `task.worker_id` says who has it queued. Raises `StoreError` when the
-        parent session is not there or belongs to another key. A task whose parent is over, or is to end, is to end."""
+        parent session is not there or belongs to another key. A task whose parent is over, or is to end, is to end,
+        and so is one that a run asks for (`fence`; 0: no run) which does not hold its lane any more: nobody is told."""
         ...
 
     async def start(self, task_id: str, *, worker_id: str, alive_until_ms: int, now_ms: int, live_max: int) -> bool:
@@ -47,7 +48,8 @@ class SubTaskBook(Protocol):
 
     async def record(self, task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage]) -> None:
         """Append to its transcript and charge model calls: to its session, and in sum to every session above it, and
-        to every task above it. Also when it is over. Raises `StoreError` for one that was erased."""
+        to every task above it. Also when it is over. Entries that come with numbers are recorded once, with the calls
+        beside them, however often they come. Raises `StoreError` for one that was erased."""
         ...
 
     async def task(self, task_id: str) -> SubTask | None: ...
@@ -74,8 +76,18 @@ class SubTaskBook(Protocol):
         counts as told."""
         ...
 
-    async def cancels_wanted(self, worker_id: str) -> Sequence[str]:
-        """The live tasks of this worker that are to be ended, those above first."""
+    async def count_ended(self, key: SessionKey, *, since_ms: int) -> int:
+        """How many tasks of `key` were cancelled since then, or were asked to end and have ended since, or are still
+        to."""
+        ...
+
+    async def disown(self, key: SessionKey, turn_id: str) -> None:
+        """What this turn of `key` has asked for is to end, and nobody is told: the turn begins anew, or was taken
+        back."""
+        ...
+
+    async def unwanted(self, task_ids: Sequence[str]) -> frozenset[str]:
+        """Of these tasks, those that nobody is to work on any more: they are to be ended, are over, or were erased."""
         ...
 
     # --- waking
@@ -85,10 +97,11 @@ class SubTaskBook(Protocol):
         left to be told falls."""
         ...
 
-    async def due_wakes(self, *, limit: int) -> Sequence[Wake]:
+    async def due_wakes(self, *, limit: int, without: Collection[SessionKey] = ()) -> Sequence[Wake]:
         """Barriers that are met, and background tasks that are over, were not collected, are behind no barrier, and
         whose turn is committed. Oldest first. What a barrier's wake tells never changes between two calls, whoever
-        calls: a task that was not over when the barrier was met wakes its session by itself."""
+        calls: a task that was not over when the barrier was met wakes its session by itself. `without`: not these
+        lanes."""
         ...
 
     async def wake_sent(self, wake: Wake) -> None:
@@ -151,6 +164,8 @@ class SubTypeBook(Protocol):
         None is as in the catalog again."""
         ...
 
-    async def audit(self, *, subject: CleanText | None = None, limit: int) -> Sequence[Audited]:
-        """Newest first."""
+    async def audit(
+        self, *, subject: CleanText | None = None, below: int | None = None, limit: int
+    ) -> Sequence[Audited]:
+        """Newest first; `below` a number, those that were written down before that line."""
         ...

@@ -4,10 +4,10 @@ import { call, watch } from "./api.js";
 import { Pane } from "./pane.js";
 import { Sessions } from "./sessions.js";
 
-const { platforms, can } = await call("GET", "/stage");
+const { platforms, can, tries } = await call("GET", "/stage");
 const sessions = new Sessions();
 const chosen = () => sessions.mark(panes.values());
-const panes = new Map(platforms.map((platform) => [platform, new Pane(platform, new Set(can[platform]), chosen, tell)]));
+const panes = new Map(platforms.map((platform) => [platform, new Pane(platform, new Set(can[platform]), tries, chosen, tell)]));
 const link = document.querySelector(".link");
 
 function showLink(state, text) {

@@ -13,7 +13,7 @@ const TITLE_CHARS = 60;
 const DOING = { typing: "is typing", upload_photo: "is sending a photo", upload_document: "is sending a file" };
 
 export class Pane {
-  constructor(platform, can, onChoice, onNews) {
+  constructor(platform, can, tries, onChoice, onNews) {
     Object.assign(this, { platform, can, onChoice, onNews });
     this.people = [];
     this.places = [];
@@ -40,6 +40,7 @@ export class Pane {
       form: this.part(".write"), path, can, where, report: this.report,
       said: (said) => this.#follow(said).catch(this.report),
     });
+    this.#offer(tries);
     new Adding(this.element, path, where, (what, made) => this.#added(what, made), this.report);
     this.#listen();
   }
@@ -127,6 +128,19 @@ export class Pane {
         this.onChoice(this);
       }
     });
+  }
+
+  // What may be tried is shown as long as nothing has been said; a press writes it down, and sends nothing yet.
+  #offer(tries) {
+    const offered = tries.map((text) => {
+      const button = Object.assign(document.createElement("button"), { type: "button", className: "quiet", textContent: text });
+      button.addEventListener("click", () => this.writing.begin(text));
+      const item = document.createElement("li");
+      item.append(button);
+      return item;
+    });
+    this.part(".tries").replaceChildren(...offered);
+    this.part(".tries").hidden = !tries.length;
   }
 
   #showParent(parent) {

@@ -74,10 +74,11 @@ function innermost(key) {
   return [person, ...place.slice(-1)].join(" ");
 }
 
-// Sub-agents' sessions stand below the one that they work for, however deep.
+// Sub-agents' sessions stand below the one that they work for, however deep, the first one first.
 function nested(rows) {
   const known = new Set(rows.map((row) => row.id));
-  const below = (row) => [row, ...rows.filter((each) => each.parent_session_id === row.id).flatMap(below)];
+  const byAge = rows.toSorted((one, other) => (one.id < other.id ? -1 : 1));
+  const below = (row) => [row, ...byAge.filter((each) => each.parent_session_id === row.id).flatMap(below)];
   return rows.filter((row) => !known.has(row.parent_session_id)).flatMap(below);
 }
 

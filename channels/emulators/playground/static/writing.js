@@ -23,6 +23,12 @@ export class Writing {
     this.#listen(can);
   }
 
+  // Text for the person to send, or to change first.
+  begin(text) {
+    this.#set(text);
+    this.area.focus();
+  }
+
   reply(said) {
     this.stop();
     this.answering = said;
@@ -114,7 +120,20 @@ export class Writing {
     this.area.focus();
   }
 
+  // One thing at a time: who presses Enter twice has not said it twice.
   async #send() {
+    if (this.isSending) {
+      return;
+    }
+    this.isSending = true;
+    try {
+      await this.#sendOne();
+    } finally {
+      this.isSending = false;
+    }
+  }
+
+  async #sendOne() {
     const text = this.area.value;
     const { person, place } = this.where();
     const files = this.attachments.shared;
@@ -129,7 +148,7 @@ export class Writing {
     this.report("");
     if (this.changing) {
       await call("PATCH", `${this.path}/messages`, { place_id: place.id, message_id: this.changing.id, text });
-      this.#sent();
+      this.#sent(text);
       return;
     }
     const said = await call("POST", `${this.path}/say`, {
@@ -141,14 +160,14 @@ export class Writing {
       files,
     });
     this.attachments.clear();
-    this.#sent(said);
+    this.#sent(text, said);
   }
 
   async #invoke(name, argument) {
     const { person, place } = this.where();
     const written = this.area.value;
     this.report("");
-    this.#sent();
+    this.#sent(written);
     try {
       await call("POST", `${this.path}/invoke`, { person_id: person.id, place_id: place.id, name, argument });
     } catch (problem) {
@@ -157,10 +176,12 @@ export class Writing {
     }
   }
 
-  #sent(said) {
+  // What was written since then stays.
+  #sent(text, said) {
+    const since = this.area.value.startsWith(text) ? this.area.value.slice(text.length) : this.area.value;
     this.menu.close();
-    this.#set("");
     this.stop();
+    this.#set(since);
     this.said(said);
   }
 

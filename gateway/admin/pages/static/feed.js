@@ -1,6 +1,7 @@
 // Says when to look: at each event of a stream, and every three seconds while there is no stream.
 
-const LOOK_EVERY_MS = 3000;
+import { LOOK_EVERY_MS } from "./looks.js";
+
 const REOPEN_AFTER_MS = 10000; // a stream that was refused is tried again; one that was cut the browser opens itself
 
 // `look` is called when something may have changed, `linked` with "live" or "polling" whenever that changes.

@@ -308,6 +308,7 @@ def _sub_agents() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_audit"),
     )
     op.create_index("ix_audit_subject", "audit", ["subject"])
+    op.create_index("ix_audit_actor", "audit", ["actor"])
 
 
 def _let_sessions_have_no_number() -> None:

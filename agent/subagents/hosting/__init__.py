@@ -1,0 +1,1 @@
+"""What the parent does for one child: asks models, runs tools, keeps what was said."""

@@ -1,0 +1,59 @@
+"""Keeps what a child says and costs, in order and beside its work: nothing waits for the database, nothing is lost.
+
+A database that goes away in the middle of a write has it or has it not. So entries have numbers here already, and each
+model call is written with the entry of its answer: what is written again is known by its numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+import structlog
+
+from agent.limits import COMMIT_PATIENCE_S
+from agent.running.insisting import insist
+from gateway.contracts.entries import Entry, Usage
+from gateway.contracts.errors import StoreError
+from gateway.contracts.ports import SubTaskBook
+
+_log = structlog.get_logger(__name__)
+
+
+class Scribe:
+    """Writes for one task."""
+
+    def __init__(self, book: SubTaskBook, task_id: str) -> None:
+        self._book = book
+        self._task_id = task_id
+        self._numbers = count(1)
+        self._entries: list[Entry] = []
+        self._usage: list[Usage] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    def note(self, entry: Entry, *, usage: Sequence[Usage] = ()) -> None:
+        """Have this written behind what was noted before."""
+        self._entries.append(replace(entry, seq=next(self._numbers)))
+        self._usage += usage
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+
+    async def finish(self) -> None:
+        """Return when everything is written. Whoever stops waiting stops no writing."""
+        if self._writing is not None:
+            await asyncio.shield(self._writing)
+
+    async def _write(self) -> None:
+        while self._entries:
+            entries, usage = tuple(self._entries), tuple(self._usage)
+            self._entries.clear()
+            self._usage.clear()
+            try:
+                await insist(
+                    lambda: self._book.record(self._task_id, entries=entries, usage=usage),  # noqa: B023 - called at once
+                    for_s=COMMIT_PATIENCE_S,
+                )
+            except StoreError as error:
+                _log.error("subagent.not_recorded", task=self._task_id, calls=len(usage), reason=str(error))

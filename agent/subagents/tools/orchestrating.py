@@ -1,0 +1,228 @@
+"""Runs a strategy: its assignments as sub-agents, side by side, within one budget and one deadline. `orchestrate`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import structlog
+
+from agent.limits import (
+    FRAME_CHARS,
+    ORCHESTRATION_ENDING_S,
+    ORCHESTRATION_GRACE_S,
+    ORCHESTRATION_LIMIT_S,
+    ORCHESTRATION_TOKENS,
+    SUBAGENT_LABEL_CHARS_MAX,
+    SUBAGENT_PROMPT_CHARS_MAX,
+    SUBAGENTS_LIVE_MAX,
+)
+from agent.model.client import ToolSpec
+from agent.running.deadlines import Deadline
+from agent.subagents.life.orders import Dispatcher, SubOrder
+from agent.subagents.reasons import in_words
+from agent.subagents.strategies.accounts import Account, Row
+from agent.subagents.strategies.asked import DESCRIPTION, schema, strategy_of
+from agent.subagents.strategies.assignments import Assignment, Ended, Outcome, prompt_of
+from agent.subagents.strategies.strategy import Strategy
+from agent.tools.allotment import Allotment
+from agent.tools.permissions import Risk
+from agent.tools.schemas import without_bounds
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import ToolError, TrivetError
+from gateway.contracts.messages import clipped
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.subagents import SubTask, TaskState
+from gateway.scrub.structured import each_text
+
+_log = structlog.get_logger(__name__)
+_OUT_OF_TIME: Final = "the time was up"
+_LEAST_S: Final = 0.1  # for one that begins in the last moment
+_OWN_REASON: Final = re.compile(r"[a-z0-9_.]{1,48}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What all sub-agents of one orchestration may take together. `usd_max` None: no bound in dollars. `ending_s`
+    before the end of `limit_s` nothing begins any more, and what runs is ended by its own limit."""
+
+    tokens_max: int = ORCHESTRATION_TOKENS
+    usd_max: float | None = None
+    limit_s: float = ORCHESTRATION_LIMIT_S
+    ending_s: float = ORCHESTRATION_ENDING_S
+
+
+class Orchestration:
+    """One strategy being carried out.
+
+    When the budget is spent no model is asked any more: nothing new begins, and what runs ends with what it had said,
+    unless the call that it has open brings its answer. Shortly before the deadline what runs ends by its own limit, so
+    that what it had said is kept; at the deadline it is killed.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        bounds: Bounds,
+        context: ToolContext,
+        dispatcher: Dispatcher,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._strategy = strategy
+        self._bounds = bounds
+        self._allotment = Allotment(bounds.tokens_max, bounds.usd_max, above=context.allotment)
+        self._context = replace(context, allotment=self._allotment)
+        self._dispatcher = dispatcher
+        self._scrubber = scrubber.for_chat(str(context.key))
+        self._clock = clock
+        self._deadline = Deadline(bounds.limit_s)
+        self._begun: dict[str, Assignment] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._ended: dict[str, Ended] = {}
+        self._tasks: dict[str, SubTask] = {}
+
+    async def run(self) -> Account:
+        """Carry it out. Cancelling kills every sub-agent of it."""
+        began_s = self._clock.monotonic_s()
+        try:
+            async with self._deadline, asyncio.TaskGroup() as group:
+                outcome = await self._play(group)
+        except TimeoutError:
+            if not self._deadline.has_passed:
+                raise
+            move = self._strategy.move(self._ended)  # what ended at that very moment counts
+            outcome = move if isinstance(move, Outcome) else self._cut_short(_OUT_OF_TIME)
+        outcome = self._explained(outcome)
+        seconds = self._clock.monotonic_s() - began_s
+        account = Account(
+            self._strategy.name,
+            outcome,
+            self._rows(),
+            seconds,
+            self._allotment.tokens,
+            self._bounds.tokens_max,
+            self._allotment.cost_usd,
+        )
+        _log.info(
+            "orchestration.ended",
+            strategy=self._strategy.name,
+            ok=not outcome.problem,
+            children=len(self._begun),
+            tokens=self._allotment.tokens,
+            duration_ms=int(seconds * 1000),
+        )
+        return account
+
+    async def _play(self, group: asyncio.TaskGroup) -> Outcome:
+        while not isinstance(move := self._strategy.move(self._ended), Outcome):
+            why_not = self._why_not
+            if not why_not:
+                self._begin(group, move.assignments)
+            if not self._running:
+                return self._cut_short(why_not)
+            over, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            self._running -= over
+            for task in over:
+                task.result()  # one whose turn has ended ends this, too
+        return move
+
+    def _begin(self, group: asyncio.TaskGroup, assignments: Sequence[Assignment]) -> None:
+        """Start what has not been started, as far as there is room: what would only queue costs nothing yet."""
+        fresh = [assignment for assignment in assignments if assignment.id not in self._begun]
+        for assignment in fresh[: SUBAGENTS_LIVE_MAX - len(self._running)]:
+            self._begun[assignment.id] = assignment
+            self._running.add(group.create_task(self._carry_out(assignment)))
+
+    async def _carry_out(self, assignment: Assignment) -> None:
+        prompt = self._scrubber.scrub(prompt_of(assignment, self._clock.code(FRAME_CHARS)))
+        order = SubOrder(
+            assignment.sub_type,
+            clipped(prompt, SUBAGENT_PROMPT_CHARS_MAX),
+            clipped(self._scrubber.scrub(f"{self._strategy.name} {assignment.label}"), SUBAGENT_LABEL_CHARS_MAX),
+            max(self._deadline.left_s - self._bounds.ending_s, _LEAST_S),
+            form=assignment.form,
+        )
+        try:
+            task = await self._dispatcher.run(self._context, order)
+        except ToolError as error:
+            self._ended[assignment.id] = Ended("", f"not started: {error}")
+        except TrivetError as error:
+            self._ended[assignment.id] = Ended("", f"not started: {type(error).__name__}")
+        else:
+            self._tasks[assignment.id] = task
+            self._ended[assignment.id] = _ended(task)
+
+    @property
+    def _why_not(self) -> str:
+        """Why nothing new may begin; "" if it may."""
+        return self._allotment.problem or (_OUT_OF_TIME if self._deadline.left_s <= self._bounds.ending_s else "")
+
+    def _explained(self, outcome: Outcome) -> Outcome:
+        """A strategy knows that steps failed, not that it was the budget that ended them."""
+        spent = self._allotment.problem
+        if not outcome.problem or spent in outcome.problem:
+            return outcome
+        return replace(outcome, problem=f"{outcome.problem}; {spent}")
+
+    def _cut_short(self, problem: str) -> Outcome:
+        return Outcome(self._strategy.achieved(self._ended), problem)
+
+    def _rows(self) -> tuple[Row, ...]:
+        undone = self._strategy.undone(self._ended)
+        return (
+            *map(self._row, self._begun.values()),
+            *(Row(step.id, step.sub_type, f"not run: {step.why}") for step in undone if step.id not in self._begun),
+        )
+
+    def _row(self, assignment: Assignment) -> Row:
+        task = self._tasks.get(assignment.id)
+        if task is None:
+            ended = self._ended.get(assignment.id)
+            state = ended.problem if ended else f"killed: {_OUT_OF_TIME}"
+            return Row(assignment.id, assignment.sub_type, state)
+        state = ": ".join(dict.fromkeys(filter(None, (in_words(task.state.value), _ended(task).problem))))
+        return Row(assignment.id, task.sub_type, state, task.duration_ms / 1000, task.tokens, task.id)
+
+
+def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scrubber, clock: Clock) -> Tool:
+    """`orchestrate`, with sub-agents of these types."""
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        clean = each_text(arguments, scrubber.for_chat(str(context.key)).scrub)
+        bounds = Bounds(
+            int(clean.get("tokens_max", ORCHESTRATION_TOKENS)),
+            clean.get("usd_max"),
+            clean.get("limit_s", ORCHESTRATION_LIMIT_S),
+        )
+        strategy = strategy_of(clean, types)
+        account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).run()
+        text = account.text(clock.code(FRAME_CHARS))
+        if account.outcome.problem:
+            raise ToolError(text)
+        return text
+
+    fits = schema()
+    return Tool(
+        ToolSpec("orchestrate", DESCRIPTION, without_bounds(fits)),
+        "sub-agents",
+        Risk.READ,
+        run,
+        fits=fits,
+        timeout_s=ORCHESTRATION_LIMIT_S + ORCHESTRATION_GRACE_S,
+        protected=True,
+        quotes=True,
+        only_waits=True,
+    )
+
+
+def _ended(task: SubTask) -> Ended:
+    """Why it did not complete is a word of ours; what the sub-agent itself gave as its reason stays among its words."""
+    if task.state is TaskState.COMPLETED:
+        return Ended(task.result, "" if task.result.strip() else "it left no answer")
+    if _OWN_REASON.fullmatch(task.reason):
+        return Ended(task.result, in_words(task.reason))
+    return Ended("\n\n".join(filter(None, (task.reason, task.result))), in_words(task.state.value))

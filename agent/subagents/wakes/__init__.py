@@ -1,0 +1,1 @@
+"""Conversations that are woken when what worked for them is over, on whichever process."""

@@ -1,0 +1,87 @@
+// The page of the queue: what waits and for how long, what was given up, what became of the newest replies.
+
+import { drawLine } from "./line.js";
+import { element, fetched } from "./fetched.js";
+import { DeadLetter } from "./dead_letter.js";
+import { Delivery } from "./delivery.js";
+import { Looks } from "./looks.js";
+import { Places } from "./places.js";
+import { duration, number, write } from "./words.js";
+
+const LETTERS = 100;
+const DELIVERIES = 30;
+const SPAN_MS = 10 * 60 * 1000;
+
+const letters = new Places(element("letters").tBodies[0]);
+const deliveries = new Places(element("deliveries").tBodies[0]);
+const looks = new Looks(look);
+let seen = []; // [{ at, queued, age }] of the last minutes, for as long as the page is open
+
+async function look() {
+  showReadiness(await (await fetch("/readyz", { cache: "no-store" })).json()); // 503 says why
+  const [queue, dead, newest] = await Promise.all([
+    fetched("/api/queue"),
+    fetched(`/api/dead-letters?limit=${LETTERS}`),
+    fetched(`/api/deliveries?limit=${DELIVERIES}`),
+  ]);
+  showFigures(queue);
+  showChannels(queue.channels, queue.replies_unsent);
+  showPast(queue);
+  list("letters", letters, dead, letter => new DeadLetter(letter.id, () => looks.again()));
+  list("deliveries", deliveries, newest, () => new Delivery());
+}
+
+function showReadiness({ ready, reasons }) {
+  element("ready").dataset.state = ready ? "completed" : "failed";
+  write(document, "#ready", ready ? "ready" : "not ready");
+  write(document, "#reasons", reasons.join("; "));
+}
+
+function showFigures(queue) {
+  const unsent = Object.values(queue.replies_unsent).reduce((sum, count) => sum + count, 0);
+  const told = {
+    queued: number(queue.messages),
+    age: queue.messages ? duration(queue.oldest_wait_ms) : "–",
+    running: number(queue.lanes_running),
+    waiting: number(queue.lanes_ready),
+    delayed: number(queue.lanes_delayed),
+    unsent: number(unsent),
+    agents: number(queue.agent_processes),
+    dead: number(queue.dead_letters),
+  };
+  for (const [name, text] of Object.entries(told)) write(element("figures"), `.${name}`, text);
+}
+
+function showChannels(channels, unsent) {
+  const items = Object.entries(channels).sort().map(([name, state]) => {
+    const item = element("channel-template").content.firstElementChild.cloneNode(true);
+    item.dataset.state = state === "connected" ? "completed" : "failed";
+    item.querySelector(".type").textContent = name;
+    item.querySelector(".status").textContent = state;
+    item.querySelector(".faint").textContent = unsent[name] ? `${number(unsent[name])} on their way` : "";
+    return item;
+  });
+  element("channels").replaceChildren(...items);
+  element("no-channels").hidden = items.length > 0;
+}
+
+function showPast(queue) {
+  const at = Date.now();
+  seen = [...seen.filter(each => each.at > at - SPAN_MS), { at, queued: queue.messages, age: queue.oldest_wait_ms / 1000 }];
+  const line = (id, of, least, say) => {
+    const points = seen.map(each => ({ at: each.at, value: of(each) }));
+    drawLine(element(id), points, { span_ms: SPAN_MS, say, least });
+    const most = Math.max(...points.map(({ value }) => value));
+    write(document, `#${id}-words`, `now ${say(points.at(-1).value)}, at most ${say(most)} in ${duration(at - seen[0].at)}`);
+  };
+  line("depth-plot", each => each.queued, 4, number);
+  line("age-plot", each => each.age, 10, seconds => duration(seconds * 1000));
+}
+
+function list(id, places, found, make) {
+  places.show(found.map(each => ({ id: each.id ?? each.reply_id, make: () => make(each), what: each })));
+  element(id).hidden = found.length === 0;
+  element(`no-${id}`).hidden = found.length > 0;
+}
+
+looks.watch();

@@ -1,0 +1,62 @@
+"""The operator's API on a real store and a real bus, served on loopback for a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.async_api import HttpCredentials
+from starlette.types import ASGIApp
+
+from channels.emulators.serving import listening
+from gateway.admin.app import Parts, create_app
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.clock import SystemClock
+from gateway.scrub import Scrubber
+from gateway.store import SqlStore, open_store
+from tests.parts.keepers import keeper_of
+
+TOKEN = "the-operator's-token"
+LOGIN: HttpCredentials = {"username": "operator", "password": TOKEN}
+
+
+@dataclass(frozen=True)
+class Office:
+    """Where it is served, and what is behind it."""
+
+    url: str
+    path: Path
+    store: SqlStore
+    bus: RedisBus
+    clock: SystemClock = field(default_factory=SystemClock)
+
+
+@contextlib.asynccontextmanager
+async def office(
+    valkey: EmbeddedValkey, template: Path, folder: Path, *, behind: Callable[[ASGIApp], ASGIApp] = lambda app: app
+) -> AsyncIterator[Office]:
+    """As long as the block lasts, on a copy of `template`. `behind` puts something in front of the application."""
+    path = folder / "trivet.db"
+    shutil.copy(template, path)
+    clock, bus = SystemClock(), await open_bus(valkey.url)
+    store = open_store(f"sqlite+aiosqlite:///{path}", clock)
+    parts = Parts(
+        store=store,
+        figures=bus.operator,
+        intake=bus.intake,
+        keeper=keeper_of(store, bus),
+        vault=bus.vault,
+        scrubber=Scrubber(),
+        clock=clock,
+        channels=("telegram",),
+        version="0.1.0",
+    )
+    async with listening(behind(create_app(parts, TOKEN))) as port:
+        yield Office(f"http://127.0.0.1:{port}", path, store, bus)
+        parts.stopping.set()
+    await store.close()
+    await bus.close()

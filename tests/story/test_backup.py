@@ -1,0 +1,117 @@
+"""`trivet backup`: everything that an installation keeps on its machine, in one file, taken while it is used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tarfile
+from itertools import count
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gateway.__main__ import app
+from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.ids import SessionKey
+from gateway.store import open_store
+from gateway.store.migrations import migrate
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data_dir of an installation that has been used, with all that may lie in it."""
+    home = tmp_path / "kept"
+    files = home / "workspaces" / "telegram:1" / "files"
+    files.mkdir(parents=True)
+    (files / "plan.md").write_text("later")
+    (files / "link").symlink_to("plan.md")
+    os.mkfifo(files / "pipe")
+    (home / "placeholder-key").write_text("the key")
+    (home / "redis").mkdir()
+    (home / "redis" / "queue.aof").write_text("what waits")
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(home))
+    monkeypatch.chdir(tmp_path)
+    return home
+
+
+def url_of(home: Path) -> str:
+    return f"sqlite+aiosqlite:///{home}/trivet.db"
+
+
+def unpacked(path: Path, home: Path) -> Path:
+    with tarfile.open(path) as archive:
+        archive.extractall(home, filter="data")
+    return home
+
+
+def taken(*options: str) -> Result:
+    return CliRunner().invoke(app, ["backup", *options])
+
+
+def granted(number: int) -> Grant:
+    return Grant(SessionKey("telegram", str(number)), GrantRole.MEMBER, granted_by="cli", created_at_ms=number)
+
+
+async def known(home: Path) -> int:
+    """How many people an installation knows."""
+    store = open_store(url_of(home))
+    try:
+        await store.check_schema()
+        return len(await store.access.grants())
+    finally:
+        await store.close()
+
+
+async def test_a_copy_that_is_taken_while_it_is_written_is_an_installation(kept: Path, tmp_path: Path) -> None:
+    await migrate(url_of(kept))
+    store = open_store(url_of(kept))
+    written, first = count(1), asyncio.Event()
+
+    async def write() -> None:
+        for number in written:
+            await store.access.put_grant(granted(number))
+            first.set()
+
+    writing = asyncio.create_task(write())
+    await first.wait()
+    result = await asyncio.to_thread(taken, "--output", "all.tar.gz")
+    writing.cancel()
+    await asyncio.wait({writing})
+    await store.close()
+    assert result.exit_code == 0, result.output
+    copy = await asyncio.to_thread(unpacked, tmp_path / "all.tar.gz", tmp_path / "copy")
+    assert 1 <= await known(copy) < next(written)
+
+
+def test_files_keys_and_links_are_in_it_and_what_belongs_to_running_servers_is_not(kept: Path, tmp_path: Path) -> None:
+    result = taken()
+    [archive] = tmp_path.glob("trivet-*.tar.gz")
+    assert archive.stat().st_mode & 0o077 == 0
+    assert f"{archive.name}: a database of 0 bytes and 2 files" in result.output
+    copy = unpacked(archive, tmp_path / "copy")
+    assert (copy / "workspaces" / "telegram:1" / "files" / "link").read_text() == "later"
+    assert (copy / "placeholder-key").read_text() == "the key"
+    assert not (copy / "redis").exists()
+
+
+def test_an_archive_inside_the_folder_does_not_hold_itself(kept: Path) -> None:
+    assert taken("--output", str(kept / "all.tar.gz")).exit_code == 0
+    with tarfile.open(kept / "all.tar.gz") as archive:
+        assert "all.tar.gz" not in archive.getnames()
+
+
+def test_a_file_that_is_there_is_left_alone_and_one_that_failed_is_not_left(kept: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.tar.gz").write_text("mine")
+    assert "cannot be written" in str(taken("--output", "mine.tar.gz").exception)
+    assert (tmp_path / "mine.tar.gz").read_text() == "mine"
+    (kept / "trivet.db").write_text("no database at all, but long enough to be read as one" * 40)
+    assert "cannot be copied" in str(taken("--output", "all.tar.gz").exception)
+    assert not (tmp_path / "all.tar.gz").exists()
+
+
+def test_a_database_on_a_server_is_said_to_be_elsewhere(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIVET_DATABASE__URL", "postgresql+asyncpg://me:hush@db.invalid/trivet")
+    result = taken()
+    assert "pg_dump" in result.output
+    assert "hush" not in result.output

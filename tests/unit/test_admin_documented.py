@@ -1,0 +1,62 @@
+"""What the API's documentation says is what the API does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gateway.admin.answers import Malformed, Refusal
+from gateway.bus.bus import RedisBus
+from gateway.store import SqlStore
+from tests.unit.test_admin_api import app_of, client_of
+
+OPEN = {"/healthz", "/readyz"}
+HOSTILE = ("none", "telegram:1", "a%00b", "%2e%2e", "\N{SNOWMAN}", "x" * 3_000)
+QUERIES: tuple[dict[str, str], ...] = (
+    {},
+    {"limit": "0"},
+    {"limit": "x", "state": "asleep"},
+    {"key": "nobody"},
+    {"offset": "-1", "below": "0"},
+)
+
+
+def routes(documented: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in documented["paths"].items():
+        for method, route in methods.items():
+            yield method, path, route
+
+
+@pytest.fixture
+def documented(sqlite_store: SqlStore, bus: RedisBus) -> dict[str, Any]:
+    return app_of(sqlite_store, bus).openapi()
+
+
+def test_every_route_but_health_asks_for_the_token_and_says_so(documented: dict[str, Any]) -> None:
+    for _, path, route in routes(documented):
+        assert ("security" in route, "401" in route["responses"]) == ((path not in OPEN,) * 2), path
+        for shape in route["responses"]["422"].get("content", {}).values():
+            assert shape["schema"]["$ref"].endswith("/Malformed")
+
+
+async def test_whatever_is_asked_the_answer_is_one_that_is_documented(
+    documented: dict[str, Any], sqlite_store: SqlStore, bus: RedisBus
+) -> None:
+    """Nothing that cannot be is the server's fault, and every refusal has its documented shape."""
+    async with client_of(app_of(sqlite_store, bus)) as client:
+        for method, path, route in routes(documented):
+            if method == "put" or path in {*OPEN, "/metrics", "/api/tasks/events"}:
+                continue
+            (name,) = [each["name"] for each in route.get("parameters", ()) if each["in"] == "path"] or [""]
+            named: list[tuple[str, dict[str, str]]] = [(each, {}) for each in HOSTILE] if name else []
+            for asked_for, query in (*named, *(("none", each) for each in QUERIES)):
+                answer = await client.request(method, path.replace(f"{{{name}}}", asked_for), params=query)
+                asked = (method, answer.url.raw_path[:90], answer.status_code, answer.text[:200])
+                assert str(answer.status_code) in route["responses"], asked
+                assert answer.status_code < 500, asked
+                if answer.status_code == 422:
+                    Malformed.model_validate_json(answer.text)
+                elif answer.is_error:
+                    Refusal.model_validate_json(answer.text)
