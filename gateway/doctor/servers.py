@@ -13,7 +13,8 @@ from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.store import open_store
 
 _LOSSES: Final = {
-    "everysec": "a power cut loses up to 2 s of messages that platforms were told were received (appendfsync everysec)",
+    "everysec": "a power cut, or a crash of the server while its disk is slow, loses up to 2 s of messages that"
+    " platforms were told were received (appendfsync everysec)",
     "no": "a power cut loses what the system had not written yet, often 30 s (appendfsync no)",
 }
 _SQLITE: Final = "sqlite+aiosqlite:///"
