@@ -43,10 +43,54 @@ class ToolSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenCount:
+    """What the provider counted (or, where it counts nothing, our estimate). Of `prompt`, `cached` were read from
+    its cache and `written` into it; both have prices of their own."""
+
+    prompt: int
+    completion: int
+    cached: int = 0
+    written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """Tokens in and out, and US dollars."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: Paid) -> Paid:
+        return Paid(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cost_usd + other.cost_usd,
+        )
+
+
+class Bill:
+    """What one call costs beside the answer that it gave: tries that broke in the middle, and all of it while there is
+    no answer, for it may be cut off at any moment. Nothing where nobody meters the call."""
+
+    def __init__(self) -> None:
+        self._unanswered: Callable[[], Paid] = Paid
+
+    def kept_by(self, unanswered: Callable[[], Paid]) -> None:
+        """Whoever meters the call tells, when asked."""
+        self._unanswered = unanswered
+
+    @property
+    def unanswered(self) -> Paid:
+        """By now."""
+        return self._unanswered()
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream and repeated tries
     included; `backoff_s` are the pauses before each further try; `permit` is asked before each try. `turn_id` names
-    the turn it belongs to; empty: it belongs to none."""
+    the turn it belongs to; empty: it belongs to none. `bill` is for this one call."""
 
     model: str
     purpose: UsagePurpose
@@ -60,6 +104,7 @@ class ModelRequest:
     turn_id: str = ""
     backoff_s: tuple[float, ...] = MODEL_BACKOFF_S
     permit: Permit = field(default=always, compare=False, repr=False)
+    bill: Bill = field(default_factory=Bill, compare=False, repr=False)
 
     @property
     def has_images(self) -> bool:
@@ -86,17 +131,6 @@ class RequestedCall:
     id: str
     name: str
     arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCount:
-    """What the provider counted (or, where it counts nothing, our estimate). Of `prompt`, `cached` were read from
-    its cache and `written` into it; both have prices of their own."""
-
-    prompt: int
-    completion: int
-    cached: int = 0
-    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,12 @@ from agent.model.client import (
     ModelEvent,
     ModelFacts,
     ModelRequest,
+    Paid,
     StreamRestarted,
     TextDelta,
+    TokenCount,
     ToolSpec,
+    price_usd,
 )
 from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
 from agent.model.transcription import TranscriptionAnswer, TranscriptionModel, TranscriptionRequest
@@ -99,22 +102,22 @@ class MeteredClient:
         """The inner stream, reserved before and settled after. Also raises `BudgetSpent`."""
         facts = self._inner.facts(request.model)
         ticket = await self._gate.admit(request.key.owner, partial(_planned, request, facts))
-        if ticket is None:
-            async for event in self._inner.stream(request):
-                yield event
-            return
         call = _Call(request, ticket, facts.prices_usd)
+        request.bill.kept_by(lambda: call.unanswered)
         try:
             async for event in self._inner.stream(replace(request, permit=call.permit)):
                 call.hear(event)
                 if isinstance(event, ModelAnswer):  # settled before it is handed on: then nobody listens any more
-                    await ticket.settle(call.cost_so_far)
+                    if ticket is not None:
+                        await ticket.settle(call.cost_so_far)
+                    call.hand_on()
                 yield event
         except ModelError:
             call.refuse()
             raise
         finally:
-            ticket.settle_soon(call.cost_so_far)
+            if ticket is not None:
+                ticket.settle_soon(call.cost_so_far)
 
 
 class MeteredEmbeddings:
@@ -180,20 +183,21 @@ class MeteredTranscriptions:
 class _Call:
     """What is known of a call while it runs: its attempts, what was heard, what that costs."""
 
-    def __init__(self, request: ModelRequest, ticket: Ticket, prices_usd: Mapping[str, float]) -> None:
+    def __init__(self, request: ModelRequest, ticket: Ticket | None, prices_usd: Mapping[str, float]) -> None:
         self._request = request
         self._ticket = ticket
         self._prices_usd = prices_usd
         self._attempts = 0
         self._is_open = False
         self._heard_tokens = 0
-        self._lost = Amounts()
-        self._answered: Amounts | None = None
+        self._lost = Paid()
+        self._answered: Paid | None = None
+        self._is_handed_on = False
 
     async def permit(self) -> None:
         """Stands in for the permit of the request, to see each attempt begin."""
         await self._request.permit()
-        if self._attempts:
+        if self._attempts and self._ticket is not None:
             await self._ticket.renew()
         self._attempts += 1
         self._is_open = True
@@ -204,25 +208,41 @@ class _Call:
             case TextDelta(text=text):
                 self._heard_tokens += estimate_tokens(text)
             case StreamRestarted():
-                self._lost = self.cost_so_far
+                self._lost = self._paid
                 self._heard_tokens = 0
                 self._is_open = False
             case ModelAnswer(tokens=tokens, cost_usd=cost_usd):
-                self._answered = self._lost + Amounts(tokens.prompt + tokens.completion, nano_of(cost_usd))
+                self._answered = Paid(tokens.prompt, tokens.completion, cost_usd)
 
     def refuse(self) -> None:
         """The attempt failed: it costs nothing if not a word of it came."""
         if not self._heard_tokens:
             self._is_open = False
 
+    def hand_on(self) -> None:
+        """Whoever asked has the answer, and with it what it cost."""
+        self._is_handed_on = True
+
     @property
     def cost_so_far(self) -> Amounts:
         """What it costs if nothing more comes."""
+        paid = self._paid
+        return Amounts(paid.prompt_tokens + paid.completion_tokens, nano_of(paid.cost_usd))
+
+    @property
+    def unanswered(self) -> Paid:
+        """What of that nobody has got an answer for."""
+        return self._lost if self._is_handed_on else self._paid
+
+    @property
+    def _paid(self) -> Paid:
         if self._answered is not None:
-            return self._answered
+            return self._lost + self._answered
         if not self._is_open:
             return self._lost
-        return self._lost + _amounts(_prompt_tokens(self._request), self._heard_tokens, self._prices_usd)
+        prompt_tokens = _prompt_tokens(self._request)
+        usd = _usd(prompt_tokens, self._heard_tokens, self._prices_usd)
+        return self._lost + Paid(prompt_tokens, self._heard_tokens, usd)
 
 
 def planned(model: str, prompt: str, prices_usd: Mapping[str, float], for_s: float, turn_id: str) -> Planned:
@@ -251,8 +271,11 @@ def _planned(request: ModelRequest, facts: ModelFacts) -> Planned:
 
 
 def _amounts(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, float]) -> Amounts:
-    usd = prompt_tokens * prices_usd.get("prompt", 0.0) + completion_tokens * prices_usd.get("completion", 0.0)
-    return Amounts(prompt_tokens + completion_tokens, nano_of(usd))
+    return Amounts(prompt_tokens + completion_tokens, nano_of(_usd(prompt_tokens, completion_tokens, prices_usd)))
+
+
+def _usd(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, float]) -> float:
+    return price_usd(TokenCount(prompt_tokens, completion_tokens), prices_usd)
 
 
 def _of_recording(size_bytes: int, prices_usd: Mapping[str, float]) -> Amounts:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agent.model.client import (
+    Bill,
     ModelAnswer,
     ModelEvent,
     ModelFacts,
     ModelRequest,
+    Paid,
     PromptMessage,
     TextDelta,
     TokenCount,
@@ -167,19 +169,60 @@ async def test_no_further_attempt_where_the_allowance_ends() -> None:
     assert desk.settled == [Amounts()]
 
 
-async def test_a_call_that_is_cut_off_pays_for_its_prompt_and_what_was_heard() -> None:
-    """The provider has read the one and written the other."""
-    desk, hangs = Desk(), asyncio.Event()
+async def cut_off_where(desk: Desk, *steps: Step) -> ModelRequest:
+    """A call that is cancelled in the middle of the last of these steps."""
+    hangs = asyncio.Event()
 
     async def hang() -> None:
         hangs.set()
         await asyncio.Event().wait()
 
-    call = asyncio.create_task(ask(metered(desk, [TextDelta("word"), hang]), REQUEST))
+    request = replace(REQUEST, bill=Bill())
+    call = asyncio.create_task(ask(metered(desk, [*steps, hang]), request))
     await hangs.wait()
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
+    return request
+
+
+async def test_a_call_that_is_cut_off_pays_for_its_prompt_and_what_was_heard() -> None:
+    """The provider has read the one and written the other."""
+    desk = Desk()
+    await cut_off_where(desk, TextDelta("word"))
     assert desk.settled == [Amounts(PROMPT_TOKENS + 2, PROMPT_TOKENS * 1_000 + 20_000)]
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["limited", "unlimited"])
+async def test_a_bill_holds_what_nobody_has_an_answer_for(is_open: bool) -> None:
+    """The same that is counted where there are limits; the answer says for itself what it cost."""
+    request = await cut_off_where(Desk(is_open=is_open), TextDelta("word"))
+    assert request.bill.unanswered == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
+    answered = replace(REQUEST, bill=Bill())
+    await ask(metered(Desk(is_open=is_open), [TextDelta("word"), ModelUnavailable("cut")], [ANSWER]), answered)
+    assert answered.bill.unanswered == Paid(PROMPT_TOKENS, 2, PROMPT_TOKENS * 1e-6 + 2e-5)
+    refused = replace(REQUEST, bill=Bill())
+    with pytest.raises(ModelRejected):
+        await ask(metered(Desk(is_open=is_open), [ModelRejected("x")]), refused)
+    assert refused.bill.unanswered == Paid()
+
+
+async def test_an_answer_that_is_being_settled_is_on_the_bill_until_it_is_handed_on() -> None:
+    """Who is ended at that moment never sees it, and pays for it."""
+
+    class Slow(Desk):
+        settling = asyncio.Event()
+
+        async def settle(self, cost: Amounts) -> None:
+            self.settling.set()
+            await asyncio.Event().wait()
+
+    desk, request = Slow(), replace(REQUEST, bill=Bill())
+    call = asyncio.create_task(ask(metered(desk, [ANSWER]), request))
+    await desk.settling.wait()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert request.bill.unanswered == Paid(20, 30, 0.001)
+    assert desk.settled == [Amounts(50, 1_000_000)]
 
 
 async def test_a_call_that_was_never_begun_costs_nothing() -> None:

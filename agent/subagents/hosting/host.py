@@ -8,11 +8,12 @@ and money are counted from what the provider said.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -49,15 +50,17 @@ from agent.subagents.wire.frames import (
 )
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
-from agent.usage.ledger import usage_of
+from agent.usage.ledger import usage_of, usage_unanswered
 from gateway.contracts.entries import Entry, EntryKind, Role, Usage
 from gateway.contracts.entries import ToolCall as KeptCall
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, ToolError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber
 
 _log = structlog.get_logger(__name__)
+_CUT_OFF: Final = own_words("… [cut off]")
+"""Behind what a model had said when nobody could hear the rest. What might have become a secret is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +114,9 @@ class ChildHost:
             if self._allotment is not None:
                 self._allotment.check()
             try:
-                async for frame in self._heard(call.id, self._request(call, messages)):
-                    yield frame
+                async with aclosing(self._heard(call.id, self._request(call, messages))) as frames:
+                    async for frame in frames:
+                        yield frame
             except BudgetSpent:
                 raise
             except ContextTooLong:
@@ -136,24 +140,30 @@ class ChildHost:
             permit=charge.context.permit,
         )
 
-    async def _heard(self, call_id: str, request: ModelRequest) -> AsyncIterator[ModelDelta | ModelResult]:
+    async def _heard(self, call_id: str, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelResult]:
         """One stream, scrubbed as it comes and told page by page. Of one that starts again the child hears no pages any
-        more: it has some already that are void, and the whole is in the result."""
-        hearing, is_whole = Hearing(self._scrubber), True
-        async for event in self._means.client.stream(request):
-            match event:
-                case TextDelta(text=text):
-                    page = hearing.add(text)
-                    if is_whole and page:
-                        yield ModelDelta(call_id, page)
-                case StreamRestarted():
-                    hearing.begin_anew()
-                    is_whole = False
-                case ModelAnswer():
-                    result = self._answer(call_id, request, event, hearing.to_the_end())
-                    if not self._local.isdisjoint(call.name for call in result.calls):
-                        await request.permit()  # for what the child runs itself nobody is asked again
-                    yield result
+        more: it has some already that are void, and the whole is in the result. One that ends without an answer,
+        because it broke or the child is gone, is paid for as far as it came."""
+        hearing, is_whole, is_answered = Hearing(self._scrubber), True, False
+        try:
+            async for event in self._means.client.stream(request):
+                match event:
+                    case TextDelta(text=text):
+                        page = hearing.add(text)
+                        if is_whole and page:
+                            yield ModelDelta(call_id, page)
+                    case StreamRestarted():
+                        hearing.begin_anew()
+                        is_whole = False
+                    case ModelAnswer():
+                        is_answered = True
+                        result = self._answer(call_id, request, event, hearing.to_the_end())
+                        if not self._local.isdisjoint(call.name for call in result.calls):
+                            await request.permit()  # for what the child runs itself nobody is asked again
+                        yield result
+        finally:
+            if not is_answered and (usage := self._unanswered(request)):
+                self._note(Role.ASSISTANT, joined(hearing.so_far(), _CUT_OFF), usage=usage)
 
     def _answer(self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText) -> ModelResult:
         """What the child is told, once it is noted and charged."""
@@ -163,9 +173,7 @@ class ChildHost:
         self._answers += 1
         self._open_calls = {call.id: call for call in kept}
         usage = usage_of(answer, request.key, request.purpose, now_ms=self._now_ms(), turn_id=request.turn_id)
-        self._note(Role.ASSISTANT, text, calls=kept, usage=(usage,))
-        if self._allotment is not None:
-            self._allotment.take(usage.prompt_tokens + usage.completion_tokens, usage.cost_usd)
+        self._note(Role.ASSISTANT, text, calls=kept, usage=(*self._unanswered(request), usage))
         fitting, refused = self._checked(calls)
         return ModelResult(
             call_id,
@@ -176,6 +184,11 @@ class ChildHost:
             answer.cost_usd,
             outcomes=refused,
         )
+
+    def _unanswered(self, request: ModelRequest) -> tuple[Usage, ...]:
+        """What the call has cost beside an answer, if anything."""
+        usage = usage_unanswered(request, now_ms=self._now_ms())
+        return () if usage is None else (usage,)
 
     def _checked(self, calls: Sequence[Call]) -> tuple[tuple[Call, ...], tuple[ToolOutcome, ...]]:
         """The calls, those that the child runs itself mended, and what is said of those of them that do not fit: a
@@ -243,6 +256,10 @@ class ChildHost:
         is_error: bool = False,
         usage: tuple[Usage, ...] = (),
     ) -> None:
+        """With `usage` it is charged, too: to whom the child belongs, and to what several may take together."""
+        if self._allotment is not None:
+            for call in usage:
+                self._allotment.take(call.prompt_tokens + call.completion_tokens, call.cost_usd)
         self._scribe.note(
             Entry(
                 role,
