@@ -258,7 +258,8 @@ class ToolRegistry:
             language=context.language,
             task_id="" if context.fence else context.lineage.task_id,
         )
-        verdict = await self._approvals.ask(question)
+        with context.asking(tool.spec.name):
+            verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)
         if verdict is Verdict.DENIED:
             raise ToolError(f"{tool.spec.name} was not approved: do without it")

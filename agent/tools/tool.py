@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,10 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import WakeAddress
 
 
+def _unseen(_name: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call.
@@ -32,7 +37,8 @@ class ToolContext:
     sub-agent's. `suspension` takes what the turn waits for, and what it has read; None where it cannot be suspended.
     `wake` says in whose name that session is woken by what outlives its turn; None where nothing can wake it.
     `language` is that of the person who asked, for what is said past the model. `allotment` bounds what sub-agents that
-    work together take, and all below them; None: only the day's limits do.
+    work together take, and all below them; None: only the day's limits do. `asking` is entered with a tool's name
+    while a person is asked about it, for whoever shows what goes on.
     """
 
     key: SessionKey
@@ -52,6 +58,7 @@ class ToolContext:
     language: str = ""
     place_ids: tuple[str, ...] = ()
     allotment: Allotment | None = field(default=None, compare=False, repr=False)
+    asking: Callable[[str], AbstractContextManager[None]] = field(default=_unseen, compare=False, repr=False)
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from gateway.admin.task_views import TaskView, task_view
+from gateway.admin.task_views import TaskView, task_views
 from gateway.admin.views import SessionView, session_view
 from gateway.contracts.entries import Session
 from gateway.contracts.subagents import SubTask
@@ -24,7 +24,7 @@ class SessionTree(SessionView):
 
 def nested(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> SessionTree:
     """A family as `SubTaskBook.tree` gives it, root first, as one value."""
-    by_session = {task.session_id: task_view(task, now_ms=now_ms) for task in tasks}
+    by_session = {view.session_id: view for view in task_views(tasks, beside=tasks, now_ms=now_ms)}
     nodes: dict[str, SessionTree] = {}
     for session in family:
         above = nodes.get(session.parent_session_id or "")

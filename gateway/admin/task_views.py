@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from pydantic import BaseModel, Field
 
-from gateway.contracts.subagents import SubTask, TypeRecord
+from gateway.contracts.subagents import Activity, Doing, SubTask, TypeRecord
+from gateway.contracts.toolsets import DELEGATING
+
+
+class DoingView(BaseModel):
+    """What a sub-agent that runs does now."""
+
+    what: str = Field(
+        description="`model`: it asks its model; `tools`: it runs some; `sub_agents`: it waits for its own; "
+        "`approval`: a person is asked about a tool."
+    )
+    tools: list[str] = Field(description="The names of the tools it is about, such as `file_read`.")
+    sub_agents: int = Field(description="How many live ones work for it.")
 
 
 class TaskView(BaseModel):
@@ -32,6 +46,7 @@ class TaskView(BaseModel):
     reason: str = Field(description="Why it did not complete, such as `worker_lost`; empty if it did.")
     confinement: str = Field(description="What held its process.")
     worker: str = Field(description="The agent process that ran it.")
+    doing: DoingView | None = Field(description="What it does now; null unless it runs.")
 
 
 class WholeTaskView(TaskView):
@@ -61,8 +76,13 @@ class BoardRevision(BaseModel):
     revision: int
 
 
-def task_view(task: SubTask, *, now_ms: int) -> TaskView:
-    """A task as the API shows it."""
+def task_views(tasks: Iterable[SubTask], *, beside: Sequence[SubTask], now_ms: int) -> list[TaskView]:
+    """Tasks as the API shows them. `beside` are all that may work for them."""
+    live = Counter(task.parent_task_id for task in beside if not task.state.is_over)
+    return [_task_view(task, live_below=live[task.id], now_ms=now_ms) for task in tasks]
+
+
+def _task_view(task: SubTask, *, live_below: int, now_ms: int) -> TaskView:
     runs_since_ms = task.started_at_ms if task.started_at_ms and not task.state.is_over else 0
     return TaskView(
         id=task.id,
@@ -85,12 +105,21 @@ def task_view(task: SubTask, *, now_ms: int) -> TaskView:
         reason=task.reason,
         confinement=task.confinement,
         worker=task.worker_id,
+        doing=None if task.doing is None else _doing_view(task.doing, live_below),
     )
 
 
-def whole_task_view(task: SubTask, *, now_ms: int) -> WholeTaskView:
-    """The same, and what was said."""
-    return WholeTaskView(**dict(task_view(task, now_ms=now_ms)), prompt=task.prompt, result=task.result)
+def _doing_view(doing: Doing, live_below: int) -> DoingView:
+    """Whoever runs a tool that sends out sub-agents waits for those that live."""
+    waits = live_below > 0 and doing.activity is Activity.TOOLS and not set(DELEGATING).isdisjoint(doing.tools)
+    what = "sub_agents" if waits else doing.activity.value
+    return DoingView(what=what, tools=list(doing.tools), sub_agents=live_below)
+
+
+def whole_task_view(task: SubTask, *, below: Sequence[SubTask], now_ms: int) -> WholeTaskView:
+    """The same of one, and what was said. `below` are those that work for it."""
+    (view,) = task_views([task], beside=below, now_ms=now_ms)
+    return WholeTaskView(**dict(view), prompt=task.prompt, result=task.result)
 
 
 def record_view(record: TypeRecord) -> TypeRecordView:

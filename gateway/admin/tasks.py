@@ -23,7 +23,7 @@ from gateway.admin.task_views import (
     TypeRecordView,
     WholeTaskView,
     record_view,
-    task_view,
+    task_views,
     whole_task_view,
 )
 from gateway.contracts.ports import Clock, SubTaskBook
@@ -50,17 +50,15 @@ def tasks(book: SubTaskBook, feed: BoardFeed, clock: Clock) -> APIRouter:
         limit: Limit = LIMIT_DEFAULT,
     ) -> list[TaskView]:
         """The task board: live sub-agents first, then those that were over last."""
-        now_ms = clock.now_ms()
-        is_filtered = state is not None or type is not None or session is not None
-        found = await book.newest(limit=BOARD_ROWS_MAX if is_filtered else limit)
+        found = await book.newest(limit=BOARD_ROWS_MAX)
         shown = [
-            task_view(task, now_ms=now_ms)
+            task
             for task in found
             if state in {None, task.state}
             and type in {None, task.sub_type}
             and session in {None, task.session_id, task.parent_session_id}
         ]
-        return shown[:limit]
+        return task_views(shown[:limit], beside=found, now_ms=clock.now_ms())
 
     @router.get("/types")
     async def types() -> list[TypeRecordView]:
@@ -75,7 +73,8 @@ def tasks(book: SubTaskBook, feed: BoardFeed, clock: Clock) -> APIRouter:
         found = await book.task(task_id)
         if found is None:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no task {task_id[:80]!r} on the board")
-        return whole_task_view(found, now_ms=clock.now_ms())
+        below = await book.tasks_of_session(found.session_id)
+        return whole_task_view(found, below=below, now_ms=clock.now_ms())
 
     return router
 

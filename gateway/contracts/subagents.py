@@ -37,6 +37,26 @@ class TaskMode(StrEnum):
     """It outlives the turn that spawned it, and wakes its session when it is over."""
 
 
+class Activity(StrEnum):
+    """What a sub-agent that runs does now."""
+
+    MODEL = "model"
+    """It asks its model."""
+    TOOLS = "tools"
+    """It runs tools, or waits for them."""
+    APPROVAL = "approval"
+    """A person is asked whether it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """The same, with the names of the tools it is about, in the order of their calls, each once: nothing else of a call
+    is anybody's business."""
+
+    activity: Activity
+    tools: tuple[str, ...] = ()
+
+
 WORKER_LOST: Final = own_words("worker_lost")
 """The reason of a task whose worker died."""
 
@@ -49,7 +69,8 @@ class SubTask:
     sub-agent's session), `turn_id` the turn it was asked for in. `sub_type` is a row of the catalog; `label` a few
     words for the board and the chat, `prompt` the whole task. `depth` counts from 1. `reason` says in one word or
     clause why it did not complete: `worker_lost`, `killed_by_signal_9`, `limit_300_s`; "" if it did. `result` is its
-    answer, or what is left of it. `confinement` names what held its process. Times are Unix milliseconds, 0: not yet.
+    answer, or what is left of it. `confinement` names what held its process. `doing`: what it does while it runs, as
+    far as that is known; None before and after. Times are Unix milliseconds, 0: not yet.
     """
 
     id: str
@@ -74,6 +95,7 @@ class SubTask:
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
+    doing: Doing | None = None
 
     @property
     def tokens(self) -> int:

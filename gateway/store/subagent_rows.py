@@ -12,8 +12,10 @@ from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import (
+    Activity,
     Audited,
     Barrier,
+    Doing,
     SubTask,
     SubTypeChange,
     TaskMode,
@@ -58,6 +60,7 @@ def from_task(task: SubTask, *, wake: WakeAddress | None, is_unwanted: bool) -> 
         "tokens_in": task.tokens_in,
         "tokens_out": task.tokens_out,
         "cost_usd": task.cost_usd,
+        "doing": None if task.doing is None else from_doing(task.doing),
     }
 
 
@@ -86,7 +89,18 @@ def to_task(row: Row[Any]) -> SubTask:
         tokens_in=row.tokens_in,
         tokens_out=row.tokens_out,
         cost_usd=float(row.cost_usd),
+        doing=None if row.doing is None else _to_doing(row.doing),
     )
+
+
+def from_doing(doing: Doing) -> str:
+    """As the column `doing` has it."""
+    return json.dumps([doing.activity.value, *doing.tools], separators=(",", ":"))
+
+
+def _to_doing(text: str) -> Doing:
+    activity, *tools = json.loads(text)
+    return Doing(Activity(activity), tuple(tools))
 
 
 def kept_result(result: CleanText) -> str:

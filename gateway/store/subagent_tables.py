@@ -47,6 +47,7 @@ sub_tasks: Final = Table(
     column("tokens_in", BigInteger, doc="of its model calls and of those below it"),
     column("tokens_out", BigInteger, doc="likewise"),
     column("cost_usd", Float(53), doc="likewise"),
+    column("doing", Text, doc="JSON of a Doing; null unless it runs", nullable=True),
     UniqueConstraint("session_id"),
     Index("ix_sub_tasks_parent_session_id", "parent_session_id"),
 )

@@ -8,7 +8,7 @@ from functools import partial
 from gateway.contracts.entries import Entry, Session, Usage
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
-from gateway.contracts.subagents import SubTask, TaskEnding, TypeRecord, Wake, WakeAddress
+from gateway.contracts.subagents import Doing, SubTask, TaskEnding, TypeRecord, Wake, WakeAddress
 from gateway.store import board, kinship, liveness, subtasks, wakes
 from gateway.store.engine import Database
 
@@ -43,10 +43,12 @@ class SqlSubTasks:
         """End it, unless it is over."""
         return await self._database.write(partial(subtasks.finish, task_id=task_id, ending=ending))
 
-    async def record(self, task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage]) -> None:
-        """Append to its transcript and charge model calls."""
+    async def record(
+        self, task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage], doing: Doing | None = None
+    ) -> None:
+        """Append to its transcript, charge model calls, show what it does."""
         now_ms = self._clock.now_ms()
-        work = partial(subtasks.record, task_id=task_id, entries=entries, usage=usage, now_ms=now_ms)
+        work = partial(subtasks.record, task_id=task_id, entries=entries, usage=usage, doing=doing, now_ms=now_ms)
         await self._database.write(work, durable=bool(usage))
 
     async def task(self, task_id: str) -> SubTask | None:

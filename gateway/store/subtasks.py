@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, func, select, true, update
+from sqlalchemy import Connection, Row, bindparam, func, null, select, true, update
 
 from gateway.contracts.entries import Entry, EntryKind, Usage
 from gateway.contracts.errors import StoreError
-from gateway.contracts.subagents import SubTask, TaskEnding, TaskState, WakeAddress
+from gateway.contracts.subagents import Doing, SubTask, TaskEnding, TaskState, WakeAddress
 from gateway.store import board, kinship, sessions, transcript
 from gateway.store.board import IS_LIVE
 from gateway.store.locking import lock_lane
 from gateway.store.rows import Values
 from gateway.store.sessions import Growth
-from gateway.store.subagent_rows import from_child, from_task, kept_result, to_task
+from gateway.store.subagent_rows import from_child, from_doing, from_task, kept_result, to_task
 from gateway.store.subagent_tables import sub_tasks
 from gateway.store.tables import lanes
 from gateway.store.tables import sessions as sessions_table
@@ -131,9 +131,17 @@ _CHARGE: Final = (
     )
 )
 
+_SHOW: Final = update(sub_tasks).where(sub_tasks.c.id == bindparam("t"), IS_LIVE).values(doing=bindparam("does"))
+
 
 def record(
-    connection: Connection, task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage], now_ms: int
+    connection: Connection,
+    task_id: str,
+    *,
+    entries: Sequence[Entry],
+    usage: Sequence[Usage],
+    doing: Doing | None,
+    now_ms: int,
 ) -> None:
     """`SubTaskBook.record`. A call that ends when its task is over costs money all the same."""
     task = _locked(connection, task_id)
@@ -144,7 +152,17 @@ def record(
     _append(connection, task, entries, now_ms=now_ms)
     if usage:
         _charge(connection, task, [replace(call, key=task.key) for call in usage], now_ms=now_ms)
+    is_shown = _show(connection, task, doing)
+    if usage or is_shown:
         board.changed(connection)
+
+
+def _show(connection: Connection, task: SubTask, doing: Doing | None) -> bool:
+    """Show what it does. False: that is no news."""
+    if doing is None or doing == task.doing or task.state.is_over:
+        return False
+    connection.execute(_SHOW, {"t": task.id, "does": from_doing(doing)})
+    return True
 
 
 def _append(connection: Connection, task: SubTask, entries: Sequence[Entry], *, now_ms: int) -> None:
@@ -184,6 +202,7 @@ _END: Final = (
         reason=bindparam("why"),
         result=bindparam("answer"),
         confinement=func.coalesce(bindparam("held_by"), sub_tasks.c.confinement),
+        doing=null(),
         finished_at_ms=bindparam("now_ms"),
         updated_at_ms=bindparam("now_ms"),
     )

@@ -13,7 +13,7 @@ from gateway.contracts.entries import SessionStatus, UsagePurpose
 from gateway.contracts.errors import StoreError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Span
-from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskEnding, TaskMode, TaskState
+from gateway.contracts.subagents import WORKER_LOST, Activity, Doing, SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
 from gateway.store import SqlStore, open_store, sessions
 from gateway.store.subagent_rows import from_child, from_task
@@ -312,6 +312,28 @@ async def test_a_call_that_ends_after_its_task_is_charged(store: SqlStore) -> No
     await finished(store, "k1")
     await store.tasks.record("k1", entries=(), usage=[model_call(ANN, 5, 5, 0.1)])
     assert (await current(store, task)).tokens == 10
+
+
+async def test_the_board_shows_what_a_task_does_while_it_runs(store: SqlStore) -> None:
+    """What is no news changes nothing there, and what comes late is not shown."""
+    session = await conversation(store)
+    [task] = await opened(store, session, "k1")
+    assert (await current(store, task)).doing is None
+    assert await started(store, "k1")
+    for doing in (Doing(Activity.MODEL), Doing(Activity.TOOLS, ("file_read", "shell")), Doing(Activity.APPROVAL)):
+        before = await store.tasks.revision()
+        await store.tasks.record("k1", entries=[said("x")], usage=(), doing=doing)
+        assert await store.tasks.revision() == before + 1
+        await store.tasks.record("k1", entries=(), usage=(), doing=doing)
+        await store.tasks.record("k1", entries=[said("y")], usage=())
+        assert await store.tasks.revision() == before + 1
+        (shown,) = await store.tasks.newest(limit=1)
+        assert shown.doing == doing
+    await finished(store, "k1")
+    over = await store.tasks.revision()
+    await store.tasks.record("k1", entries=[said("z")], usage=(), doing=Doing(Activity.MODEL))
+    assert (await current(store, task)).doing is None
+    assert await store.tasks.revision() == over
 
 
 async def test_nothing_is_recorded_for_nobody(store: SqlStore) -> None:

@@ -33,10 +33,10 @@ from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, Mo
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import ScrubStream
 from gateway.contracts.spending import Measure
-from gateway.contracts.subagents import SubTask
+from gateway.contracts.subagents import Activity, Doing, SubTask
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
-from tests.contract.subtask_samples import asked, conversation
+from tests.contract.subtask_samples import asked, conversation, started
 from tests.parts.nursery import in_turn
 from tests.parts.sub_types import CATALOG
 from tests.parts.tooling import registry, tool
@@ -398,6 +398,42 @@ async def test_two_tools_of_one_conversation_that_touch_the_same_thing_do_not_ru
         await hosted.result()
         await asyncio.gather(*(hosted.host.tool(ToolCall(f"c{number}", "look_up", "{}")) for number in range(3)))
         assert most == 1
+
+
+# --- what it does
+
+
+async def test_the_board_is_told_what_the_child_does_and_of_its_calls_only_the_names(sqlite_store: SqlStore) -> None:
+    """And only names that there are: a model may make up any word."""
+    entered, let_go = asyncio.Event(), asyncio.Event()
+
+    async def look(_context: object, _arguments: object) -> str:
+        entered.set()
+        await let_go.wait()
+        return "seen"
+
+    async def now() -> Doing | None:
+        await hosted.scribe.finish()
+        task = await sqlite_store.tasks.task("k1")
+        assert task is not None
+        return task.doing
+
+    reading = RequestedCall("c1", "file_read", f'{{"path": "{SECRET}"}}')
+    looking = RequestedCall("c2", "look_up", '{"path": "x"}')
+    wanted = answer("", reading, looking, RequestedCall("c3", SECRET, "{}"), replace(looking, id="c4"))
+    looker = replace(tool("look_up", properties=PATH), run=look)
+    async with hosting(sqlite_store, wanted, answer("Done."), tools=(READER, looker)) as hosted:
+        assert await started(sqlite_store, "k1")
+        await hosted.result()
+        assert await now() == Doing(Activity.TOOLS, ("file_read", "look_up"))
+        calls = [asyncio.create_task(hosted.host.tool(ToolCall(id_, "look_up", "{}"))) for id_ in ("c2", "c4")]
+        await asyncio.wait_for(entered.wait(), 20)
+        let_go.set()
+        await asyncio.gather(*calls, hosted.host.tool(ToolCall("c3", SECRET, "{}")))
+        assert await now() == Doing(Activity.TOOLS, ("file_read",))
+        said = Said("assistant", "", (Call("c1", "file_read", '{"path": "x"}'),))
+        await hosted.result(ASKED, said, Said("tool", "read", call_id="c1"))
+        assert await now() == Doing(Activity.MODEL)
 
 
 # --- what is kept

@@ -79,10 +79,14 @@ async def test_a_child_that_is_killed_is_explained(product: Product, ada: Chat) 
     await ada.say("split slow 60 alpha | say beta")
     await until(lambda: "✓ explore: say beta" in ada.heard, lambda: ada.answers)
     (victim,) = processes(product)
+    (doing,) = [task["doing"] for task in await board_of(product, ada) if task["state"] == "running"]
+    assert doing == {"what": "model", "tools": [], "sub_agents": 0}
     victim.kill()
     await answered(ada, ANSWERED, "its process was killed by signal 9", "beta")
     done, killed = await board_of(product, ada)
     assert (killed["state"], killed["reason"]) == ("failed", "killed_by_signal_9")
+    assert killed["tokens"] > 0, "the call that was cut off"
+    assert killed["doing"] is None
     assert done["state"] == "completed"
     await until(lambda: "✗ explore: slow 60 alpha: killed by signal 9" in ada.heard, lambda: ada.answers)
     assert "⏳" not in ada.heard

@@ -20,7 +20,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Entry, Role, Session, ToolCall
 from gateway.contracts.messages import CleanText
-from gateway.contracts.subagents import SubTask, TaskEnding, TaskState
+from gateway.contracts.subagents import Activity, Doing, SubTask, TaskEnding, TaskState
 from gateway.store import SqlStore
 from tests.contract.subtask_samples import WORKER, asked, conversation, model_call
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
@@ -229,6 +229,26 @@ class TestThePage:
         await expect(row(page, "k1").locator(".nested")).to_be_hidden()
         await expect(row(page, "k1").locator(".reason")).to_be_hidden()
 
+    async def test_says_what_a_sub_agent_does_now(self, page: Page, desk: Desk) -> None:
+        parent = await desk.running("k1")
+        doing = row(page, "k1").locator(".doing")
+        await expect(doing).to_be_hidden()
+        for now, words in (
+            (Doing(Activity.MODEL), "asks its model"),
+            (Doing(Activity.TOOLS, ("file_read", "shell")), "runs file_read, shell"),
+            (Doing(Activity.TOOLS), "runs a tool"),
+            (Doing(Activity.APPROVAL, ("shell",)), "waits for approval of shell"),
+            (Doing(Activity.TOOLS, ("sub_agent",)), "runs sub_agent"),
+        ):
+            await desk.store.tasks.record("k1", entries=(), usage=(), doing=now)
+            await expect(doing).to_have_text(words)
+        await desk.running("k2", parent)
+        await expect(doing).to_have_text("waits for 1 sub-agent")
+        await desk.opened("k3", parent)
+        await expect(doing).to_have_text("waits for 2 sub-agents")
+        await desk.over("k1")
+        await expect(doing).to_be_hidden()
+
     async def test_shows_families_in_an_order_that_stays(self, page: Page, desk: Desk) -> None:
         """What one turn asked for stands together, each behind whom it works for; a family moves once, when the last of
         it is over."""
@@ -316,6 +336,8 @@ class TestThePage:
         """Text contrasts with what is behind it by at least 4.5 to 1."""
         await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         await desk.one_of_each(await desk.running("parent"))
+        await desk.store.tasks.record("running", entries=(), usage=(), doing=Doing(Activity.MODEL))
+        await expect(row(page, "running").locator(".doing")).to_be_visible()
         await expect(page.locator(".task")).to_have_count(len(TaskState) + 1)
         seen = page.locator(
             ".status, .type, .label, .nested:not([hidden]), .reason:not([hidden]), .family th, .number, .faint"

@@ -32,6 +32,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.entries import Entry, GrantRole, Usage, UsagePurpose
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import own_words
+from gateway.contracts.subagents import Doing
 from gateway.contracts.toolsets import CONVERSING, DELEGATING, FILES, READING, RUNNING, SEARCHING, WRITING
 from gateway.scrub import Scrubber
 from tests.parts.sub_types import CATALOG
@@ -181,7 +182,7 @@ class Wanting(ScriptedClient):
 class Nowhere:
     """The one method of a `SubTaskBook` that a host needs."""
 
-    async def record(self, _task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage]) -> None:
+    async def record(self, _task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage], doing: Doing) -> None:
         """Forget it."""
 
 

@@ -17,7 +17,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import SubTaskBook
-from gateway.contracts.subagents import TaskState
+from gateway.contracts.subagents import Activity, Doing, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.contract.store_samples import BOB
@@ -221,9 +221,48 @@ class TestTheBoard:
             "reason": "",
             "confinement": "",
             "worker": "worker-1",
+            "doing": None,
         }
         assert (rows[0]["depth"], rows[0]["parent_task_id"], rows[0]["duration_ms"]) == (2, "k1", 0)
         assert (rows[2]["duration_ms"], rows[2]["reason"], rows[2]["confinement"]) == (1_500, "because", "bubblewrap")
+
+    @pytest.mark.parametrize(
+        ("doing", "shown"),
+        [
+            (Doing(Activity.MODEL), ("model", [], 2)),
+            (Doing(Activity.TOOLS, ("file_read", "shell")), ("tools", ["file_read", "shell"], 2)),
+            (Doing(Activity.TOOLS, ("sub_agent", "shell")), ("sub_agents", ["sub_agent", "shell"], 2)),
+            (Doing(Activity.APPROVAL, ("shell",)), ("approval", ["shell"], 2)),
+        ],
+    )
+    async def test_says_what_a_sub_agent_does_now(
+        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, doing: Doing, shown: tuple[str, list[str], int]
+    ) -> None:
+        """In lists, alone and in trees; whoever runs a tool that sends out others waits for those that live, whatever
+        part of the board is asked for."""
+        ann = await conversation(sqlite_store)
+        (first,) = await opened(sqlite_store, ann, "k1")
+        assert await started(sqlite_store, "k1")
+        await opened(sqlite_store, first, "k2", "k3", "k4")
+        await sqlite_store.tasks.finish("k4", ending())
+        await sqlite_store.tasks.record("k1", entries=(), usage=(), doing=doing)
+        said = dict(zip(("what", "tools", "sub_agents"), shown, strict=True))
+        (row,) = (await admin.get("/api/tasks", params={"state": "running"})).json()
+        assert row["doing"] == said
+        assert (await admin.get("/api/tasks/k1")).json()["doing"] == said
+        assert (await admin.get(f"/api/sessions/{ann.id}/tree")).json()["children"][0]["task"]["doing"] == said
+        await sqlite_store.tasks.finish("k1", ending())
+        assert (await admin.get("/api/tasks/k1")).json()["doing"] is None
+
+    async def test_whoever_sends_out_others_runs_a_tool_until_one_lives(
+        self, admin: httpx.AsyncClient, sqlite_store: SqlStore
+    ) -> None:
+        await opened(sqlite_store, await conversation(sqlite_store), "k1")
+        assert await started(sqlite_store, "k1")
+        doing = Doing(Activity.TOOLS, ("sub_agent",))
+        await sqlite_store.tasks.record("k1", entries=(), usage=(), doing=doing)
+        shown = (await admin.get("/api/tasks/k1")).json()["doing"]
+        assert shown == {"what": "tools", "tools": ["sub_agent"], "sub_agents": 0}
 
     async def test_can_be_narrowed(self, admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
         ann, ben = await conversation(sqlite_store), await conversation(sqlite_store, BOB)

@@ -8,8 +8,8 @@ and money are counted from what the provider said.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from agent.model.client import (
 from agent.prompts.library import PROMPTS
 from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host
 from agent.subagents.ceilings import placed
+from agent.subagents.hosting.activity import UnderWay
 from agent.subagents.hosting.conversation import Conversation
 from agent.subagents.inside.rounds import told_apart
 from agent.subagents.life.lives import Charge, Life
@@ -98,6 +99,8 @@ class ChildHost:
         self._one_call = asyncio.Lock()
         self._answers = 0
         self._open_calls: dict[str, KeptCall] = {}
+        self._under_way = UnderWay(means.tools.names)
+        self._context = replace(charge.context, asking=self._asking)
         self._told: set[CleanText] = {prompt}
         self._note(Role.USER, prompt)
 
@@ -109,6 +112,7 @@ class ChildHost:
             if self._answers > self._charge.sub_type.rounds_max:
                 yield ModelResult(call.id, error="this sub-agent has used all its rounds")
                 return
+            self._under_way.begin(())
             messages = await self._conversation.messages(call.messages)
             self._keep(call.messages, messages)
             if self._allotment is not None:
@@ -172,6 +176,7 @@ class ChildHost:
         kept = tuple(replace(call, id=apart.id) for call, apart in zip(clean, calls, strict=True))
         self._answers += 1
         self._open_calls = {call.id: call for call in kept}
+        self._under_way.begin(kept)
         usage = usage_of(answer, request.key, request.purpose, now_ms=self._now_ms(), turn_id=request.turn_id)
         self._note(Role.ASSISTANT, text, calls=kept, usage=(*self._unanswered(request), usage))
         fitting, refused = self._checked(calls)
@@ -220,10 +225,18 @@ class ChildHost:
             return ToolOutcome(call.id, "the model has not asked for this", is_error=True)
         del self._open_calls[call.id]
         requested = RequestedCall(asked.id, asked.name, asked.arguments)
-        (result,) = await self._means.tools.run_round(self._charge.context, [requested])
+        (result,) = await self._means.tools.run_round(self._context, [requested])
+        self._under_way.end(call.id)
         self._conversation.answered(call.id, result.text)
         self._note(Role.TOOL, result.text, call_id=call.id, is_error=result.is_error)
         return ToolOutcome(call.id, result.text, result.is_error)
+
+    @contextmanager
+    def _asking(self, name: str) -> Iterator[None]:
+        with self._under_way.asking(name):
+            self._scribe.show(self._under_way.now)
+            yield
+        self._scribe.show(self._under_way.now)
 
     def heard(self, chunk: Chunk) -> None:
         """Nobody watches word by word: what a child says is shown when it is done."""
@@ -272,6 +285,7 @@ class ChildHost:
                 created_at_ms=self._now_ms(),
             ),
             usage=usage,
+            doing=self._under_way.now,
         )
 
     def _now_ms(self) -> int:

@@ -10,6 +10,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import (
     Audited,
+    Doing,
     SubTask,
     SubTypeChange,
     TaskEnding,
@@ -46,9 +47,12 @@ class SubTaskBook(Protocol):
         `SUBAGENT_KEPT_CHARS_MAX` characters are kept."""
         ...
 
-    async def record(self, task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage]) -> None:
+    async def record(
+        self, task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage], doing: Doing | None = None
+    ) -> None:
         """Append to its transcript and charge model calls: to its session, and in sum to every session above it, and
-        to every task above it. Also when it is over. Entries that come with numbers are recorded once, with the calls
+        to every task above it. Also when it is over. Until then the board shows what it is `doing` (None: no news).
+        Entries that come with numbers are recorded once, with the calls
         beside them, however often they come. Raises `StoreError` for one that was erased."""
         ...
 

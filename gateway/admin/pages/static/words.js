@@ -40,6 +40,23 @@ export function moment(iso) {
 
 export const people = count => (count === 1 ? "1 sub-agent" : `${count} sub-agents`);
 
+// "runs file_read, shell": what a sub-agent does now; "" where nothing is known of it.
+export function doing(now) {
+  const named = now?.tools.join(", ");
+  switch (now?.what) {
+    case "model":
+      return "asks its model";
+    case "tools":
+      return `runs ${named || "a tool"}`;
+    case "sub_agents":
+      return `waits for ${people(now.sub_agents)}`;
+    case "approval":
+      return `waits for approval${named ? ` of ${named}` : ""}`;
+    default:
+      return "";
+  }
+}
+
 // "2 running, 1 waits, 8 completed" of the states that occur.
 export function summary(tasks) {
   const counts = Object.keys(STATES).map(state => [STATES[state], tasks.filter(task => task.state === state).length]);

@@ -359,6 +359,7 @@ def _create_sub_tasks() -> None:
         sa.Column("tokens_in", sa.BigInteger, nullable=False),
         sa.Column("tokens_out", sa.BigInteger, nullable=False),
         sa.Column("cost_usd", sa.Float(53), nullable=False),
+        sa.Column("doing", sa.Text),
         sa.PrimaryKeyConstraint("id", name="pk_sub_tasks"),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name="fk_sub_tasks_session_id"),
         sa.UniqueConstraint("session_id", name="uq_sub_tasks_session_id"),
