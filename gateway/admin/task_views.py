@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, Field
 
-from gateway.contracts.subagents import Activity, Doing, SubTask, TypeRecord
+from gateway.contracts.subagents import Doing, Occupation, SubTask, TypeRecord
 from gateway.contracts.toolsets import DELEGATING
 
 
@@ -111,8 +111,8 @@ def _task_view(task: SubTask, *, live_below: int, now_ms: int) -> TaskView:
 
 def _doing_view(doing: Doing, live_below: int) -> DoingView:
     """Whoever runs a tool that sends out sub-agents waits for those that live."""
-    waits = live_below > 0 and doing.activity is Activity.TOOLS and not set(DELEGATING).isdisjoint(doing.tools)
-    what = "sub_agents" if waits else doing.activity.value
+    waits = live_below > 0 and doing.occupation is Occupation.TOOLS and not set(DELEGATING).isdisjoint(doing.tools)
+    what = "sub_agents" if waits else doing.occupation.value
     return DoingView(what=what, tools=list(doing.tools), sub_agents=live_below)
 
 

@@ -37,7 +37,7 @@ class TaskMode(StrEnum):
     """It outlives the turn that spawned it, and wakes its session when it is over."""
 
 
-class Activity(StrEnum):
+class Occupation(StrEnum):
     """What a sub-agent that runs does now."""
 
     MODEL = "model"
@@ -53,7 +53,7 @@ class Doing:
     """The same, with the names of the tools it is about, in the order of their calls, each once: nothing else of a call
     is anybody's business."""
 
-    activity: Activity
+    occupation: Occupation
     tools: tuple[str, ...] = ()
 
 

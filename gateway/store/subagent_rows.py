@@ -12,10 +12,10 @@ from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import (
-    Activity,
     Audited,
     Barrier,
     Doing,
+    Occupation,
     SubTask,
     SubTypeChange,
     TaskMode,
@@ -95,12 +95,12 @@ def to_task(row: Row[Any]) -> SubTask:
 
 def from_doing(doing: Doing) -> str:
     """As the column `doing` has it."""
-    return json.dumps([doing.activity.value, *doing.tools], separators=(",", ":"))
+    return json.dumps([doing.occupation.value, *doing.tools], separators=(",", ":"))
 
 
 def _to_doing(text: str) -> Doing:
-    activity, *tools = json.loads(text)
-    return Doing(Activity(activity), tuple(tools))
+    occupation, *tools = json.loads(text)
+    return Doing(Occupation(occupation), tuple(tools))
 
 
 def kept_result(result: CleanText) -> str:

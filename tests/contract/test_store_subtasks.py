@@ -13,7 +13,7 @@ from gateway.contracts.entries import SessionStatus, UsagePurpose
 from gateway.contracts.errors import StoreError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Span
-from gateway.contracts.subagents import WORKER_LOST, Activity, Doing, SubTask, TaskEnding, TaskMode, TaskState
+from gateway.contracts.subagents import WORKER_LOST, Doing, Occupation, SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
 from gateway.store import SqlStore, open_store, sessions
 from gateway.store.subagent_rows import from_child, from_task
@@ -320,7 +320,7 @@ async def test_the_board_shows_what_a_task_does_while_it_runs(store: SqlStore) -
     [task] = await opened(store, session, "k1")
     assert (await current(store, task)).doing is None
     assert await started(store, "k1")
-    for doing in (Doing(Activity.MODEL), Doing(Activity.TOOLS, ("file_read", "shell")), Doing(Activity.APPROVAL)):
+    for doing in (Doing(Occupation.MODEL), Doing(Occupation.TOOLS, ("file_read", "shell")), Doing(Occupation.APPROVAL)):
         before = await store.tasks.revision()
         await store.tasks.record("k1", entries=[said("x")], usage=(), doing=doing)
         assert await store.tasks.revision() == before + 1
@@ -331,7 +331,7 @@ async def test_the_board_shows_what_a_task_does_while_it_runs(store: SqlStore) -
         assert shown.doing == doing
     await finished(store, "k1")
     over = await store.tasks.revision()
-    await store.tasks.record("k1", entries=[said("z")], usage=(), doing=Doing(Activity.MODEL))
+    await store.tasks.record("k1", entries=[said("z")], usage=(), doing=Doing(Occupation.MODEL))
     assert (await current(store, task)).doing is None
     assert await store.tasks.revision() == over
 

@@ -33,7 +33,7 @@ from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, Mo
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import ScrubStream
 from gateway.contracts.spending import Measure
-from gateway.contracts.subagents import Activity, Doing, SubTask
+from gateway.contracts.subagents import Doing, Occupation, SubTask
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.contract.subtask_samples import asked, conversation, started
@@ -425,15 +425,15 @@ async def test_the_board_is_told_what_the_child_does_and_of_its_calls_only_the_n
     async with hosting(sqlite_store, wanted, answer("Done."), tools=(READER, looker)) as hosted:
         assert await started(sqlite_store, "k1")
         await hosted.result()
-        assert await now() == Doing(Activity.TOOLS, ("file_read", "look_up"))
+        assert await now() == Doing(Occupation.TOOLS, ("file_read", "look_up"))
         calls = [asyncio.create_task(hosted.host.tool(ToolCall(id_, "look_up", "{}"))) for id_ in ("c2", "c4")]
         await asyncio.wait_for(entered.wait(), 20)
         let_go.set()
         await asyncio.gather(*calls, hosted.host.tool(ToolCall("c3", SECRET, "{}")))
-        assert await now() == Doing(Activity.TOOLS, ("file_read",))
+        assert await now() == Doing(Occupation.TOOLS, ("file_read",))
         said = Said("assistant", "", (Call("c1", "file_read", '{"path": "x"}'),))
         await hosted.result(ASKED, said, Said("tool", "read", call_id="c1"))
-        assert await now() == Doing(Activity.MODEL)
+        assert await now() == Doing(Occupation.MODEL)
 
 
 # --- what is kept

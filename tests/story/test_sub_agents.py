@@ -24,7 +24,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
 from gateway.contracts.ports import Span
 from gateway.contracts.spending import Measure
-from gateway.contracts.subagents import Activity, Doing, SubTask, TaskState
+from gateway.contracts.subagents import Doing, Occupation, SubTask, TaskState
 from gateway.contracts.toolsets import DELEGATING
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.store.store import SqlStore
@@ -102,10 +102,10 @@ async def newest(store: SqlStore) -> SubTask:
     return task
 
 
-async def shown_as(store: SqlStore, activity: Activity) -> Doing:
+async def shown_as(store: SqlStore, occupation: Occupation) -> Doing:
     """What the board says of the one sub-agent, once it does this."""
     async with asyncio.timeout(20):
-        while (doing := (await newest(store)).doing) is None or doing.activity is not activity:  # noqa: ASYNC110 - SQL does not tell
+        while (doing := (await newest(store)).doing) is None or doing.occupation is not occupation:  # noqa: ASYNC110 - SQL does not tell
             await asyncio.sleep(0.02)
     return doing
 
@@ -175,7 +175,7 @@ async def test_a_tool_that_a_person_has_to_approve_is_asked_for_in_the_users_cha
         await agent.say("have a note written")
         question = await agent.question()
         assert "file_write" in question.text
-        assert (await shown_as(sqlite_store, Activity.APPROVAL)).tools == ("file_write",)
+        assert (await shown_as(sqlite_store, Occupation.APPROVAL)).tools == ("file_write",)
         await agent.press(question.choices[0].command, str(ANN))
         assert [reply.text for reply in await agent.heard(3)][-1] == "It is written."
         note = tmp_path / WORKSPACES / folder_name(ANN) / "files" / "note.txt"

@@ -31,8 +31,8 @@ from agent.model.client import (
 from agent.prompts.library import PROMPTS
 from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host
 from agent.subagents.ceilings import placed
-from agent.subagents.hosting.activity import UnderWay
 from agent.subagents.hosting.conversation import Conversation
+from agent.subagents.hosting.occupations import UnderWay
 from agent.subagents.inside.rounds import told_apart
 from agent.subagents.life.lives import Charge, Life
 from agent.subagents.life.scribe import Scribe

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from gateway.contracts.entries import ToolCall
-from gateway.contracts.subagents import Activity, Doing
+from gateway.contracts.subagents import Doing, Occupation
 
 
 class UnderWay:
@@ -43,10 +43,10 @@ class UnderWay:
     def now(self) -> Doing:
         """A child without calls asks its model, or is about to."""
         if self._asked:
-            return Doing(Activity.APPROVAL, self._known(self._asked))
+            return Doing(Occupation.APPROVAL, self._known(self._asked))
         if self._calls:
-            return Doing(Activity.TOOLS, self._known(self._calls.values()))
-        return Doing(Activity.MODEL)
+            return Doing(Occupation.TOOLS, self._known(self._calls.values()))
+        return Doing(Occupation.MODEL)
 
     def _known(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for name in names if name in self._names))
