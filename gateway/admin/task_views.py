@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, Field
 
 from gateway.contracts.subagents import SubTask, TypeRecord
+from gateway.words.reasons import in_words
 
 
 class TaskView(BaseModel):
@@ -29,7 +30,8 @@ class TaskView(BaseModel):
     duration_ms: int = Field(description="From its start to its end; so far, while it runs.")
     tokens: int = Field(description="In and out, those of its own sub-agents included.")
     cost: float = Field(description="US dollars, likewise.")
-    reason: str = Field(description="Why it did not complete, such as `worker_lost`; empty if it did.")
+    reason: str = Field(description="The code of why it did not complete, such as `worker_lost`; empty if it did.")
+    why: str = Field(description="The same in words, for people.")
     confinement: str = Field(description="What held its process.")
     worker: str = Field(description="The agent process that ran it.")
 
@@ -83,6 +85,7 @@ def task_view(task: SubTask, *, now_ms: int) -> TaskView:
         tokens=task.tokens,
         cost=task.cost_usd,
         reason=task.reason,
+        why=in_words(task.reason),
         confinement=task.confinement,
         worker=task.worker_id,
     )

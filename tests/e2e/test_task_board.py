@@ -224,7 +224,7 @@ class TestThePage:
         await desk.running("k2", parent)
         await desk.over("k2", TaskState.FAILED, reason="killed_by_signal_9")
         nested = row(page, "k2")
-        await expect(nested.locator(".reason")).to_have_text("killed by signal 9")
+        await expect(nested.locator(".reason")).to_have_text("its process was killed by signal 9")
         await expect(nested.locator(".nested")).to_have_text("⤷ Sub-agent of label of k1")
         await expect(row(page, "k1").locator(".nested")).to_be_hidden()
         await expect(row(page, "k1").locator(".reason")).to_be_hidden()

@@ -219,11 +219,26 @@ class TestTheBoard:
             "tokens": 42,
             "cost": 0.25,
             "reason": "",
+            "why": "",
             "confinement": "",
             "worker": "worker-1",
         }
         assert (rows[0]["depth"], rows[0]["parent_task_id"], rows[0]["duration_ms"]) == (2, "k1", 0)
         assert (rows[2]["duration_ms"], rows[2]["reason"], rows[2]["confinement"]) == (1_500, "because", "bubblewrap")
+
+    @pytest.mark.parametrize(
+        ("reason", "why"),
+        [("threads_over_64", "it started more than 64 threads"), ("eaten_by_mice", "eaten by mice")],
+    )
+    async def test_tells_in_words_why_one_did_not_complete(
+        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, reason: str, why: str
+    ) -> None:
+        """Beside the code, for programs; one of another release reads as it is."""
+        await opened(sqlite_store, await conversation(sqlite_store), "k1")
+        assert await started(sqlite_store, "k1")
+        await sqlite_store.tasks.finish("k1", replace(ending(TaskState.FAILED), reason=CleanText(reason)))
+        [row] = (await admin.get("/api/tasks")).json()
+        assert (row["reason"], row["why"]) == (reason, why)
 
     async def test_can_be_narrowed(self, admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
         ann, ben = await conversation(sqlite_store), await conversation(sqlite_store, BOB)

@@ -54,7 +54,9 @@ class Account:
         if not problem:
             return ""
         rest = "What was achieved until then is no finished answer:" if self.outcome.answer else "There is no result."
-        return f"The orchestration ({self.strategy}) failed: {problem}. {rest}"
+        instead = self.outcome.instead
+        advice = f" {instead[:1].upper()}{instead[1:]}." if instead else ""
+        return f"The orchestration ({self.strategy}) failed: {problem}.{advice} {rest}"
 
     def _answer(self, room: int, mark: str) -> str:
         exhibits = self.outcome.answer
