@@ -13,7 +13,7 @@ from gateway.contracts.messages import own_code
 from gateway.contracts.reasons import Reason
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.words import ENGLISH
-from gateway.words.reasons import in_words, instead_of
+from gateway.words.reasons import in_words, instead_of, what_now
 
 _NO_ANSWER: Final = "It left no answer."
 _SO_FAR: Final = "What it had said by then:"
@@ -40,7 +40,7 @@ def result_text(task: SubTask, chars_max: int) -> str:
     """
     if not task.state.is_over:
         return _short(result_line(task), chars_max)
-    line = " ".join(filter(None, (result_line(task), _advice(task))))
+    line = result_line(task) + what_now(instead_of(task.reason))
     said = task.result.strip()
     head = f"{line}\n\n{_SO_FAR}\n" if said and task.state is not TaskState.COMPLETED else f"{line}\n\n"
     return _short(head + _answer(task, chars_max - len(head)), chars_max)
@@ -54,12 +54,6 @@ def result_line(task: SubTask) -> str:
     tokens = f", {task.tokens:,} tokens" if task.tokens else ""
     reason = f": {in_words(task.reason)}" if task.reason else ""
     return f"Sub-agent {task.id} ({task.sub_type}){named} {_STATES[task.state]}{seconds}{tokens}{reason}."
-
-
-def _advice(task: SubTask) -> str:
-    """What may be done now that it did not complete."""
-    order = instead_of(task.reason)
-    return f"{order[:1].upper()}{order[1:]}." if order else ""
 
 
 def attempt_text(tasks: Sequence[SubTask]) -> str:

@@ -203,6 +203,11 @@ def instead_of(known: str) -> str:
     return "" if wording is None else wording.instead
 
 
+def what_now(instead: str) -> str:
+    """Such an order behind the sentence that tells what happened; "" for none."""
+    return f" What now: {instead}." if instead else ""
+
+
 def _row(code: str) -> tuple[Wording | None, Mapping[str, str]]:
     for reason, pattern in _PATTERNS.items():
         if found := pattern.fullmatch(code):

@@ -71,8 +71,8 @@ async def test_what_failed_is_an_error_that_shows_what_was_achieved() -> None:
     result = await orchestrated(Ensemble(play), "sequential", steps=[step("a"), step("b"), step("c")])
     assert result.is_error
     assert result.text.startswith(
-        "The orchestration (sequential) failed: step b failed (its process was killed by signal 9). Look at "
-        "what each of them said, and mend the tasks or do the rest yourself. What was achieved"
+        "The orchestration (sequential) failed: step b failed (its process was killed by signal 9). What now: "
+        "look at what each of them said, and mend the tasks or do the rest yourself. What was achieved"
     )
     first, second = result.text.split("## Step ")[1:]
     assert said(first) == "seen"
