@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pydantic import BaseModel, Field
 
+from gateway.admin.views import moment
 from gateway.contracts.subagents import SubTask, TypeRecord
 from gateway.words.reasons import in_words
 
@@ -78,9 +79,9 @@ def task_view(task: SubTask, *, now_ms: int) -> TaskView:
         parent_session_id=task.parent_session_id,
         parent_task_id=task.parent_task_id or None,
         turn_id=task.turn_id,
-        created_at=_moment(task.created_at_ms),
-        started_at=_moment(task.started_at_ms) if task.started_at_ms else None,
-        finished_at=_moment(task.finished_at_ms) if task.finished_at_ms else None,
+        created_at=moment(task.created_at_ms),
+        started_at=moment(task.started_at_ms) if task.started_at_ms else None,
+        finished_at=moment(task.finished_at_ms) if task.finished_at_ms else None,
         duration_ms=max(now_ms - runs_since_ms, 0) if runs_since_ms else task.duration_ms,
         tokens=task.tokens,
         cost=task.cost_usd,
@@ -107,7 +108,3 @@ def record_view(record: TypeRecord) -> TypeRecordView:
         timed_out=record.timed_out,
         success_rate=record.success_rate,
     )
-
-
-def _moment(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -174,6 +174,9 @@ class SubTypeChange:
     prompt: CleanText | None = None
 
 
+UNCHANGED: Final = SubTypeChange()
+
+
 @dataclass(frozen=True, slots=True)
 class Audited:
     """One line of the audit: who changed what, and how it read before and after (JSON, scrubbed). `number` grows from

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Set
 from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -28,6 +28,7 @@ from agent.subagents.cage.quota import Quota
 from agent.subagents.cage.spoken import Spoken
 from agent.subagents.wire.codec import FrameReader, FrameTooLong, Unread, encoded
 from agent.subagents.wire.frames import (
+    PIECE_BYTES,
     PROTOCOL,
     Cancel,
     Chunk,
@@ -49,8 +50,6 @@ from gateway.contracts.subagents import TaskState
 from gateway.words.reasons import own_code_of
 
 _log = structlog.get_logger(__name__)
-
-_PIECE_BYTES: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class Exchange:
         """To the end, also when nobody listens any more: a pipe that is full would never close."""
         assert self._process.stdout is not None
         reader, heard_bytes = FrameReader(), 0
-        while piece := await self._process.stdout.read(_PIECE_BYTES):
+        while piece := await self._process.stdout.read(PIECE_BYTES):
             heard_bytes += len(piece)
             if heard_bytes > SUBAGENT_HEARD_BYTES_MAX:
                 self._fail(Reason.TOO_MANY_BYTES)
@@ -165,7 +164,7 @@ class Exchange:
 
     async def _drain(self) -> None:
         assert self._process.stderr is not None
-        while piece := await self._process.stderr.read(_PIECE_BYTES):
+        while piece := await self._process.stderr.read(PIECE_BYTES):
             self.errors.add(piece)
 
     async def _watch(self) -> None:

@@ -22,6 +22,7 @@ from agent.limits import (
 )
 
 PROTOCOL: Final = 1
+PIECE_BYTES: Final = 65_536  # what a pipe holds
 LINE_BYTES_MAX: Final = 8 * 1024 * 1024
 LINE_PARTS_MAX: Final = 250_000  # texts, numbers and signs: a long conversation has a tenth; a line could hold millions
 
