@@ -309,7 +309,6 @@ SUBAGENTS_LIVE_MAX: Final = 9  # that run for one session at a time; a tenth wai
 SUBAGENT_RESULT_CHARS_MAX: Final = 4_000  # of an answer before the model that asked; read_more has the rest
 SUBAGENT_PROMPT_CHARS_MAX: Final = 16_000
 SUBAGENT_LABEL_CHARS_MAX: Final = 80
-SUBAGENT_REASON_CHARS_MAX: Final = 200  # of what a child says of its own failure: a sentence
 SUBAGENTS_WAITING_MAX: Final = 100  # of one session in one process: as many as the board shows
 SUBAGENT_ID_CHARS: Final = 12  # of a task's id, which is the handle to its answer: 59 bits, and a model can copy them
 SUBAGENT_ALIVE_S: Final = 10.0  # how long a task counts as alive after its worker said so

@@ -9,7 +9,7 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Done
 from agent.questions import plain_name
 from agent.running.insisting import insist
-from gateway.contracts.access import Audience, BadRule, PlaceRule, levels_of, place_named
+from gateway.contracts.access import GIVEN, Audience, BadRule, PlaceRule, levels_of, place_named
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
@@ -17,7 +17,6 @@ from gateway.doorkeeper import Doorkeeper
 from gateway.words import Words, sentence
 
 _PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
-_ROLES: Final = (GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 _PLACE_FORMS: Final = sentence(
     "Write `/place`, then what shall be different here: `everybody`, `members`, `admins` or `nobody`; `guests on` or "
     "`guests off`; `tools a,b` or `tools none`; `profile NAME`; `roles ID,ID`, of which strangers need one, or `roles "
@@ -59,7 +58,7 @@ class _Commands:
             case ["deny", code]:
                 owner = await insist(lambda: self._keeper.deny(code, actor=_actor(asked)))
                 return Done(asked.words.say("{person} was turned down.", person=_named(asked, owner)))
-            case [code, *rest] if not rest or rest[0] in _ROLES:
+            case [code, *rest] if not rest or rest[0] in GIVEN:
                 role = GrantRole(rest[0]) if rest else GrantRole.MEMBER
                 who, turn = _actor(asked), asked.turn_id
                 paired = await insist(lambda: self._keeper.pair(code, role, actor=who, by=who, taker=turn))
@@ -74,7 +73,7 @@ class _Commands:
 
     async def role(self, asked: Asked) -> Done:
         match asked.argument.split():
-            case [person, word] if word in _ROLES:
+            case [person, word] if word in GIVEN:
                 owner = SessionKey.parse(person).owner
                 await insist(lambda: self._keeper.grant(owner, GrantRole(word), actor=_actor(asked)))
                 return Done(

@@ -61,7 +61,7 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
             return Done(words.say("This conversation uses `{model}` again.", model=models.default), (SetModel(""),))
         if wanted in models.choosable or (asked.role is GrantRole.ADMIN and models.is_callable(wanted)):
             return Done(words.say("This conversation uses `{model}` from now on.", model=wanted), (SetModel(wanted),))
-        return Done(words.say("That model cannot be chosen here. There are:") + "\n\n" + _listed(models.choosable))
+        return Done(_not_chosen(asked, models))
 
     return (
         CommandRow("retry", retry),
@@ -81,6 +81,15 @@ async def _numbered(store: Store, session: Session, number: int) -> Session | No
     return await store.session_numbered(session.key, number) if number < 2**31 else None
 
 
+def _not_chosen(asked: Asked, models: Models) -> str:
+    """What there is none of is told apart from what is not for everybody."""
+    words = asked.words
+    if models.is_callable(asked.argument):
+        return words.say("Only an admin may choose that model. You may choose:") + "\n\n" + _listed(models.choosable)
+    unknown = words.say("I know no model of that name. You may choose:")
+    return "\n\n".join((unknown, _listed(models.choosable), *_of_admins(asked)))
+
+
 def _shown(asked: Asked, models: Models) -> str:
     current, words = models.of_session(asked.session), asked.words
     used = (
@@ -88,10 +97,16 @@ def _shown(asked: Asked, models: Models) -> str:
         if current == asked.session.model
         else words.say("This conversation uses `{model}`, the default. You may choose:", model=current)
     )
-    lines = [used, _listed(models.choosable)]
-    if asked.role is GrantRole.ADMIN:
-        lines.append(words.say("As an admin you may choose any other model by its name, too."))
-    return "\n\n".join((*lines, words.say("`/model default` takes a choice back.")))
+    back = words.say("`/model default` takes a choice back.")
+    return "\n\n".join((used, _listed(models.choosable), *_of_admins(asked), back))
+
+
+def _of_admins(asked: Asked) -> tuple[str, ...]:
+    if asked.role is not GrantRole.ADMIN:
+        return ()
+    return (
+        asked.words.say("As an admin you may choose any other model by its name, too, as in `openai/gpt-4o-mini`."),
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -35,6 +35,7 @@ from agent.subagents.wire.frames import (
     Init,
     Ready,
 )
+from gateway.contracts.reasons import Reason
 
 _ASKED_TO: Final = 0
 _FAILED: Final = 1
@@ -53,12 +54,12 @@ class Child:
         try:
             self._live()
         except Exception as error:  # noqa: BLE001 - the root of the process: its parent is told, and it ends
-            self._end(Failed(type(error).__name__))
+            self._end(_raised(error))
 
     def _live(self) -> Never:
         init = self._first()
         if init.protocol != PROTOCOL:
-            self._end(Failed(f"this sub-agent speaks protocol {PROTOCOL}, not {init.protocol}"))
+            self._end(Failed(Reason.PROTOCOL.of(PROTOCOL)))
         home = Path(init.workspace) if init.workspace else None
         threads = ToolThreads()
         own = OwnTools(init.tools, home, threads)
@@ -105,7 +106,7 @@ class Child:
                     break
                 asking.hear(frame)
         except Exception as error:  # noqa: BLE001 - the root of this thread: without it the child is deaf
-            self._end(Failed(type(error).__name__))
+            self._end(_raised(error))
         os._exit(_ASKED_TO)
 
     def _pass_over(self, frame: Frame | Unread) -> None:
@@ -116,10 +117,15 @@ class Child:
         """Say how it went and be gone; threads that are still at work are not waited for."""
         try:
             self._pipes.send(frame)
-        except FrameTooLong as error:
-            self._end(Failed(str(error)))
+        except FrameTooLong:
+            self._end(Failed(Reason.FRAME_TOO_LONG))
         finally:
             os._exit(_ASKED_TO if isinstance(frame, Done) else _FAILED)
+
+
+def _raised(error: Exception) -> Failed:
+    """Never with its text, which may quote anything."""
+    return Failed(Reason.RAISED.of(type(error).__name__))
 
 
 def main() -> Never:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from agent.models import Models
 from agent.people import People
@@ -17,7 +17,7 @@ from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.hosting.host import Hosting, Means
 from agent.subagents.life.dispatcher import SubAgents, Watch
 from agent.subagents.life.lives import Lives
-from agent.subagents.life.orders import Dispatcher, SubOrder
+from agent.subagents.life.orders import Dispatcher, Refused, SubOrder
 from agent.subagents.life.recruiting import Recruiting
 from agent.subagents.life.rights import Revoking, Rights
 from agent.subagents.life.slots import Slots
@@ -30,13 +30,11 @@ from agent.tools.files.workspace import Workspaces
 from agent.tools.permissions import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.config.subagents import Subagents
-from gateway.contracts.errors import ToolError
 from gateway.contracts.ports import Store
+from gateway.contracts.reasons import NoSubAgent
 from gateway.contracts.subagents import SubTask
 from gateway.contracts.toolsets import DELEGATING
-from gateway.words import sentence
-
-_OFF: Final = sentence("sub-agents are switched off")
+from gateway.words.reasons import WORDINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +107,17 @@ async def open_subagents(
 
 def _nobody() -> Delegation:
     """Where sub-agents are off, all that needs one is off, too, and says so."""
-    names = (*DELEGATING, PLAN.name)
-    return Delegation(Nobody(_OFF), absent=tuple(AbsentTool(name, CATEGORY, _OFF, Risk.READ) for name in names))
+    names, why = (*DELEGATING, PLAN.name), WORDINGS[NoSubAgent.SWITCHED_OFF].happened
+    return Delegation(Nobody(), absent=tuple(AbsentTool(name, CATEGORY, why, Risk.READ) for name in names))
 
 
 class Nobody:
     """`agent.subagents.life.orders.Dispatcher` where there are no sub-agents."""
 
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-
     async def run(self, _context: ToolContext, _order: SubOrder) -> SubTask:
         """Refuse."""
-        raise ToolError(self._reason)
+        raise Refused(NoSubAgent.SWITCHED_OFF)
 
     async def spawn(self, _context: ToolContext, _order: SubOrder) -> SubTask:
         """Refuse."""
-        raise ToolError(self._reason)
+        raise Refused(NoSubAgent.SWITCHED_OFF)

@@ -7,13 +7,12 @@ from typing import Final
 from agent.limits import PLAN_TIMEOUT_S
 from agent.plans.planner import NoPlan
 from agent.prompts.library import PROMPTS
-from agent.subagents.life.orders import Dispatcher, SubOrder
-from agent.subagents.reasons import in_words
+from agent.subagents.life.orders import Dispatcher, Refused, SubOrder
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
-from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import TaskState
+from gateway.words.reasons import in_words
 
 _TYPE: Final = "plan"
 
@@ -29,9 +28,8 @@ class PlanSubAgents:
         order = SubOrder(_TYPE, task, limit_s=PLAN_TIMEOUT_S, purpose=UsagePurpose.PLAN, form=PROMPTS.plan)
         try:
             ended = await self._dispatcher.run(context, order)
-        except ToolError as error:
-            reason = str(error)
-            raise NoPlan(lambda words: words.known(reason)) from error
+        except Refused as refused:
+            raise NoPlan(refused.said) from refused
         if ended.state is TaskState.COMPLETED:
             return ended.result
         raise NoPlan(

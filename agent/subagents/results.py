@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from agent.limits import SUBAGENT_RESULT_CHARS_MAX
-from agent.subagents.reasons import in_words
 from agent.tools.framing import frame_chars, framed
 from agent.tools.truncation import abridged, grapheme_start
-from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskState
+from gateway.contracts.messages import own_code
+from gateway.contracts.reasons import Reason
+from gateway.contracts.subagents import SubTask, TaskState
 from gateway.words import ENGLISH
+from gateway.words.reasons import in_words, instead_of, what_now
 
 _NO_ANSWER: Final = "It left no answer."
 _SO_FAR: Final = "What it had said by then:"
@@ -36,9 +38,9 @@ def result_text(task: SubTask, chars_max: int) -> str:
 
     A cut brings together what was apart, so whoever shows this scrubs it; the task's id is the handle to the rest.
     """
-    line = result_line(task)
     if not task.state.is_over:
-        return _short(line, chars_max)
+        return _short(result_line(task), chars_max)
+    line = result_line(task) + what_now(instead_of(task.reason))
     said = task.result.strip()
     head = f"{line}\n\n{_SO_FAR}\n" if said and task.state is not TaskState.COMPLETED else f"{line}\n\n"
     return _short(head + _answer(task, chars_max - len(head)), chars_max)
@@ -62,7 +64,7 @@ def attempt_text(tasks: Sequence[SubTask]) -> str:
 
 def _as_left(task: SubTask) -> SubTask:
     """It has ended with its attempt, whether or not that is written down yet."""
-    return task if task.state.is_over else replace(task, state=TaskState.FAILED, reason=WORKER_LOST)
+    return task if task.state.is_over else replace(task, state=TaskState.FAILED, reason=own_code(Reason.WORKER_LOST))
 
 
 def results_text(tasks: Sequence[SubTask], mark: str, chars_max: int) -> str:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
-from typing import Final
+from datetime import datetime
 
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
 from gateway.admin.answers import refusals
+from gateway.admin.asked import ADMIN, owner_of, read
+from gateway.admin.views import moment
 from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
 from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.errors import BadSessionKey, Declined
+from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
 from gateway.doorkeeper import Doorkeeper, LockedOut, NoSuchCode
 from gateway.limits import PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
-
-_ADMIN: Final = "admin"
-"""Whoever holds the admin token: the API knows no other names."""
 
 
 class GrantView(BaseModel):
@@ -105,9 +103,9 @@ def _add_people(router: APIRouter, keeper: Doorkeeper) -> None:
     @router.put("/grants/{key:path}", responses=refusals(409))
     async def grant(key: str, order: GrantOrder) -> GrantView:
         """Give a person a role, or block him: it counts for his next message."""
-        owner = _owner(key)
+        owner = owner_of(key)
         try:
-            await keeper.grant(owner, order.role, actor=_ADMIN, reason=order.reason)
+            await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return next(_grant_view(found) for found in await keeper.grants() if found.key == owner)
@@ -115,7 +113,7 @@ def _add_people(router: APIRouter, keeper: Doorkeeper) -> None:
     @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def revoke(key: str) -> None:
         """Nothing is decided about this person any more; 404 if nothing was."""
-        if not await keeper.revoke(_owner(key), actor=_ADMIN):
+        if not await keeper.revoke(owner_of(key), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {key[:80]!r}")
 
 
@@ -131,7 +129,7 @@ def _add_strangers(router: APIRouter, keeper: Doorkeeper, clock: Clock) -> None:
         of these, 429 for an hour."""
         by = f"api:{request.client.host if request.client else ''}"
         try:
-            paired = await keeper.pair(order.code, order.role, actor=_ADMIN, by=by, taker=clock.new_id())
+            paired = await keeper.pair(order.code, order.role, actor=ADMIN, by=by, taker=clock.new_id())
         except NoSuchCode as error:
             raise HTTPException(status.HTTP_404_NOT_FOUND, str(error)) from error
         except LockedOut as error:
@@ -145,7 +143,7 @@ def _add_strangers(router: APIRouter, keeper: Doorkeeper, clock: Clock) -> None:
     async def deny(code: str) -> None:
         """Turn down whoever was given a code; 404 for one that nobody waits with."""
         try:
-            await keeper.deny(code, actor=_ADMIN)
+            await keeper.deny(code, actor=ADMIN)
         except NoSuchCode as error:
             raise HTTPException(status.HTTP_404_NOT_FOUND, str(error)) from error
 
@@ -160,30 +158,16 @@ def _add_places(router: APIRouter, keeper: Doorkeeper) -> None:
     async def put(place: str, order: PlaceOrder) -> PlaceView:
         """Replace what was decided about a place: who may speak there counts for the next message, tools and profile
         for the next turn."""
-        name = _place(place)
+        name = read(place, place_named)
         rule = PlaceRule(order.audience, order.guests, order.tools, order.profile, order.roles)
-        await keeper.set_place(name, rule, actor=_ADMIN)
+        await keeper.set_place(name, rule, actor=ADMIN)
         return _place_view(name, rule)
 
     @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(place: str) -> None:
         """A place is as it is configured; 404 if nothing was decided about it."""
-        if not await keeper.set_place(_place(place), PlaceRule(), actor=_ADMIN):
+        if not await keeper.set_place(read(place, place_named), PlaceRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {place[:80]!r}")
-
-
-def _owner(key: str) -> SessionKey:
-    try:
-        return SessionKey.parse(key).owner
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
-
-
-def _place(text: str) -> SessionKey:
-    try:
-        return place_named(text)
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
 
 
 def _grant_view(grant: Grant) -> GrantView:
@@ -192,7 +176,7 @@ def _grant_view(grant: Grant) -> GrantView:
         role=grant.role,
         reason=grant.reason,
         granted_by=grant.granted_by,
-        created_at=_moment(grant.created_at_ms),
+        created_at=moment(grant.created_at_ms),
     )
 
 
@@ -201,8 +185,8 @@ def _pairing_view(pairing: Pairing) -> PairingView:
         code=pairing.code,
         key=str(pairing.owner),
         name=pairing.name,
-        asked_at=_moment(pairing.asked_at_ms),
-        expires_at=_moment(pairing.asked_at_ms + PAIRING_TTL_S * 1000),
+        asked_at=moment(pairing.asked_at_ms),
+        expires_at=moment(pairing.asked_at_ms + PAIRING_TTL_S * 1000),
     )
 
 
@@ -215,7 +199,3 @@ def _place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
         profile=rule.profile,
         roles=None if rule.roles is None else list(rule.roles),
     )
-
-
-def _moment(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)

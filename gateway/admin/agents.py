@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import fields
 from typing import Any, Final
 
 from fastapi import APIRouter, HTTPException
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
 from gateway.admin.answers import refusals
+from gateway.admin.asked import ADMIN
 from gateway.config.subagents import (
     SubTypeDescription,
     SubTypeLabel,
@@ -26,13 +28,10 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber, SubTypeBook
 from gateway.contracts.profiles import PROFILE_ROWS, ProfileRow
 from gateway.contracts.sub_types import SubTypeRow, SubTypeRows
-from gateway.contracts.subagents import Audited, SubTypeChange
+from gateway.contracts.subagents import UNCHANGED, Audited, SubTypeChange
 from gateway.contracts.toolsets import CONVERSING
 
-_ADMIN: Final = "admin"
-"""Whoever holds the admin token: the API knows no other names."""
-
-_FIELDS: Final = ("label", "description", "tools", "rounds_max", "prompt")
+_FIELDS: Final = tuple(field.name for field in fields(SubTypeChange))
 
 
 class ProfileView(BaseModel):
@@ -96,13 +95,13 @@ def agents(rows: SubTypeRows, book: SubTypeBook, scrubber: Scrubber, clock: Cloc
     async def sub_types() -> list[SubTypeView]:
         """The thirteen types of sub-agents, as they are in force."""
         changes = await book.changes()
-        return [_view(row, changes.get(name, SubTypeChange())) for name, row in rows.items()]
+        return [_view(row, changes.get(name, UNCHANGED)) for name, row in rows.items()]
 
     @router.get("/sub-types/{name}", responses=refusals(404))
     async def sub_type(name: str) -> SubTypeView:
         """One of them; 404 for a name that is none."""
         row = desk.row(name)
-        return _view(row, (await book.changes()).get(name, SubTypeChange()))
+        return _view(row, (await book.changes()).get(name, UNCHANGED))
 
     @router.put("/sub-types/{name}", responses=refusals(404))
     async def put(name: str, order: SubTypeOrder) -> SubTypeView:
@@ -142,14 +141,14 @@ class _Desk:
     async def put(self, name: str, order: SubTypeOrder) -> SubTypeView:
         row = self.row(name)
         async with self._turn:
-            before = (await self._book.changes()).get(name, SubTypeChange())
+            before = (await self._book.changes()).get(name, UNCHANGED)
             return await self._keep("sub-type.change", row, before, self._changed(row, before, order))
 
     async def reset(self, name: str) -> SubTypeView:
         row = self.row(name)
         async with self._turn:
-            before = (await self._book.changes()).get(name, SubTypeChange())
-            return await self._keep("sub-type.reset", row, before, SubTypeChange())
+            before = (await self._book.changes()).get(name, UNCHANGED)
+            return await self._keep("sub-type.reset", row, before, UNCHANGED)
 
     def _changed(self, row: SubTypeRow, before: SubTypeChange, order: SubTypeOrder) -> SubTypeChange:
         """What is changed about `row` once `order` is carried out."""
@@ -163,7 +162,7 @@ class _Desk:
             return _view(row, after)
         audited = Audited(
             at_ms=self._clock.now_ms(),
-            actor=_ADMIN,
+            actor=ADMIN,
             action=action,
             subject=f"sub-type:{row.name}",
             before=self._written(row.changed(before)),

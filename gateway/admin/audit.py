@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from gateway.admin.views import moment
 from gateway.contracts.ports import Scrubber, SubTypeBook
 from gateway.contracts.subagents import Audited
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX
@@ -49,7 +50,7 @@ def audit_routes(book: SubTypeBook, scrubber: Scrubber) -> APIRouter:
 def _view(line: Audited) -> AuditedView:
     return AuditedView(
         number=line.number,
-        at=datetime.fromtimestamp(line.at_ms / 1000, UTC),
+        at=moment(line.at_ms),
         actor=line.actor,
         action=line.action,
         subject=line.subject,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
-
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, HTTPException
 from starlette import status
 
 from gateway.admin.answers import refusals
+from gateway.admin.asked import PAGE_DEFAULT, Limit, key_of
 from gateway.admin.views import (
     DeadLetterView,
     DeliveryView,
@@ -18,15 +17,8 @@ from gateway.admin.views import (
     hop_view,
     queue_view,
 )
-from gateway.contracts.errors import BadSessionKey
-from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import OperatorBus, Store
 from gateway.telemetry.trace import hops_of
-
-PAGE_MAX: Final = 500  # rows of one answer
-PAGE_DEFAULT: Final = 50
-
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
 def deliveries(store: Store, bus: OperatorBus) -> APIRouter:
@@ -49,7 +41,7 @@ def deliveries(store: Store, bus: OperatorBus) -> APIRouter:
     @router.get("/deliveries")
     async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[DeliveryView]:
         """How far the newest replies came, newest first; `key` shows those of one session key."""
-        found = await store.recent_deliveries(_key(key) if key else None, limit=limit)
+        found = await store.recent_deliveries(key_of(key) if key else None, limit=limit)
         return [delivery_view(reply) for reply in found]
 
     @router.get("/dead-letters")
@@ -80,10 +72,3 @@ def dead_letters(bus: OperatorBus) -> APIRouter:
 def _found(is_found: bool, entry_id: str) -> None:
     if not is_found:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no such dead letter as {entry_id[:80]!r}")
-
-
-def _key(text: str) -> SessionKey:
-    try:
-        return SessionKey.parse(text)
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error

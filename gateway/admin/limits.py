@@ -7,8 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette import status
 
 from gateway.admin.answers import refusals
+from gateway.admin.asked import ADMIN, read
 from gateway.config.limits import Count, PerMinute, Usd
-from gateway.contracts.errors import BadSessionKey, Declined
+from gateway.contracts.errors import Declined
 from gateway.contracts.limit_rules import Limited, LimitRule, limited_named
 from gateway.contracts.spending import NANO_PER_USD, nano_of
 from gateway.doorkeeper import Doorkeeper
@@ -49,10 +50,10 @@ def limit_routes(keeper: Doorkeeper) -> APIRouter:
     async def put(whom: str, order: LimitsOrder) -> LimitsView:
         """Replace what was decided about a person or a role: it counts for his next message and the next call of a
         model, in every process."""
-        limited, nano_usd = _limited(whom), None if order.usd is None else nano_of(order.usd)
+        limited, nano_usd = read(whom, limited_named), None if order.usd is None else nano_of(order.usd)
         rule = LimitRule(order.tokens, nano_usd, order.turns, order.messages_per_minute)
         try:
-            await keeper.set_limits(limited, rule, actor="admin")
+            await keeper.set_limits(limited, rule, actor=ADMIN)
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return _view(limited, rule)
@@ -60,17 +61,10 @@ def limit_routes(keeper: Doorkeeper) -> APIRouter:
     @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(whom: str) -> None:
         """What the configuration says holds; 404 if nothing was decided."""
-        if not await keeper.set_limits(_limited(whom), LimitRule(), actor="admin"):
+        if not await keeper.set_limits(read(whom, limited_named), LimitRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about the limits of {whom[:80]!r}")
 
     return router
-
-
-def _limited(whom: str) -> Limited:
-    try:
-        return limited_named(whom)
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
 
 
 def _view(whom: Limited, rule: LimitRule) -> LimitsView:

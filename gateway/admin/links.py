@@ -7,8 +7,7 @@ from pydantic import BaseModel, Field
 from starlette import status
 
 from gateway.admin.answers import refusals
-from gateway.contracts.errors import BadSessionKey
-from gateway.contracts.ids import SessionKey
+from gateway.admin.asked import ADMIN, owner_of
 from gateway.contracts.ports import Clock, LinkBook
 from gateway.doorkeeper import Doorkeeper
 
@@ -31,21 +30,14 @@ def link_routes(links: LinkBook, keeper: Doorkeeper, clock: Clock) -> APIRouter:
     @router.get("/{key:path}")
     async def person(key: str) -> PersonView:
         """All accounts of one person; the account alone where nothing is linked."""
-        return PersonView(keys=list(map(str, await links.ends_of(_owner(key)))))
+        return PersonView(keys=list(map(str, await links.ends_of(owner_of(key)))))
 
     @router.delete("/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def part(key: str) -> None:
         """This account is a person of its own again; 404 if it was."""
-        owner = _owner(key)
-        if not await links.part(owner, [owner], actor="admin", now_ms=clock.now_ms()):
+        owner = owner_of(key)
+        if not await links.part(owner, [owner], actor=ADMIN, now_ms=clock.now_ms()):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"{str(owner)[:80]!r} is linked with no other account")
         await keeper.project()
 
     return router
-
-
-def _owner(key: str) -> SessionKey:
-    try:
-        return SessionKey.parse(key).owner
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error

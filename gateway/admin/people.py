@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter
 from fastapi.responses import Response
-from starlette import status
 
+from gateway.admin.asked import owner_of
 from gateway.admin.views import Erased
-from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, OperatorBus, Scrubber, Store, SubTaskBook, VaultBus
 from gateway.contracts.workspaces import WORKSPACES, folder_name
@@ -42,7 +41,7 @@ def people(
     async def export(key: str) -> Response:
         """Everything that is kept of a user, as one JSON document. The files that he sent are in the workspaces, named
         where his messages stand."""
-        return Response(await store.people.export(_owner(key), clean=scrubber.scrub), media_type="application/json")
+        return Response(await store.people.export(owner_of(key), clean=scrubber.scrub), media_type="application/json")
 
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
@@ -50,7 +49,7 @@ def people(
         his dead letters and the files of his conversations on this machine included. His sub-agents are ended first,
         whichever process runs them. What is under way at this moment (a queued message, a running turn) may still
         write; erase again when it has ended."""
-        owner = _owner(key)
+        owner = owner_of(key)
         ends = await store.links.ends_of(owner)
         await _end_sub_agents(store.tasks, await store.people.keys(owner), clock)
         for end in ends:
@@ -80,10 +79,3 @@ def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:
     for home in homes:
         shutil.rmtree(home)
     return len(homes)
-
-
-def _owner(key: str) -> SessionKey:
-    try:
-        return SessionKey.parse(key).owner
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error

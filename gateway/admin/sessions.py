@@ -10,6 +10,7 @@ from pydantic import AfterValidator
 from starlette import status
 
 from gateway.admin.answers import refusals
+from gateway.admin.asked import PAGE_DEFAULT, Limit, key_of
 from gateway.admin.operator_channel import compact_order
 from gateway.admin.views import (
     Accepted,
@@ -21,15 +22,10 @@ from gateway.admin.views import (
     session_view,
 )
 from gateway.contracts.entries import Session
-from gateway.contracts.errors import BadSessionKey
-from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, SubTaskBook, Verdict
 
-PAGE_MAX: Final = 500  # rows of one answer: a dashboard shows fewer, an export pages on
-PAGE_DEFAULT: Final = 50
 NUMBER_MAX: Final = 2**53  # what JSON carries unharmed; every database counts farther
 
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 Parent = Annotated[str, Query(min_length=1, max_length=200, description="The session that they work for.")]
 Channel = Annotated[
     str, AfterValidator(checked_channel), Query(description="A platform, or a type of sub-agents: `subagent:explore`.")
@@ -51,7 +47,7 @@ def conversations(store: Store) -> APIRouter:
     ) -> list[SessionView]:
         """Newest first, those of sub-agents among them; all that is asked for has to be true of each."""
         found = await store.sessions(
-            key=_key(key) if key else None,
+            key=key_of(key) if key else None,
             parent_session_id=parent_session_id,
             channel=channel,
             limit=limit,
@@ -112,10 +108,3 @@ async def _wanted(store: Store, session_id: str) -> Session:
     if session is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
     return session
-
-
-def _key(text: str) -> SessionKey:
-    try:
-        return SessionKey.parse(text)
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error

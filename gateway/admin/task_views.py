@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pydantic import BaseModel, Field
 
+from gateway.admin.views import moment
 from gateway.contracts.subagents import Doing, Occupation, SubTask, TypeRecord
 from gateway.contracts.toolsets import DELEGATING
+from gateway.words.reasons import in_words
 
 
 class DoingView(BaseModel):
@@ -43,7 +45,8 @@ class TaskView(BaseModel):
     duration_ms: int = Field(description="From its start to its end; so far, while it runs.")
     tokens: int = Field(description="In and out, those of its own sub-agents included.")
     cost: float = Field(description="US dollars, likewise.")
-    reason: str = Field(description="Why it did not complete, such as `worker_lost`; empty if it did.")
+    reason: str = Field(description="The code of why it did not complete, such as `worker_lost`; empty if it did.")
+    why: str = Field(description="The same in words, for people.")
     confinement: str = Field(description="What held its process.")
     worker: str = Field(description="The agent process that ran it.")
     doing: DoingView | None = Field(description="What it does now; null unless it runs.")
@@ -96,13 +99,14 @@ def _task_view(task: SubTask, *, live_below: int, now_ms: int) -> TaskView:
         parent_session_id=task.parent_session_id,
         parent_task_id=task.parent_task_id or None,
         turn_id=task.turn_id,
-        created_at=_moment(task.created_at_ms),
-        started_at=_moment(task.started_at_ms) if task.started_at_ms else None,
-        finished_at=_moment(task.finished_at_ms) if task.finished_at_ms else None,
+        created_at=moment(task.created_at_ms),
+        started_at=moment(task.started_at_ms) if task.started_at_ms else None,
+        finished_at=moment(task.finished_at_ms) if task.finished_at_ms else None,
         duration_ms=max(now_ms - runs_since_ms, 0) if runs_since_ms else task.duration_ms,
         tokens=task.tokens,
         cost=task.cost_usd,
         reason=task.reason,
+        why=in_words(task.reason),
         confinement=task.confinement,
         worker=task.worker_id,
         doing=None if task.doing is None else _doing_view(task.doing, live_below),
@@ -133,7 +137,3 @@ def record_view(record: TypeRecord) -> TypeRecordView:
         timed_out=record.timed_out,
         success_rate=record.success_rate,
     )
-
-
-def _moment(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)

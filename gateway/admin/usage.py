@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Annotated, Final
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
-from starlette import status
 
-from gateway.contracts.errors import BadSessionKey
-from gateway.contracts.ids import SessionKey
+from gateway.admin.asked import owner_of
 from gateway.contracts.ports import Clock, Span, UsageBook
 from gateway.contracts.spending import DailyUsage, day_begins_ms, day_of
 
@@ -47,17 +45,10 @@ def usage_routes(book: UsageBook, clock: Clock) -> APIRouter:
         """Per user and UTC day, of the last `days` days with today; `key` shows those of one user."""
         today = day_of(clock.now_ms())
         span = Span(day_begins_ms(today + 1 - days), day_begins_ms(today + 1))
-        owner = _owner(key) if key else None
+        owner = owner_of(key) if key else None
         return [_view(each) for each in await book.by_day(owner, span, limit=limit, offset=offset)]
 
     return router
-
-
-def _owner(text: str) -> SessionKey:
-    try:
-        return SessionKey.parse(text).owner
-    except BadSessionKey as error:
-        raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, str(error)) from error
 
 
 def _view(daily: DailyUsage) -> UsageView:

@@ -166,8 +166,8 @@ def session_view(session: Session, *, children_count: int) -> SessionView:
         status=session.status.value,
         is_current=session.is_current,
         parent_session_id=session.parent_session_id,
-        created_at=_moment(session.created_at_ms),
-        updated_at=_moment(session.updated_at_ms),
+        created_at=moment(session.created_at_ms),
+        updated_at=moment(session.updated_at_ms),
         message_count=session.message_count,
         children_count=children_count,
         tokens=session.tokens,
@@ -189,13 +189,13 @@ def message_view(entry: Entry) -> MessageView:
         is_undone=entry.is_undone,
         message_id=entry.message_id,
         turn_id=entry.turn_id,
-        created_at=_moment(entry.created_at_ms),
+        created_at=moment(entry.created_at_ms),
     )
 
 
 def hop_view(hop: Hop) -> HopView:
     """A hop as the API shows it."""
-    return HopView(at=_moment(hop.at_ms) if hop.at_ms else None, name=hop.name, detail=hop.detail)
+    return HopView(at=moment(hop.at_ms) if hop.at_ms else None, name=hop.name, detail=hop.detail)
 
 
 def delivery_view(reply: Whereabouts) -> DeliveryView:
@@ -209,8 +209,8 @@ def delivery_view(reply: Whereabouts) -> DeliveryView:
         chunks=reply.chunks,
         attempts=reply.attempts,
         reason=reply.reason,
-        created_at=_moment(reply.created_at_ms),
-        updated_at=_moment(reply.updated_at_ms),
+        created_at=moment(reply.created_at_ms),
+        updated_at=moment(reply.updated_at_ms),
     )
 
 
@@ -219,7 +219,7 @@ def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
     message = letter.message
     return DeadLetterView(
         id=letter.entry_id,
-        died_at=_moment(letter.died_at_ms),
+        died_at=moment(letter.died_at_ms),
         reason=letter.reason,
         attempts=letter.attempts,
         error=letter.error,
@@ -229,5 +229,6 @@ def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
     )
 
 
-def _moment(at_ms: int) -> datetime:
+def moment(at_ms: int) -> datetime:
+    """A time as the API shows it."""
     return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
@@ -13,7 +13,7 @@ import typer
 from gateway.cli.doors import doorkeeper
 from gateway.cli.options import ConfigOption, loaded_and_warned, say
 from gateway.clock import SystemClock
-from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
+from gateway.contracts.access import GIVEN, Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
@@ -24,7 +24,8 @@ from gateway.limits import PAIRING_TTL_S
 T = TypeVar("T")
 _ACTOR: Final = "cli"
 _NUMBER: Final = "a number, none for no limit, default for what the configuration says."
-_FORMS: Final = "write `trivet pair CODE`, `trivet pair list` or `trivet pair deny CODE`"
+_ROLE_FORM: Final = "[guest|member|admin]"
+_FORMS: Final = "write `trivet pair CODE`, `trivet pair CODE admin`, `trivet pair list` or `trivet pair deny CODE`"
 
 app = typer.Typer(help="Who may talk to the agent, and where.", invoke_without_command=True)
 
@@ -36,19 +37,23 @@ PlaceArgument = Annotated[
 
 def pair(
     words: Annotated[
-        list[str], typer.Argument(metavar="CODE | list | deny CODE", help="The code that the bot gave to the person.")
+        list[str],
+        typer.Argument(
+            metavar=f"CODE {_ROLE_FORM} | list | deny CODE",
+            help="The code that the bot gave to the person, and what that person may be: member if nothing is said.",
+        ),
     ],
-    role: Annotated[GrantRole, typer.Option(help="What the person may be.")] = GrantRole.MEMBER,
     config: ConfigOption = None,
 ) -> None:
-    """Let in the person who was given CODE, or turn him down, or list who waits."""
+    """Let in the person who was given CODE, or turn him down, or list who waits. `trivet pair CODE admin` makes him an
+    admin."""
     match words:
         case ["list"]:
             _run(config, _list_pairings)
         case ["deny", code]:
             say(f"{_run(config, lambda keeper: keeper.deny(code, actor=_ACTOR))} was turned down.")
-        case [code]:
-            taker = SystemClock().new_id()
+        case [code, *rest] if code not in {"list", "deny"} and len(rest) <= 1:
+            role, taker = _role(rest, "trivet pair ABCD2345 admin"), SystemClock().new_id()
             paired = _run(config, lambda keeper: keeper.pair(code, role, actor=_ACTOR, by=_ACTOR, taker=taker))
             say(f"{paired.owner} is {role.value} now.")
         case _:
@@ -71,13 +76,23 @@ def list_access(config: ConfigOption = None) -> None:
 @app.command("grant")
 def grant(
     person: PersonArgument,
-    role: Annotated[GrantRole, typer.Argument(help="What the person may be.")] = GrantRole.MEMBER,
+    word: Annotated[
+        str, typer.Argument(metavar=_ROLE_FORM, help="What the person may be: member if nothing is said.")
+    ] = GrantRole.MEMBER.value,
     config: ConfigOption = None,
 ) -> None:
-    """Let a person in without a code, or give him another role."""
-    owner = SessionKey.parse(person).owner
+    """Let a person in without a code, or give him another role: `trivet access grant telegram:123456789 admin`."""
+    owner, role = SessionKey.parse(person).owner, _role([word], "trivet access grant telegram:123456789 admin")
     _run(config, lambda keeper: keeper.grant(owner, role, actor=_ACTOR))
     say(f"{owner} is {role.value} now.")
+
+
+def _role(words: Sequence[str], example: str) -> GrantRole:
+    """The role that somebody is to have; a member's where none is named. Raises `ConfigError`."""
+    word = words[0] if words else GrantRole.MEMBER
+    if word not in GIVEN:
+        raise ConfigError(f"{word[:40]!r} is no role to give; there are {', '.join(GIVEN)}, as in `{example}`")
+    return GrantRole(word)
 
 
 @app.command("block")

@@ -22,6 +22,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Store
 from gateway.contracts.subagents import SubTask
 from gateway.words import ENGLISH
+from gateway.words.reasons import in_words
 
 LISTED: Final = 50
 TREES_SHOWN: Final = 10
@@ -129,7 +130,7 @@ def _child_line(session: Session, task: SubTask | None, now_ms: int) -> str:
     badge = f"[{session.channel.partition(':')[2]}]"
     if task is None:
         return f"{badge} {session.status.value}  {_shown(session.title)}  {_cost(session)}  {session.id}"
-    state = f"{task.state.value} ({task.reason})" if task.reason else task.state.value
+    state = f"{task.state.value} ({in_words(task.reason)})" if task.reason else task.state.value
     return f"{badge} {state}{_lasted(task, now_ms)}  {_shown(session.title)}  {_cost(session)}  {session.id}"
 
 

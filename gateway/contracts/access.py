@@ -28,6 +28,8 @@ TERMINAL: Final = SessionKey("cli", "default")
 """Whoever sits in front of `trivet chat`: the machine has let him in, and no configuration says so."""
 RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 """From the least to the most."""
+GIVEN: Final = RANKS[1:]
+"""What somebody can be made; who is not to be heard is blocked."""
 
 
 class StrangerRule(StrEnum):

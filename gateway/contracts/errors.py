@@ -67,7 +67,7 @@ class BadSessionKey(TrivetError):
     """Text that is no session key."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(f"not a session key: {text[:80]!r}")
+        super().__init__(f"not a session key: {text[:80]!r}; one reads telegram:123456789")
 
 
 class BadEnvelope(TrivetError):

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import LiteralString, NewType
 
 from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.reasons import Code, Reason
 
 CleanText = NewType("CleanText", str)
 """Text that has been through the scrubber. Only `gateway.scrub` makes it from raw text; the
@@ -18,6 +19,11 @@ envelope and the store, which hold nothing else, restore it. A test pins who may
 def own_words(text: LiteralString) -> CleanText:
     """A sentence of our own, a literal in the source: it holds no secret. A test pins that it is a literal."""
     return CleanText(text)
+
+
+def own_code(code: Reason | Code) -> CleanText:
+    """A code of ours, whose figures we have counted ourselves: it holds no secret."""
+    return CleanText(str(code))
 
 
 def joined(*parts: CleanText, by: LiteralString = "") -> CleanText:

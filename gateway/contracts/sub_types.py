@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.contracts.messages import CleanText, own_words
-from gateway.contracts.subagents import SubTypeChange
+from gateway.contracts.subagents import UNCHANGED, SubTypeChange
 from gateway.contracts.toolsets import EVERY_TOOL, FILES, READING, RUNNING
 
 
@@ -45,10 +45,8 @@ SubTypeRows = Mapping[str, SubTypeRow]
 
 def changed_rows(rows: SubTypeRows, changes: Mapping[str, SubTypeChange]) -> SubTypeRows:
     """The rows with their changes. A change of a type that is none (of another release) changes nothing."""
-    return {name: row.changed(changes.get(name, _UNCHANGED)) for name, row in rows.items()}
+    return {name: row.changed(changes.get(name, UNCHANGED)) for name, row in rows.items()}
 
-
-_UNCHANGED: Final = SubTypeChange()
 
 _EXPLORE: Final = SubTypeRow(
     "explore",

@@ -57,20 +57,16 @@ class Doing:
     tools: tuple[str, ...] = ()
 
 
-WORKER_LOST: Final = own_words("worker_lost")
-"""The reason of a task whose worker died."""
-
-
 @dataclass(frozen=True, slots=True)
 class SubTask:
     """One sub-agent at work, as a row of the task board.
 
     `session_id` is its own session, `parent_session_id` the one it works for (a user's conversation, or another
     sub-agent's session), `turn_id` the turn it was asked for in. `sub_type` is a row of the catalog; `label` a few
-    words for the board and the chat, `prompt` the whole task. `depth` counts from 1. `reason` says in one word or
-    clause why it did not complete: `worker_lost`, `killed_by_signal_9`, `limit_300_s`; "" if it did. `result` is its
-    answer, or what is left of it. `confinement` names what held its process. `doing`: what it does while it runs, as
-    far as that is known; None before and after. Times are Unix milliseconds, 0: not yet.
+    words for the board and the chat, `prompt` the whole task. `depth` counts from 1. `reason` is the code of why it did
+    not complete (`gateway.contracts.reasons`), such as `killed_by_signal_9`; "" if it did. `result` is its answer, or
+    what is left of it. `confinement` names what held its process. `doing`: what it does while it runs, as far as that
+    is known; None before and after. Times are Unix milliseconds, 0: not yet.
     """
 
     id: str
@@ -198,6 +194,9 @@ class SubTypeChange:
     tools: tuple[str, ...] | None = None
     rounds_max: int | None = None
     prompt: CleanText | None = None
+
+
+UNCHANGED: Final = SubTypeChange()
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,4 +83,4 @@ ADMINS: Final = Question("access.admins", "Admins, with commas between them (emp
 CHECK: Final = "trivet doctor    looks at everything once more"
 START: Final = "trivet up        starts everything on this machine"
 CHAT: Final = "trivet chat      talks to the agent in this terminal"
-LET_IN: Final = "Who writes first gets a code: `trivet pair CODE --role admin` lets you in."
+LET_IN: Final = "Who writes first gets a code: `trivet pair CODE admin` lets you in."

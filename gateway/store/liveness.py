@@ -8,7 +8,9 @@ from typing import Final
 from sqlalchemy import Column, ColumnElement, Connection, Executable, and_, bindparam, delete, exists, func, or_, select
 
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskEnding, TaskState
+from gateway.contracts.messages import own_code
+from gateway.contracts.reasons import Reason
+from gateway.contracts.subagents import SubTask, TaskEnding, TaskState
 from gateway.limits import SUBTASK_AHEAD_S
 from gateway.store import subtasks, wakes
 from gateway.store.board import IS_LIVE
@@ -61,7 +63,7 @@ def lose(connection: Connection, task_id: str, key: str, *, now_ms: int) -> SubT
     lock_lane(connection, key)
     if connection.execute(_IS_LOST, {"t": task_id, "now_ms": now_ms}).one_or_none() is None:
         return None
-    return subtasks.end(connection, task_id, TaskEnding(TaskState.FAILED, now_ms, WORKER_LOST))
+    return subtasks.end(connection, task_id, TaskEnding(TaskState.FAILED, now_ms, own_code(Reason.WORKER_LOST)))
 
 
 def is_anybody_dead(connection: Connection, *, now_ms: int) -> bool:

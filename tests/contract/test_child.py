@@ -40,7 +40,7 @@ ROOMS = (
     *("agent.compacting.standing_in", "agent.limits", "agent.subagents.cage", "agent.subagents.child"),
     *("agent.subagents.inside", "agent.subagents.wire", "agent.tokens"),
     *("agent.tools.files", "agent.tools.outputs", "gateway.contracts.errors", "gateway.contracts.ids"),
-    *("gateway.contracts.workspaces", "gateway.scrub.cutting"),
+    *("gateway.contracts.reasons", "gateway.contracts.workspaces", "gateway.scrub.cutting"),
 )
 """Of what is ours, all that a child is made of."""
 
@@ -285,7 +285,7 @@ async def test_no_noise_fills_a_pipe_that_nobody_reads() -> None:
 async def test_an_init_of_another_protocol_is_refused() -> None:
     async with child_talk() as child:
         await child.send(replace(an_init(), protocol=2))
-        assert await child.hear(Failed) == Failed("this sub-agent speaks protocol 1, not 2")
+        assert await child.hear(Failed) == Failed("protocol_1")
 
 
 async def test_a_child_that_is_told_no_more_than_its_order_says_that_it_was_ready() -> None:
@@ -300,7 +300,7 @@ async def test_a_child_without_memory_for_what_it_hears_says_so() -> None:
     async with child_talk() as child:
         asked = await child.begin(replace(an_init(), limits=Limits(memory_bytes=120 * 1024 * 1024)))
         await child.send(ModelResult(asked.id, text="👋" + "x" * (LINE_BYTES_MAX - 1_000)))
-        assert await child.hear(Failed) == Failed("MemoryError")
+        assert await child.hear(Failed) == Failed("raised_MemoryError")
         await child.end()
         assert child.process.returncode == 1
 
@@ -396,7 +396,7 @@ async def test_nothing_but_frames_comes_out_and_no_exception_is_quoted(tmp_path:
     async with child_talk(program=("-c", MISBEHAVING)) as child:
         asked = await child.begin(an_init(tools=HERE, home=tmp_path))
         await child.answer(asked, a_call("file_list", path="correct-horse"))
-        assert await child.hear(Failed) == Failed("ZeroDivisionError")
+        assert await child.hear(Failed) == Failed("raised_ZeroDivisionError")
         assert await child.end() == []
         assert child.process.returncode == 1
         notes = await child.notes()

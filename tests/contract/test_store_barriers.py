@@ -9,7 +9,7 @@ import pytest
 
 from gateway.contracts.entries import Session, TurnState
 from gateway.contracts.messages import CleanText
-from gateway.contracts.subagents import WORKER_LOST, Barrier, TaskMode, TaskState, WaitMode, Wake
+from gateway.contracts.subagents import Barrier, TaskMode, TaskState, WaitMode, Wake
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN, BOB, SHARED_GROUP, begin, outcome, says
 from tests.contract.subtask_samples import (
@@ -108,7 +108,7 @@ async def test_a_turn_that_was_lost_holds_no_wake_back(store: SqlStore) -> None:
     assert await told(store) == []
     await begin(store, "t3", [says(ANN, "in the background", id_="m2")], fence=3)
     [wake] = await due(store)
-    assert wake.tasks[0].reason == WORKER_LOST
+    assert wake.tasks[0].reason == "worker_lost"
 
 
 async def test_a_collected_task_wakes_nobody(store: SqlStore) -> None:
@@ -193,7 +193,7 @@ async def test_a_lost_task_counts_as_over(store: SqlStore) -> None:
     [wake] = await due(store)
     assert [(task.id, task.state, task.reason) for task in wake.tasks] == [
         ("k1", TaskState.COMPLETED, ""),
-        ("k2", TaskState.FAILED, WORKER_LOST),
+        ("k2", TaskState.FAILED, "worker_lost"),
     ]
 
 

@@ -11,9 +11,10 @@ from sqlalchemy import Connection
 
 from gateway.contracts.entries import SessionStatus, UsagePurpose
 from gateway.contracts.errors import StoreError
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, own_code
 from gateway.contracts.ports import Span
-from gateway.contracts.subagents import WORKER_LOST, Doing, Occupation, SubTask, TaskEnding, TaskMode, TaskState
+from gateway.contracts.reasons import Reason
+from gateway.contracts.subagents import Doing, Occupation, SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
 from gateway.store import SqlStore, open_store, sessions
 from gateway.store.subagent_rows import from_child, from_task
@@ -467,7 +468,7 @@ async def test_a_task_is_lost_once_nobody_says_that_it_lives(store: SqlStore) ->
     await started(store, "k1", at_ms=11_000)
     assert await store.tasks.lose(now_ms=20_001) == []
     [lost] = await store.tasks.lose(now_ms=20_002)
-    assert lost == replace(queued, state=TaskState.FAILED, reason=CleanText(WORKER_LOST), finished_at_ms=20_002)
+    assert lost == replace(queued, state=TaskState.FAILED, reason=own_code(Reason.WORKER_LOST), finished_at_ms=20_002)
     [lost] = await store.tasks.lose(now_ms=21_001)
     assert (lost.id, lost.started_at_ms) == (running.id, 11_000)
     assert await store.tasks.lose(now_ms=99_000) == []
@@ -507,7 +508,7 @@ async def test_a_worker_that_comes_back_late_is_not_heard(store: SqlStore) -> No
     await store.tasks.lose(now_ms=99_000)
     assert not await store.tasks.finish("k1", ending())
     assert not await started(store, "k1")
-    assert (await current(store, task)).reason == WORKER_LOST
+    assert (await current(store, task)).reason == "worker_lost"
     assert await store.tasks.unwanted(["k1"]) == {"k1"}
 
 

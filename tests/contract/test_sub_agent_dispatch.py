@@ -17,9 +17,10 @@ from agent.tools.lineage import Lineage
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import BudgetSpent, ToolError
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, own_code
+from gateway.contracts.reasons import Reason
 from gateway.contracts.spending import Measure
-from gateway.contracts.subagents import WORKER_LOST, Audited, SubTypeChange, TaskEnding, TaskMode, TaskState
+from gateway.contracts.subagents import Audited, SubTypeChange, TaskEnding, TaskMode, TaskState
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import asked, started
@@ -205,9 +206,11 @@ async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_st
         start = made.agents.run if mode is TaskMode.INLINE else made.agents.spawn
         both = [asyncio.create_task(start(made.context, order())) for _ in range(2)]
         await alive(made, 2)
-        await sqlite_store.tasks.finish(made.lived[0].task.id, TaskEnding(TaskState.FAILED, 1, CleanText(WORKER_LOST)))
+        await sqlite_store.tasks.finish(
+            made.lived[0].task.id, TaskEnding(TaskState.FAILED, 1, own_code(Reason.WORKER_LOST))
+        )
         await made.lived[0].written.wait()
-        assert (await made.newest())[1].reason == WORKER_LOST
+        assert (await made.newest())[1].reason == "worker_lost"
         await sqlite_store.people.erase(ANN)
         await made.lived[1].written.wait()
         assert await made.newest() == []
@@ -341,8 +344,8 @@ async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: SqlSt
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (order(sub_type="wizard"), "there is no sub-agent 'wizard'"),
-        (order("  \n"), "needs a task"),
+        (order(sub_type="wizard"), "there is no sub-agent 'wizard'; there are: explore, .*: choose one of these"),
+        (order("  \n"), "needs a task: say in `task`"),
         (order("x" * (SUBAGENT_PROMPT_CHARS_MAX + 1)), "at most"),
     ],
 )

@@ -222,8 +222,8 @@ async def test_a_stream_that_starts_again_leaves_nothing_of_its_first_try(sqlite
 @pytest.mark.parametrize(
     ("error", "is_too_long", "said"),
     [
-        (ModelRejected("key sk-secret is wrong"), False, "the model did not answer"),
-        (ContextTooLong("98,304 tokens"), True, "too long"),
+        (ModelRejected("key sk-secret is wrong"), False, "model_failed"),
+        (ContextTooLong("98,304 tokens"), True, "prompt_too_long"),
     ],
 )
 async def test_a_model_that_fails_is_a_result_without_what_the_provider_said(

@@ -43,7 +43,7 @@ async def test_a_code_lets_its_stranger_in_once(tmp_path: Path) -> None:
         await bus.access.project(Projection())
         asked = await bus.access.ask_pairing(pairing(STRANGER, "ABCDEFGH"), ttl_s=60, pending_max=3)
         assert asked.code == "ABCDEFGH"
-        assert await pair(tmp_path, "abcdefgh", "--role", "admin") == (0, "telegram:42 is admin now.\n")
+        assert await pair(tmp_path, "abcdefgh", "admin") == (0, "telegram:42 is admin now.\n")
         assert (await bus.access.view(STRANGER)).granted == "admin"
         grants = await store.access.grants()
         assert [(grant.key, grant.role, grant.granted_by) for grant in grants] == [(STRANGER, GrantRole.ADMIN, "cli")]

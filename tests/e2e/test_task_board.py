@@ -20,7 +20,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Entry, Role, Session, ToolCall
 from gateway.contracts.messages import CleanText
-from gateway.contracts.subagents import Activity, Doing, SubTask, TaskEnding, TaskState
+from gateway.contracts.subagents import Doing, Occupation, SubTask, TaskEnding, TaskState
 from gateway.store import SqlStore
 from tests.contract.subtask_samples import WORKER, asked, conversation, model_call
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
@@ -224,7 +224,7 @@ class TestThePage:
         await desk.running("k2", parent)
         await desk.over("k2", TaskState.FAILED, reason="killed_by_signal_9")
         nested = row(page, "k2")
-        await expect(nested.locator(".reason")).to_have_text("killed by signal 9")
+        await expect(nested.locator(".reason")).to_have_text("its process was killed by signal 9")
         await expect(nested.locator(".nested")).to_have_text("⤷ Sub-agent of label of k1")
         await expect(row(page, "k1").locator(".nested")).to_be_hidden()
         await expect(row(page, "k1").locator(".reason")).to_be_hidden()
@@ -234,11 +234,11 @@ class TestThePage:
         doing = row(page, "k1").locator(".doing")
         await expect(doing).to_be_hidden()
         for now, words in (
-            (Doing(Activity.MODEL), "asks its model"),
-            (Doing(Activity.TOOLS, ("file_read", "shell")), "runs file_read, shell"),
-            (Doing(Activity.TOOLS), "runs a tool"),
-            (Doing(Activity.APPROVAL, ("shell",)), "waits for approval of shell"),
-            (Doing(Activity.TOOLS, ("sub_agent",)), "runs sub_agent"),
+            (Doing(Occupation.MODEL), "asks its model"),
+            (Doing(Occupation.TOOLS, ("file_read", "shell")), "runs file_read, shell"),
+            (Doing(Occupation.TOOLS), "runs a tool"),
+            (Doing(Occupation.APPROVAL, ("shell",)), "waits for approval of shell"),
+            (Doing(Occupation.TOOLS, ("sub_agent",)), "runs sub_agent"),
         ):
             await desk.store.tasks.record("k1", entries=(), usage=(), doing=now)
             await expect(doing).to_have_text(words)
@@ -336,7 +336,7 @@ class TestThePage:
         """Text contrasts with what is behind it by at least 4.5 to 1."""
         await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         await desk.one_of_each(await desk.running("parent"))
-        await desk.store.tasks.record("running", entries=(), usage=(), doing=Doing(Activity.MODEL))
+        await desk.store.tasks.record("running", entries=(), usage=(), doing=Doing(Occupation.MODEL))
         await expect(row(page, "running").locator(".doing")).to_be_visible()
         await expect(page.locator(".task")).to_have_count(len(TaskState) + 1)
         seen = page.locator(

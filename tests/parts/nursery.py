@@ -23,7 +23,7 @@ from gateway.config import Settings
 from gateway.config.settings import Agent
 from gateway.contracts.entries import Session
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText
+from gateway.contracts.reasons import Reason
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
@@ -35,10 +35,14 @@ Act = Callable[[Life], Awaitable[str]]
 
 
 def ending(
-    response: str = "", state: TaskState = TaskState.COMPLETED, reason: str = "", *, confinement: str = "none"
+    response: str = "",
+    state: TaskState = TaskState.COMPLETED,
+    reason: Reason | None = None,
+    *,
+    confinement: str = "none",
 ) -> ChildEnding:
     """How a child ended."""
-    return ChildEnding(state, CleanText(reason), response, confinement, 5, 1)
+    return ChildEnding(state, reason, response, confinement, 5, 1)
 
 
 @dataclass

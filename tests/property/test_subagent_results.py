@@ -71,7 +71,8 @@ def test_a_failure_says_why_and_what_was_said_by_then() -> None:
         task("I have read two files", TaskState.TIMED_OUT, label="read all", reason="limit_300_s"), 4_000
     )
     assert told == (
-        'Sub-agent t1 (explore) "read all" ran out of time after 2 s: it took longer than 300 s.\n\n'
+        'Sub-agent t1 (explore) "read all" ran out of time after 2 s: it took longer than 300 s. '
+        "What now: split the task into smaller ones, or raise `limit_s` if you had set one.\n\n"
         "What it had said by then:\nI have read two files"
     )
 
@@ -79,8 +80,8 @@ def test_a_failure_says_why_and_what_was_said_by_then() -> None:
 def test_a_lost_worker_is_told_in_words() -> None:
     told = result_text(task("", TaskState.FAILED, reason="worker_lost"), 4_000)
     assert told == (
-        "Sub-agent t1 (explore) failed after 2 s: its process was lost with the worker that ran it.\n\n"
-        "It left no answer."
+        "Sub-agent t1 (explore) failed after 2 s: its process was lost with the worker that ran it. "
+        "What now: have it done again if it still matters.\n\nIt left no answer."
     )
 
 

@@ -44,10 +44,28 @@ async def test_strangers_are_listed_turned_down_and_let_in(trivet: Trivet, bus: 
         await bus.access.ask_pairing(pairing(owner, code), ttl_s=60, pending_max=3)
     assert "AAAAAAAA  telegram:1" in await trivet("pair", "list")
     assert await trivet("pair", "deny", "bbbbbbbb") == "discord:2 was turned down."
-    assert await trivet("pair", "AAAAAAAA", "--role", "guest") == "telegram:1 is guest now."
+    assert await trivet("pair", "AAAAAAAA", "guest") == "telegram:1 is guest now."
     assert (await bus.access.view(ANN)).granted == "guest"
     assert "no person waits" in await trivet("pair", "AAAAAAAA")
     assert "write `trivet pair CODE`" in await trivet("pair", "deny", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("pair", "AAAAAAAA", "boss"), "'boss' is no role to give; there are guest, member, admin, as in"),
+        (("pair", "AAAAAAAA", "blocked"), "as in `trivet pair ABCD2345 admin`"),
+        (("access", "grant", "telegram:1", "boss"), "as in `trivet access grant telegram:123456789 admin`"),
+        (("access", "grant", "ann", "admin"), "not a session key: 'ann'; one reads telegram:123456789"),
+        (("pair", "list", "admin"), "write `trivet pair CODE`, `trivet pair CODE admin`"),
+        (("pair", "deny"), "write `trivet pair CODE`, `trivet pair CODE admin`"),
+        (("pair", "AAAAAAAA", "admin", "now"), "write `trivet pair CODE`, `trivet pair CODE admin`"),
+    ],
+)
+async def test_a_role_is_named_the_same_way_everywhere_and_what_is_none_is_told_with_an_example(
+    trivet: Trivet, words: tuple[str, ...], said: str
+) -> None:
+    assert said in await trivet(*words)
 
 
 async def test_people_are_granted_blocked_and_forgotten(trivet: Trivet, bus: RedisBus) -> None:

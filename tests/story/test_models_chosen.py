@@ -75,13 +75,23 @@ async def test_model_alone_shows_what_is_used_and_what_may_be_chosen(agent: Agen
 
 async def test_a_model_that_is_not_on_the_list_is_for_admins(agent: AgentProcess, mind: Models) -> None:
     """A guest cannot spend the operator's money on whatever has a name; an admin can, if it can be called."""
-    assert "cannot be chosen" in await agent.ask(f"/model {UNLISTED}")
-    assert "cannot be chosen" in await agent.ask("/model demo/nonsense", key=str(ADMIN))
+    refused = await agent.ask(f"/model {UNLISTED}")
+    assert refused.startswith("Only an admin may choose that model. You may choose:")
+    assert f"- `{QUICK}`" in refused
     assert f"`{UNLISTED}` from now on" in await agent.ask(f"/model {UNLISTED}", key=str(ADMIN))
     await agent.ask("say one", key=str(ADMIN))
     assert mind.used == UNLISTED
     await agent.ask("say two")
     assert mind.used == PLAIN
+
+
+async def test_a_model_that_there_is_none_of_is_not_taken_for_a_forbidden_one(agent: AgentProcess) -> None:
+    """Neither by an admin, who is told what else he may name, nor by anybody else."""
+    for key in ("telegram:1", str(ADMIN)):
+        told = await agent.ask("/model nope", key=key)
+        assert told.startswith("I know no model of that name. You may choose:")
+        assert all(f"- `{name}`" in told for name in (PLAIN, QUICK, SLOW))
+        assert ("any other model by its name" in told) == (key == str(ADMIN))
 
 
 async def test_the_budget_follows_the_model(agent: AgentProcess, mind: Models) -> None:

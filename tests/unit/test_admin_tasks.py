@@ -17,7 +17,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import SubTaskBook
-from gateway.contracts.subagents import Activity, Doing, TaskState
+from gateway.contracts.subagents import Doing, Occupation, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.contract.store_samples import BOB
@@ -219,6 +219,7 @@ class TestTheBoard:
             "tokens": 42,
             "cost": 0.25,
             "reason": "",
+            "why": "",
             "confinement": "",
             "worker": "worker-1",
             "doing": None,
@@ -229,10 +230,10 @@ class TestTheBoard:
     @pytest.mark.parametrize(
         ("doing", "shown"),
         [
-            (Doing(Activity.MODEL), ("model", [], 2)),
-            (Doing(Activity.TOOLS, ("file_read", "shell")), ("tools", ["file_read", "shell"], 2)),
-            (Doing(Activity.TOOLS, ("sub_agent", "shell")), ("sub_agents", ["sub_agent", "shell"], 2)),
-            (Doing(Activity.APPROVAL, ("shell",)), ("approval", ["shell"], 2)),
+            (Doing(Occupation.MODEL), ("model", [], 2)),
+            (Doing(Occupation.TOOLS, ("file_read", "shell")), ("tools", ["file_read", "shell"], 2)),
+            (Doing(Occupation.TOOLS, ("sub_agent", "shell")), ("sub_agents", ["sub_agent", "shell"], 2)),
+            (Doing(Occupation.APPROVAL, ("shell",)), ("approval", ["shell"], 2)),
         ],
     )
     async def test_says_what_a_sub_agent_does_now(
@@ -259,10 +260,24 @@ class TestTheBoard:
     ) -> None:
         await opened(sqlite_store, await conversation(sqlite_store), "k1")
         assert await started(sqlite_store, "k1")
-        doing = Doing(Activity.TOOLS, ("sub_agent",))
+        doing = Doing(Occupation.TOOLS, ("sub_agent",))
         await sqlite_store.tasks.record("k1", entries=(), usage=(), doing=doing)
         shown = (await admin.get("/api/tasks/k1")).json()["doing"]
         assert shown == {"what": "tools", "tools": ["sub_agent"], "sub_agents": 0}
+
+    @pytest.mark.parametrize(
+        ("reason", "why"),
+        [("threads_over_64", "it started more than 64 threads"), ("eaten_by_mice", "eaten by mice")],
+    )
+    async def test_tells_in_words_why_one_did_not_complete(
+        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, reason: str, why: str
+    ) -> None:
+        """Beside the code, for programs; one of another release reads as it is."""
+        await opened(sqlite_store, await conversation(sqlite_store), "k1")
+        assert await started(sqlite_store, "k1")
+        await sqlite_store.tasks.finish("k1", replace(ending(TaskState.FAILED), reason=CleanText(reason)))
+        [row] = (await admin.get("/api/tasks")).json()
+        assert (row["reason"], row["why"]) == (reason, why)
 
     async def test_can_be_narrowed(self, admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
         ann, ben = await conversation(sqlite_store), await conversation(sqlite_store, BOB)

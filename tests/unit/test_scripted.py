@@ -14,12 +14,15 @@ from agent.model.demo.offer import HELP, HINT
 from agent.model.demo.parts import STRATEGIES, part_played
 from agent.model.scripted import SIGNATURE, ScriptedClient, latency_s
 from agent.prompts.library import PROMPTS
+from agent.subagents.results import result_text
 from agent.subagents.strategies.asked import schema, strategy_of
 from agent.tools.framing import framed
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.subagents import TaskState
+from tests.unit.test_status_texts import over
 
 
 def asking(*said: str, purpose: UsagePurpose = UsagePurpose.TURN) -> ModelRequest:
@@ -146,7 +149,8 @@ async def test_what_sub_agents_answered_it_passes_on_without_the_frame() -> None
 
 
 _DONE = 'Sub-agent AB12 (explore) "count the files" completed after 10 s, 403 tokens.\n\nTwelve.\n\n' + SIGNATURE
-_KILLED = 'Sub-agent CD34 (code) "mend it" failed after 2 s: its process was killed by signal 9.\n\nIt left no answer.'
+_ENDED = over(TaskState.FAILED, reason="killed_by_signal_9", tokens=0, took_ms=2_000)
+_KILLED = result_text(replace(_ENDED, id="CD34", sub_type="code", label=CleanText("mend it")), 4_000)
 
 
 async def test_it_tells_which_sub_agent_did_not_complete_and_why() -> None:

@@ -15,7 +15,7 @@ from channels.telegram.render import render
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskMode, TaskState
-from gateway.words import ENGLISH
+from gateway.words import ENGLISH, Language, Words
 
 TASK = SubTask(
     id="k1",
@@ -80,6 +80,22 @@ def test_each_has_a_line_of_its_own() -> None:
     """In the order in which they were asked for, on lines of their own on every platform."""
     tasks = [replace(RUNNING, id=f"k{number}", label=CleanText(f"part {number}")) for number in range(9)]
     assert lines_of(*tasks) == [f"⏳ explore: part {number}" for number in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("threads_over_64", "er startete mehr als 64 Threads"),
+        ("model_failed", "das Modell hat nicht geantwortet"),
+        ("worker_lost", "sein Prozess ging verloren"),
+        ("eaten_by_mice", "eaten by mice"),
+    ],
+)
+def test_why_it_did_not_complete_is_said_in_the_readers_language(reason: str, said: str) -> None:
+    """Only a code that this release does not know reads as it is."""
+    task, german = over(TaskState.FAILED, reason=reason), Words(Language.DE)
+    told = status_text([task], german, now_ms=9_000, waits_after_ms=2_000, own_max=9).text
+    assert told.startswith(f"✗ explore: where the tests are: {said} (12 s")
 
 
 def test_of_too_many_those_that_are_over_share_a_line_that_counts() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 _HEAD: Final = re.compile(
     r'^Sub-agent (?P<id>\w+) \((?P<type>[\w-]+)\)(?: "(?P<label>.*)")? '
     r"(?P<state>completed|failed|was cancelled|ran out of time)(?: after (?P<time>(?:\d+ min )?\d+ s))?"
-    r"(?:, (?P<tokens>[\d,]+) tokens)?(?:: (?P<reason>.+))?\.$",
+    r"(?:, (?P<tokens>[\d,]+) tokens)?(?:: (?P<reason>.+?))?\.(?: What now: .+\.)?$",
     re.MULTILINE,
 )
 _RULE: Final = "\n---\n"

@@ -12,6 +12,7 @@ from agent.subagents.cage.confinement import PACKAGES, ROOT, Confinement
 from agent.tools.execution import bubblewrap
 from agent.tools.execution.families import Family, Namespace
 from agent.tools.files.workspace import parts_of
+from gateway.contracts.reasons import Code, Reason
 
 HOME_INSIDE: Final = "/conversation"
 """Where a child in bubblewrap finds the folder of its conversation."""
@@ -50,8 +51,8 @@ class Held(Protocol):
         """True where a child that does not do its part must not go on."""
         ...
 
-    def cause(self) -> str:
-        """How it ended, as one word: `exit_3`, `killed_by_signal_9`; "" while it runs."""
+    def cause(self) -> Code | None:
+        """How it ended: `exit_3`, `killed_by_signal_9`; None while it runs."""
         ...
 
     async def kill(self) -> bool:
@@ -125,7 +126,7 @@ class _InNamespace:
         self.process = namespace.process
         self.kill = namespace.kill
 
-    def cause(self) -> str:
+    def cause(self) -> Code | None:
         code = self.process.returncode
         return _cause(_SIGNALLED - code if code is not None and code > _SIGNALLED else code)
 
@@ -137,14 +138,14 @@ class _Alone:
         self.confinement = confinement
         self.has_to_confine_itself = confinement is Confinement.LANDLOCK
 
-    def cause(self) -> str:
+    def cause(self) -> Code | None:
         return _cause(self.process.returncode)
 
 
-def _cause(code: int | None) -> str:
+def _cause(code: int | None) -> Code | None:
     if code is None:
-        return ""
-    return f"exit_{code}" if code >= 0 else f"killed_by_signal_{-code}"
+        return None
+    return Reason.EXITED.of(code) if code >= 0 else Reason.KILLED.of(-code)
 
 
 def _seen(python: Iterable[Path]) -> set[Path]:

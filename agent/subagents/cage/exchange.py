@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Set
 from contextlib import aclosing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -28,6 +28,7 @@ from agent.subagents.cage.quota import Quota
 from agent.subagents.cage.spoken import Spoken
 from agent.subagents.wire.codec import FrameReader, FrameTooLong, Unread, encoded
 from agent.subagents.wire.frames import (
+    PIECE_BYTES,
     PROTOCOL,
     Cancel,
     Chunk,
@@ -44,19 +45,19 @@ from agent.tools.execution.output import Output
 from agent.tools.execution.reaping import reaped
 from agent.tools.execution.room import Room
 from agent.tools.files.quota import HOME_QUOTA
+from gateway.contracts.reasons import Code, Reason
 from gateway.contracts.subagents import TaskState
+from gateway.words.reasons import own_code_of
 
 _log = structlog.get_logger(__name__)
-
-_PIECE_BYTES: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How it ended; `reason` and `response` are raw."""
+    """How it ended; `reason` is None if it completed, `response` is raw."""
 
     state: TaskState
-    reason: str = ""
+    reason: Reason | Code | None = None
     response: str = ""
 
 
@@ -134,10 +135,10 @@ class Exchange:
         """To the end, also when nobody listens any more: a pipe that is full would never close."""
         assert self._process.stdout is not None
         reader, heard_bytes = FrameReader(), 0
-        while piece := await self._process.stdout.read(_PIECE_BYTES):
+        while piece := await self._process.stdout.read(PIECE_BYTES):
             heard_bytes += len(piece)
             if heard_bytes > SUBAGENT_HEARD_BYTES_MAX:
-                self._fail("too_many_bytes")
+                self._fail(Reason.TOO_MANY_BYTES)
             await self._take_all(reader.feed(piece) if not self._over.done() else ())
         await self._take_all(reader.end())
 
@@ -159,11 +160,11 @@ class Exchange:
                 except (OSError, RuntimeError):  # the pipe, or our end of it, is closed
                     reads = False
                 except FrameTooLong:
-                    self._fail("frame_too_long")
+                    self._fail(Reason.FRAME_TOO_LONG)
 
     async def _drain(self) -> None:
         assert self._process.stderr is not None
-        while piece := await self._process.stderr.read(_PIECE_BYTES):
+        while piece := await self._process.stderr.read(PIECE_BYTES):
             self.errors.add(piece)
 
     async def _watch(self) -> None:
@@ -173,7 +174,7 @@ class Exchange:
         while self._process.returncode is None:
             await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
             if self.ready is None and self._age_s() > SUBAGENT_READY_S:
-                self._fail("not_ready")
+                self._fail(Reason.NOT_READY)
             if excess := await quota.excess():
                 self._fail(excess)
 
@@ -183,7 +184,7 @@ class Exchange:
             await asyncio.wait([hearing], timeout=SUBAGENT_WATCH_EVERY_S)
         await asyncio.wait([hearing], timeout=SUBAGENT_LAST_WORDS_S)
         await reaped(self._process, within_s=SUBAGENT_LAST_WORDS_S)
-        self._fail(self._held.cause() or "closed_its_output")
+        self._fail(self._held.cause() or Reason.SILENT)
 
     async def _serve(self, call: ModelCall | ToolCall) -> None:
         """Beside the others, as soon as one of them is over; until then nothing more is heard."""
@@ -211,9 +212,9 @@ class Exchange:
         """Of a child that has to confine itself and has not said that it did, nothing is taken."""
         self._frames += 1
         if self._held.has_to_confine_itself and self.ready is None and not isinstance(frame, Ready | Failed | Unread):
-            self._fail("not_confined")
+            self._fail(Reason.NOT_CONFINED)
         if self._frames > SUBAGENT_HEARD_FRAMES_MAX:
-            self._fail("too_many_frames")
+            self._fail(Reason.TOO_MANY_FRAMES)
         match frame:
             case Ready():
                 self._greet(frame)
@@ -227,9 +228,9 @@ class Exchange:
                 await self._serve(frame)
             case Done():
                 state = TaskState.COMPLETED if frame.success else TaskState.FAILED
-                self._end(Verdict(state, "" if frame.success else "gave_up", frame.response))
+                self._end(Verdict(state, None if frame.success else Reason.GAVE_UP, frame.response))
             case Failed():
-                self._end(Verdict(TaskState.FAILED, frame.error or "error", self.said))
+                self._end(_own_account(frame, self.said))
             case _:
                 self._pass_over(frame)
 
@@ -239,9 +240,9 @@ class Exchange:
         self.ready = ready
         self.ready_ms = round(1000 * self._age_s())
         if ready.protocol != PROTOCOL:
-            self._fail(f"protocol_{ready.protocol}")
+            self._fail(Reason.PROTOCOL.of(ready.protocol))
         if self._held.has_to_confine_itself and ready.confinement != self._held.confinement:
-            self._fail("not_confined")
+            self._fail(Reason.NOT_CONFINED)
 
     def _pass_over(self, frame: Frame | Unread) -> None:
         """Newer children may say what we do not know; who says nothing else is broken."""
@@ -249,11 +250,11 @@ class Exchange:
         reason = frame.reason if isinstance(frame, Unread) else "a frame that only parents send"
         _log.info("subagent.unread", task_id=self._init.task_id, reason=reason)
         if self._unread > SUBAGENT_UNREAD_MAX:
-            self._fail("too_many_lines_that_are_no_frame")
+            self._fail(Reason.NOT_UNDERSTOOD)
 
     # --- the end
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: Reason | Code) -> None:
         self._end(Verdict(TaskState.FAILED, reason, self.said))
 
     def _end(self, verdict: Verdict) -> None:
@@ -273,6 +274,13 @@ class Exchange:
             self._over.cancel()
         elif (error := task.exception()) is not None and not self._over.done():
             self._over.set_exception(error)
+
+
+def _own_account(failed: Failed, said: str) -> Verdict:
+    """How a child says that it ended. What is no code that children have is among its words, not ours."""
+    if (own := own_code_of(failed.error)) is not None:
+        return Verdict(TaskState.FAILED, own, said)
+    return Verdict(TaskState.FAILED, Reason.BROKE_DOWN, "\n\n".join(filter(None, (failed.error, said))))
 
 
 async def _ended(tasks: Set[asyncio.Task[None]]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.subagents.wire.frames import Chunk, Init, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
-from gateway.contracts.messages import CleanText
+from gateway.contracts.reasons import Code, Reason
 from gateway.contracts.subagents import TaskState
 
 
@@ -43,11 +43,11 @@ class ChildOrder:
 
 @dataclass(frozen=True, slots=True)
 class ChildEnding:
-    """How it ended: `state` is one of those that are over, `reason` one word or clause ("" if it completed),
+    """How it ended: `state` is one of those that are over, `reason` is None if it completed,
     `response` what the child said last, raw. `ready_ms` is None when it never was."""
 
     state: TaskState
-    reason: CleanText
+    reason: Reason | Code | None
     response: str
     confinement: str
     duration_ms: int

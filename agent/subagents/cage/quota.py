@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from agent.limits import SUBAGENT_THREADS_MAX, SUBAGENT_TREE_MAX
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.room import Room
-
-TOO_MANY_FILES: Final = "workspace_full"
+from gateway.contracts.reasons import Code, Reason
 
 
 class Quota:
@@ -19,13 +16,13 @@ class Quota:
         self._memory_bytes_max = memory_bytes_max
         self._room = room
 
-    async def excess(self) -> str:
-        """What it has taken too much of, as one word; "" for nothing."""
+    async def excess(self) -> Reason | Code | None:
+        """What it has taken too much of; None for nothing."""
         taken = footprint(self._pid)
         if taken.memory_bytes > self._memory_bytes_max:
-            return f"memory_over_{self._memory_bytes_max // 1024**2}_mb"
+            return Reason.MEMORY.of(self._memory_bytes_max // 1024**2)
         if taken.processes > SUBAGENT_TREE_MAX:
-            return f"processes_over_{SUBAGENT_TREE_MAX}"
+            return Reason.PROCESSES.of(SUBAGENT_TREE_MAX)
         if taken.threads > SUBAGENT_THREADS_MAX:
-            return f"threads_over_{SUBAGENT_THREADS_MAX}"
-        return TOO_MANY_FILES if self._room is not None and await self._room.complaint() else ""
+            return Reason.THREADS.of(SUBAGENT_THREADS_MAX)
+        return Reason.WORKSPACE_FULL if self._room is not None and await self._room.complaint() else None

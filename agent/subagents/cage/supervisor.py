@@ -16,21 +16,19 @@ from agent.subagents.cage.cages import Cage, Held
 from agent.subagents.cage.exchange import Exchange, Verdict
 from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host
 from agent.subagents.inside.restraint import restrain_process
-from agent.subagents.reasons import ALLOTMENT_SPENT, BUDGET_SPENT
 from agent.subagents.wire.frames import Limits
 from agent.tools.allotment import AllotmentSpent
 from agent.tools.execution.processes import family
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.reasons import Reason
 from gateway.contracts.subagents import TaskState
 
 COMMAND: Final = (sys.executable, "-S", "-m", "agent.subagents.child")
 """Without `site`: a child has the standard library and us, and nothing that is installed runs in it at its start."""
 
 _log = structlog.get_logger(__name__)
-
-_NOT_STARTED: Final = "not_started"
 
 
 class Supervisor:
@@ -53,7 +51,7 @@ class Supervisor:
             held = await self._cage.start(self._named(order), order.home, writes=order.writes)
         except OSError as error:
             _log.error("subagent.not_started", task_id=order.init.task_id, error=type(error).__name__)
-            return self._ending(Verdict(TaskState.FAILED, _NOT_STARTED), age_s(), ready_ms=None)
+            return self._ending(Verdict(TaskState.FAILED, Reason.NOT_STARTED), age_s(), ready_ms=None)
         _log.info("subagent.started", task_id=order.init.task_id, pid=held.process.pid)
         exchange = self._exchange(held, order, host, age_s)
         try:
@@ -96,7 +94,7 @@ class Supervisor:
     def _ending(self, verdict: Verdict, age_s: float, *, ready_ms: int | None) -> ChildEnding:
         return ChildEnding(
             verdict.state,
-            self._scrubber.scrub(verdict.reason),
+            verdict.reason,
             verdict.response,
             self._cage.confinement,
             round(1000 * age_s),
@@ -123,8 +121,8 @@ async def _until_over(exchange: Exchange, limit_s: float) -> Verdict:
     except TimeoutError:
         if not deadline.has_passed:
             raise
-        return Verdict(TaskState.TIMED_OUT, f"limit_{limit_s:g}_s", exchange.said)
+        return Verdict(TaskState.TIMED_OUT, Reason.TOO_LONG.of(f"{limit_s:g}"), exchange.said)
     except BudgetSpent:
-        return Verdict(TaskState.FAILED, BUDGET_SPENT, exchange.said)
+        return Verdict(TaskState.FAILED, Reason.BUDGET_SPENT, exchange.said)
     except AllotmentSpent:
-        return Verdict(TaskState.FAILED, ALLOTMENT_SPENT, exchange.said)
+        return Verdict(TaskState.FAILED, Reason.ALLOTMENT_SPENT, exchange.said)

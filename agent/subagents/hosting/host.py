@@ -58,6 +58,7 @@ from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, To
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.reasons import Reason
 
 _log = structlog.get_logger(__name__)
 _CUT_OFF: Final = own_words("… [cut off]")
@@ -110,7 +111,7 @@ class ChildHost:
         """Ask the model what the child asks, as who it is. A child that has used up its rounds gets no answer."""
         async with self._one_call:
             if self._answers > self._charge.sub_type.rounds_max:
-                yield ModelResult(call.id, error="this sub-agent has used all its rounds")
+                yield ModelResult(call.id, error=Reason.ROUNDS_SPENT)
                 return
             self._under_way.begin(())
             messages = await self._conversation.messages(call.messages)
@@ -124,10 +125,10 @@ class ChildHost:
             except BudgetSpent:
                 raise
             except ContextTooLong:
-                yield ModelResult(call.id, error="the conversation is too long for the model", is_too_long=True)
+                yield ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
             except ModelError as error:
                 _log.warning("subagent.model_failed", reason=f"{type(error).__name__}: {error}")
-                yield ModelResult(call.id, error="the model did not answer")
+                yield ModelResult(call.id, error=Reason.MODEL_FAILED)
 
     def _request(self, call: ModelCall, messages: tuple[PromptMessage, ...]) -> ModelRequest:
         charge, wanted = self._charge, frozenset(call.tools)

@@ -21,6 +21,7 @@ from agent.subagents.wire.frames import (
     ToolOutcome,
     ToParent,
 )
+from gateway.contracts.reasons import Reason
 
 
 class Asking:
@@ -48,8 +49,8 @@ class Asking:
         """The answer of a model; a prompt that fits into no frame is too long as any other."""
         try:
             self._send(call)
-        except FrameTooLong as error:
-            return ModelResult(call.id, error=str(error), is_too_long=True)
+        except FrameTooLong:
+            return ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
         while True:
             match self._heard.get():
                 case ModelDelta(id=call_id, delta=delta) if call_id == call.id:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from typing import Final
 
 from agent.subagents.wire.codec import FrameReader, Unread, encoded
-from agent.subagents.wire.frames import Frame, ToParent
-
-_PIECE_BYTES: Final = 65_536
-"""What a pipe holds."""
+from agent.subagents.wire.frames import PIECE_BYTES, Frame, ToParent
 
 
 class Pipes:
@@ -29,7 +25,7 @@ class Pipes:
     def frames(self) -> Iterator[Frame | Unread]:
         """What the parent says, until it closes its end. Blocks."""
         reader = FrameReader()
-        while piece := os.read(self._source, _PIECE_BYTES):
+        while piece := os.read(self._source, PIECE_BYTES):
             yield from reader.feed(piece)
         yield from reader.end()
 

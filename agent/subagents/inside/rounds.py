@@ -15,6 +15,7 @@ from agent.compacting.standing_in import stand_in
 from agent.limits import NOTE_CHARS_MAX, OUTPUTS_KEPT, PRUNED_FROM_CHARS
 from agent.subagents.wire.frames import Call, Done, Failed, Init, ModelCall, ModelResult, Said, ToolOutcome
 from agent.tools.outputs import failure_note
+from gateway.contracts.reasons import Reason
 
 
 class Rounds:
@@ -50,7 +51,7 @@ class Rounds:
         if result.is_too_long and self._lose_old_results():
             return ()
         if result.error or result.is_too_long:
-            self.ending = Failed(result.error or "the prompt is too long for the model")
+            self.ending = Failed(result.error or Reason.PROMPT_TOO_LONG)
             return ()
         calls = told_apart(result.calls) if self._offered else ()
         self._messages.append(Said("assistant", result.text, calls))

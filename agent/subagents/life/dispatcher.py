@@ -19,7 +19,6 @@ import structlog
 from agent.limits import (
     BEGIN_PATIENCE_S,
     LAST_WORDS_S,
-    SUBAGENT_REASON_CHARS_MAX,
     SUBAGENT_START_EVERY_S,
     SUBAGENTS_LIVE_MAX,
 )
@@ -27,23 +26,16 @@ from agent.running.deadlines import outside_deadlines
 from agent.running.insisting import insist
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.life.lives import Life, Lives
-from agent.subagents.life.orders import SubOrder
+from agent.subagents.life.orders import Refused, SubOrder
 from agent.subagents.life.recruiting import Recruiting
 from agent.subagents.life.slots import Slots
-from agent.subagents.reasons import (
-    BUDGET_SPENT,
-    CANCELLED,
-    CRASHED,
-    PARENT_ENDED,
-    STORE_AWAY,
-    TURN_ENDED,
-)
 from agent.tools.tool import ToolContext
-from gateway.contracts.errors import BudgetSpent, StoreError, ToolError
+from gateway.contracts.errors import BudgetSpent, StoreError
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText, clipped
+from gateway.contracts.messages import CleanText, clipped, own_code, own_words
 from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
-from gateway.contracts.subagents import WORKER_LOST, SubTask, TaskEnding, TaskMode, TaskState
+from gateway.contracts.reasons import NoSubAgent, Reason
+from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub.cutting import head
 
@@ -108,7 +100,7 @@ class SubAgents:
             await asyncio.shield(life.opened)
             await asyncio.shield(seen)
         except asyncio.CancelledError:
-            life.end(TURN_ENDED)
+            life.end(Reason.TURN_ENDED)
             await life.gone.wait()
             raise
         return _known(life.ended)
@@ -125,7 +117,7 @@ class SubAgents:
         await self._book.want_cancelled(task.key, task_ids=[task.id])
         life = self._lives.of(task.id)
         if life is not None:
-            life.end(CANCELLED)
+            life.end(Reason.CANCELLED)
             await life.written.wait()
         return _known(await self._book.task(task.id))
 
@@ -140,7 +132,7 @@ class SubAgents:
     async def aclose(self) -> None:
         """End all that still live here. What cannot be written in time is found lost by other processes."""
         for life in self._lives:
-            life.end(WORKER_LOST if life.task.mode is TaskMode.BACKGROUND else TURN_ENDED)
+            life.end(Reason.WORKER_LOST if life.task.mode is TaskMode.BACKGROUND else Reason.TURN_ENDED)
         if self._seen:
             await asyncio.wait(set(self._seen), timeout=LAST_WORDS_S)
         for seen in self._seen:
@@ -159,7 +151,7 @@ class SubAgents:
         lane."""
         for task in await self._book.tasks_of_turn(context.turn_id):
             if not task.state.is_over and self._lives.of(task.id) is None:
-                await self._book.finish(task.id, TaskEnding(TaskState.FAILED, self._clock.now_ms(), WORKER_LOST))
+                await self._book.finish(task.id, _failed(self._clock.now_ms(), Reason.WORKER_LOST))
                 self._watch.ended(_known(await self._book.task(task.id)))
 
     def _see(self, life: Life) -> asyncio.Task[None]:
@@ -199,7 +191,7 @@ class SubAgents:
 
     async def _unopen(self, life: Life) -> None:
         """Nobody knows whether its row is there; if it is, nothing else would ever end it."""
-        ending = TaskEnding(TaskState.FAILED, self._clock.now_ms(), STORE_AWAY)
+        ending = _failed(self._clock.now_ms(), Reason.STORE_AWAY)
         await insist(lambda: self._book.finish(life.task.id, ending))
 
     async def _live(self, life: Life) -> None:
@@ -208,7 +200,7 @@ class SubAgents:
         await asyncio.wait({working})
         life.gone.set()
         for below in self._lives.below(life.task.id):
-            below.end(PARENT_ENDED)
+            below.end(Reason.PARENT_ENDED)
         ending = self._ending(life, working)
         await life.scribe.finish()
         is_ours = await insist(lambda: self._book.finish(life.task.id, ending))
@@ -242,7 +234,7 @@ class SubAgents:
         )
         found = await insist(lambda: self._book.task(task.id))
         if found is None or found.state.is_over:  # ended before it began: its own work ends at the next await
-            life.end(CANCELLED)
+            life.end(Reason.CANCELLED)
             return False
         if not has_started and found.state is TaskState.QUEUED:
             return False
@@ -259,27 +251,30 @@ class SubAgents:
     def _ending(self, life: Life, working: asyncio.Task[ChildEnding]) -> TaskEnding:
         now_ms = self._clock.now_ms()
         if working.cancelled():
-            reason = life.reason or TURN_ENDED  # its permit was withdrawn, and nobody has said so yet
-            return TaskEnding(TaskState.FAILED if reason == WORKER_LOST else TaskState.CANCELLED, now_ms, reason)
+            reason = life.reason or Reason.TURN_ENDED  # its permit was withdrawn, and nobody has said so yet
+            state = TaskState.FAILED if reason is Reason.WORKER_LOST else TaskState.CANCELLED
+            return TaskEnding(state, now_ms, own_code(reason))
         match working.exception():
             case None:
                 ended = working.result()
-                result = self._kept(life, ended.response)
-                reason = clipped(ended.reason, SUBAGENT_REASON_CHARS_MAX)
-                return TaskEnding(ended.state, now_ms, reason, result, ended.confinement)
+                why = own_words("") if ended.reason is None else own_code(ended.reason)
+                return TaskEnding(ended.state, now_ms, why, self._kept(life, ended.response), ended.confinement)
             case BudgetSpent():
-                reason = BUDGET_SPENT
+                return _failed(now_ms, Reason.BUDGET_SPENT)
             case StoreError():
-                reason = STORE_AWAY
+                return _failed(now_ms, Reason.STORE_AWAY)
             case error:
                 _log.error("subagent.crashed", exc_info=error)
-                reason = CRASHED
-        return TaskEnding(TaskState.FAILED, now_ms, reason)
+                return _failed(now_ms, Reason.CRASHED)
 
     def _kept(self, life: Life, response: str) -> CleanText:
         """What a child said last, bounded and clean."""
         scrubber = self._scrubber.for_chat(str(life.task.key))
         return clipped(scrubber.scrub(head(response, SUBAGENT_KEPT_CHARS_MAX)), SUBAGENT_KEPT_CHARS_MAX)
+
+
+def _failed(now_ms: int, reason: Reason) -> TaskEnding:
+    return TaskEnding(TaskState.FAILED, now_ms, own_code(reason))
 
 
 def _person(context: ToolContext) -> str:
@@ -290,5 +285,5 @@ def _person(context: ToolContext) -> str:
 
 def _known(task: SubTask | None) -> SubTask:
     if task is None:
-        raise ToolError("this sub-agent was forgotten, with all that belongs to its user")
+        raise Refused(NoSubAgent.FORGOTTEN)
     return task

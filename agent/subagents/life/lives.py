@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import structlog
 
@@ -14,16 +13,14 @@ from agent.limits import SUBAGENT_ALIVE_EVERY_S, SUBAGENT_ALIVE_S, SUBAGENT_LOOK
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.catalog import SubType
 from agent.subagents.life.scribe import Scribe
-from agent.subagents.reasons import CANCELLED
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import StoreError
-from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.ports import Clock, SubTaskBook
+from gateway.contracts.reasons import Reason
 from gateway.contracts.subagents import SubTask, WakeAddress
 
 _log = structlog.get_logger(__name__)
-_NOT_ENDED: Final = own_words("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,8 @@ class Life:
         """Set when that is done."""
         self.ended: SubTask | None = None
         """How it ended, as it is written down; None before, and where nothing of it is kept any more."""
-        self.reason = _NOT_ENDED
+        self.reason: Reason | None = None
+        """Why it was told to end; None: it was not."""
         self._work: asyncio.Task[ChildEnding] | None = None
 
     @property
@@ -70,7 +68,7 @@ class Life:
     @property
     def is_ended(self) -> bool:
         """True when it was told to end."""
-        return bool(self.reason)
+        return self.reason is not None
 
     def begin(self, work: asyncio.Task[ChildEnding]) -> None:
         """`work` is what ends when the life is ended."""
@@ -78,7 +76,7 @@ class Life:
         if self.is_ended:
             work.cancel()
 
-    def end(self, reason: CleanText) -> None:
+    def end(self, reason: Reason) -> None:
         """End it, now. The first reason counts; too late once it is gone."""
         if not self.is_ended and not self.gone.is_set():
             self.reason = reason
@@ -118,7 +116,7 @@ class Lives:
         """The life of this task, if it lives here."""
         return self._lives.get(task_id)
 
-    def end(self, task_id: str, reason: CleanText) -> None:
+    def end(self, task_id: str, reason: Reason) -> None:
         """End the life of this task, if it lives here."""
         if (life := self._lives.get(task_id)) is not None:
             life.end(reason)
@@ -175,4 +173,4 @@ class Lives:
         unwanted = await self._book.unwanted([life.task.id for life in known]) if known else ()
         for life in known:
             if life.task.id in unwanted:
-                life.end(CANCELLED)
+                life.end(Reason.CANCELLED)

@@ -7,8 +7,12 @@ from typing import Final, Protocol
 
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.reasons import NoSubAgent
 from gateway.contracts.subagents import SubTask
+from gateway.words import ENGLISH, Words
+from gateway.words.reasons import instead_of, refused
 
 _NOTHING: Final = own_words("")
 
@@ -27,8 +31,22 @@ class SubOrder:
     form: CleanText = _NOTHING
 
 
+class Refused(ToolError):
+    """No sub-agent is to be had. The message tells a model why, and what it may do instead."""
+
+    def __init__(self, refusal: NoSubAgent, **values: str | int) -> None:
+        """`values` are what the words of this refusal name."""
+        super().__init__(f"{refused(refusal, ENGLISH, values)}: {instead_of(refusal)}")
+        self.refusal = refusal
+        self._values = values
+
+    def said(self, words: Words) -> str:
+        """Why, as a clause for people."""
+        return refused(self.refusal, words, self._values)
+
+
 class Dispatcher(Protocol):
-    """Starts sub-agents for whoever calls from `context`. Raises `ToolError` for an order that cannot be carried out
+    """Starts sub-agents for whoever calls from `context`. Raises `Refused` for an order that cannot be carried out
     (unknown type, too deep, nobody's task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
 
     async def run(self, context: ToolContext, order: SubOrder) -> SubTask:

@@ -19,14 +19,13 @@ from agent.limits import (
 from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.ceilings import child_context
 from agent.subagents.life.lives import Charge, Life, Lives
-from agent.subagents.life.orders import SubOrder
+from agent.subagents.life.orders import Refused, SubOrder
 from agent.subagents.life.scribe import Scribe
 from agent.subagents.life.thinking import Thinking
-from agent.subagents.reasons import NOT_ALLOWED
 from agent.tools.tool import ToolContext
-from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, clipped, joined
 from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
+from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import SubTask, TaskMode
 
 
@@ -57,7 +56,7 @@ class Recruiting:
         self._asked_last_ms = 0
 
     async def life(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> Life:
-        """The child that carries out `order`. Raises `ToolError` for one that nobody can, and `StoreUnavailable`."""
+        """The child that carries out `order`. Raises `Refused` for one that nobody can, and `StoreUnavailable`."""
         asked_at_ms = self._moment()
         sub_type = await self._checked(context, order, mode)
         task = self._task(context, order, mode, asked_at_ms)
@@ -85,28 +84,28 @@ class Recruiting:
         """`agent.model.client.Permit` of one that outlives the turn of `context`."""
         await self._lives.permit(task_id)
         if not await self._rights(context):
-            self._lives.end(task_id, NOT_ALLOWED)
+            self._lives.end(task_id, Reason.NOT_ALLOWED)
             raise asyncio.CancelledError
 
     async def _checked(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubType:
         lineage = context.lineage
         if not lineage.session_id:
-            raise ToolError("there is no conversation for a sub-agent to work for")
+            raise Refused(NoSubAgent.NO_CONVERSATION)
         if lineage.depth >= SUBAGENT_DEPTH_MAX:
-            raise ToolError(f"sub-agents are at most {SUBAGENT_DEPTH_MAX} deep: do this part yourself")
+            raise Refused(NoSubAgent.TOO_DEEP, number=SUBAGENT_DEPTH_MAX)
         types = await self._catalog.current()
         if order.sub_type not in types:
-            raise ToolError(f"there is no sub-agent {order.sub_type[:40]!r}; there are: {', '.join(types)}")
+            raise Refused(NoSubAgent.TYPE_UNKNOWN, name=repr(order.sub_type[:40]), types=", ".join(types))
         if types[order.sub_type].is_off:
-            raise ToolError(f"sub-agents of type {order.sub_type!r} are switched off: their list of tools is empty")
+            raise Refused(NoSubAgent.TYPE_OFF, name=repr(order.sub_type))
         if mode is TaskMode.BACKGROUND:
             _check_wake(context)
         if not order.prompt.strip():
-            raise ToolError("a sub-agent needs a task")
+            raise Refused(NoSubAgent.NO_TASK)
         if len(order.prompt) > SUBAGENT_PROMPT_CHARS_MAX:
-            raise ToolError(f"a sub-agent's task has at most {SUBAGENT_PROMPT_CHARS_MAX} characters")
+            raise Refused(NoSubAgent.TASK_TOO_LONG, number=SUBAGENT_PROMPT_CHARS_MAX)
         if len(self._lives.of_session(lineage.session_id)) >= SUBAGENTS_LIVE_MAX + SUBAGENTS_WAITING_MAX:
-            raise ToolError("too many sub-agents wait to be started: wait for some of them first")
+            raise Refused(NoSubAgent.CROWDED)
         return types[order.sub_type]
 
     def _moment(self) -> int:
@@ -142,9 +141,6 @@ def _check_wake(context: ToolContext) -> None:
     """Whether there is somebody to be told later. A model that starts another one whenever one is done would go on
     without anybody who wants it: at some time a person has to say something."""
     if context.lineage.task_id or context.wake is None:
-        raise ToolError("nothing can wake this conversation later: have a sub-agent that is waited for")
+        raise Refused(NoSubAgent.NOBODY_TO_WAKE)
     if context.wake.wakes >= WAKES_IN_A_ROW_MAX:
-        raise ToolError(
-            f"sub-agents in the background have woken this conversation {context.wake.wakes} times without a word of "
-            "its person: say what there is and ask how to go on, or have sub-agents that are waited for (sub_agent)"
-        )
+        raise Refused(NoSubAgent.WOKEN_OFTEN, number=context.wake.wakes)

@@ -16,10 +16,10 @@ import structlog
 from agent.limits import SUBAGENT_RIGHTS_EVERY_S
 from agent.people import People
 from agent.subagents.life.lives import Lives
-from agent.subagents.reasons import NOT_ALLOWED
 from agent.tools.tool import ToolContext
 from gateway.contracts.access import least_of
 from gateway.contracts.errors import BusError, StoreError
+from gateway.contracts.reasons import Reason
 
 _log = structlog.get_logger(__name__)
 
@@ -60,4 +60,4 @@ class Revoking:
         for life in self._lives:
             if not await self._rights(life.charge.context):
                 _log.info("subagent.not_allowed", task_id=life.task.id)
-                life.end(NOT_ALLOWED)
+                life.end(Reason.NOT_ALLOWED)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.limits import STATUS_LABEL_CHARS_MAX
-from agent.subagents.reasons import in_brief, without_reason
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.words import Words
+from gateway.words.reasons import in_brief, without_reason
 
 _LIVE: Final = "⏳"
 _DONE: Final = "✓"

@@ -9,6 +9,7 @@ from agent.limits import ORCHESTRATION_REASON_CHARS_MAX, SUBAGENT_RESULTS_CHARS_
 from agent.subagents.strategies.assignments import Outcome, heading, shares, shown, size
 from agent.tools.framing import frame_chars, framed
 from gateway.words import ENGLISH
+from gateway.words.reasons import what_now
 
 _APART: Final = "\n\n"
 _HEAD: Final = "| step | type | state | seconds | tokens | handle |\n|---|---|---|---|---|---|"
@@ -54,7 +55,7 @@ class Account:
         if not problem:
             return ""
         rest = "What was achieved until then is no finished answer:" if self.outcome.answer else "There is no result."
-        return f"The orchestration ({self.strategy}) failed: {problem}. {rest}"
+        return f"The orchestration ({self.strategy}) failed: {problem}.{what_now(self.outcome.instead)} {rest}"
 
     def _answer(self, room: int, mark: str) -> str:
         exhibits = self.outcome.answer

@@ -18,6 +18,8 @@ from agent.limits import (
 from agent.tools.framing import frame_chars, framed
 from agent.tools.truncation import abridged
 from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.reasons import Shortfall
+from gateway.words.reasons import SHORTFALLS
 
 _NO_FORM: Final = own_words("")
 _APART: Final = "\n\n"
@@ -87,13 +89,21 @@ class Going:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """It is over. `answer` is the final answer where `problem` is "", else what was achieved in spite of it."""
+    """It is over. `answer` is the final answer where `problem` is "", else what was achieved in spite of it; `instead`
+    is what may be done then."""
 
     answer: tuple[Exhibit, ...]
     problem: str = ""
+    instead: str = ""
 
 
 Move = Going | Outcome
+
+
+def fallen_short(achieved: tuple[Exhibit, ...], shortfall: Shortfall, **values: str | int) -> Outcome:
+    """It is over, and came to nothing; `values` are what the words of that name."""
+    told = SHORTFALLS[shortfall]
+    return Outcome(achieved, told.happened.format_map(values), told.instead)
 
 
 def brief_of(told: str, goal: str, task: str = "") -> str:

@@ -12,14 +12,15 @@ from agent.subagents.strategies.assignments import (
     Exhibit,
     Going,
     Move,
-    Outcome,
     Undone,
     brief_of,
+    fallen_short,
     label_of,
     line_of,
 )
 from agent.subagents.strategies.stepwise import Step
 from agent.subagents.strategies.strategy import Endings, Role, concluded, exhibit, missing
+from gateway.contracts.reasons import Shortfall
 
 _SIDE: Final = strategy_prompt("side")
 _JUDGE: Final = strategy_prompt("judge")
@@ -57,7 +58,7 @@ class Debate:
             if len(speaking) < _SPEAKING_MIN:
                 break
         if sum(end.is_done for end in (ended[_said(1, side)] for side in self._numbers)) < _SPEAKING_MIN:
-            return Outcome(self.achieved(ended), "fewer than two sides have spoken")
+            return fallen_short(self.achieved(ended), Shortfall.TOO_FEW_SIDES)
         last = Assignment(
             JUDGEMENT,
             self.judge.sub_type,

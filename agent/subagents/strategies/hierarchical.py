@@ -12,14 +12,15 @@ from agent.subagents.strategies.assignments import (
     Exhibit,
     Going,
     Move,
-    Outcome,
     Undone,
     brief_of,
+    fallen_short,
     label_of,
     line_of,
 )
 from agent.subagents.strategies.strategy import Endings, Role, concluded, exhibit, missing
 from agent.subagents.strategies.structured import BadParts, Part, read_parts
+from gateway.contracts.reasons import Shortfall
 
 _STEP: Final = strategy_prompt("step")
 _SPLIT: Final = strategy_prompt("split")
@@ -55,12 +56,12 @@ class Hierarchical:
             if name not in ended:
                 return Going((self._splitting(name, problem, ended),))
             if not ended[name].is_done:
-                return Outcome(self.achieved(ended), f"the lead failed to split the work ({ended[name].problem})")
+                return fallen_short(self.achieved(ended), Shortfall.NOT_SPLIT, problem=ended[name].problem)
             try:
                 return self._working(self._parts(ended[name]), ended)
             except BadParts as bad:
                 problem = str(bad)
-        return Outcome(self.achieved(ended), f"the lead did not split the work into parts: {problem}")
+        return fallen_short(self.achieved(ended), Shortfall.NOT_SPLIT, problem=problem)
 
     def achieved(self, ended: Endings) -> tuple[Exhibit, ...]:
         parts = tuple(
@@ -95,7 +96,7 @@ class Hierarchical:
         if waiting:
             return Going(waiting)
         if not any(ended[_part(number)].is_done for number, _ in numbered):
-            return Outcome(self.achieved(ended), "all parts failed")
+            return fallen_short(self.achieved(ended), Shortfall.ALL_FAILED, parts="parts")
         last = Assignment(
             JOIN,
             self.lead.sub_type,

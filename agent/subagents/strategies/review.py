@@ -14,11 +14,13 @@ from agent.subagents.strategies.assignments import (
     Outcome,
     Undone,
     brief_of,
+    fallen_short,
     label_of,
 )
 from agent.subagents.strategies.strategy import Endings, Role, exhibit
 from agent.subagents.strategies.structured import Verdict, read_verdict
 from agent.tools.truncation import abridged
+from gateway.contracts.reasons import Shortfall
 
 _DRAFT: Final = strategy_prompt("draft")
 _REVISION: Final = strategy_prompt("revision")
@@ -53,10 +55,12 @@ class Review:
                 return Going((wanted,))
             failed = [name for name in _ids(number) if name in ended and not ended[name].is_done]
             if failed:
-                return Outcome(self.achieved(ended), f"{failed[0]} failed ({ended[failed[0]].problem})")
+                return fallen_short(
+                    self.achieved(ended), Shortfall.STEP_FAILED, step=failed[0], problem=ended[failed[0]].problem
+                )
             if _verdict(number, ended).approved:
                 return Outcome(exhibit(_draft(number), _draft(number), ended))
-        return Outcome(self.achieved(ended), f"the work was not approved in {self.iterations} iteration(s)")
+        return fallen_short(self.achieved(ended), Shortfall.NOT_APPROVED, number=self.iterations)
 
     def achieved(self, ended: Endings) -> tuple[Exhibit, ...]:
         """The newest draft that is one, what the reviewer said of it, and what failed last."""

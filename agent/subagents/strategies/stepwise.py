@@ -14,9 +14,11 @@ from agent.subagents.strategies.assignments import (
     Outcome,
     Undone,
     brief_of,
+    fallen_short,
     label_of,
 )
 from agent.subagents.strategies.strategy import Endings, Role, concluded, exhibit, missing
+from gateway.contracts.reasons import Shortfall
 
 _STEP: Final = strategy_prompt("step")
 _SYNTHESIS: Final = strategy_prompt("synthesis")
@@ -51,7 +53,12 @@ class Sequential:
                 before = _exhibits(self.steps[:place], ended)
                 return Going((_assignment(step, self.goal, f"{place + 1}/{len(self.steps)}", before),))
             if not ended[step.id].is_done:
-                return Outcome(self.achieved(ended), f"step {step.id} failed ({ended[step.id].problem})")
+                return fallen_short(
+                    self.achieved(ended),
+                    Shortfall.STEP_FAILED,
+                    step=f"step {step.id}",
+                    problem=ended[step.id].problem,
+                )
         return Outcome(_exhibits(self.steps[-1:], ended))
 
     def achieved(self, ended: Endings) -> tuple[Exhibit, ...]:
@@ -86,7 +93,7 @@ class Parallel:
         if waiting:
             return Going(waiting)
         if not any(ended[step.id].is_done for step in self.steps):
-            return Outcome(self.achieved(ended), "all steps failed")
+            return fallen_short(self.achieved(ended), Shortfall.ALL_FAILED, parts="steps")
         last = Assignment(
             SYNTHESIS,
             self.synthesiser.sub_type,
@@ -130,8 +137,12 @@ class Graph:
             return Going(ready)
         failed = [step.id for step in self.steps if step.id in ended and not ended[step.id].is_done]
         if failed:
-            return Outcome(
-                self.achieved(ended), f"{len(failed)} of {len(self.steps)} steps failed: {', '.join(failed)}"
+            return fallen_short(
+                self.achieved(ended),
+                Shortfall.SOME_FAILED,
+                number=len(failed),
+                all=len(self.steps),
+                steps=", ".join(failed),
             )
         return Outcome(_exhibits(self._ends(), ended))
 

@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.subagents.strategies.assignments import Assignment, Ended, Exhibit, Going, Move, Outcome, Undone
+from agent.subagents.strategies.assignments import (
+    Assignment,
+    Ended,
+    Exhibit,
+    Going,
+    Move,
+    Outcome,
+    Undone,
+    fallen_short,
+)
+from gateway.contracts.reasons import Shortfall
 
 Endings = Mapping[str, Ended]
 """What has ended so far, by the id of its assignment."""
@@ -59,7 +69,7 @@ def concluded(last: Assignment, who: str, ended: Endings, achieved: tuple[Exhibi
     if last.id not in ended:
         return Going((last,))
     if not ended[last.id].is_done:
-        return Outcome(achieved, f"{who} failed ({ended[last.id].problem})")
+        return fallen_short(achieved, Shortfall.LAST_FAILED, who=who, problem=ended[last.id].problem)
     return Outcome(exhibit(last.id, last.id, ended))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -23,7 +22,6 @@ from agent.limits import (
 from agent.model.client import ToolSpec
 from agent.running.deadlines import Deadline
 from agent.subagents.life.orders import Dispatcher, SubOrder
-from agent.subagents.reasons import in_words
 from agent.subagents.strategies.accounts import Account, Row
 from agent.subagents.strategies.asked import DESCRIPTION, schema, strategy_of
 from agent.subagents.strategies.assignments import Assignment, Ended, Outcome, prompt_of
@@ -35,13 +33,15 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError, TrivetError
 from gateway.contracts.messages import clipped
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.reasons import Reason, Shortfall
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub.structured import each_text
+from gateway.words.reasons import SHORTFALLS, in_words, instead_of
 
 _log = structlog.get_logger(__name__)
-_OUT_OF_TIME: Final = "the time was up"
+_OUT_OF_TIME: Final = SHORTFALLS[Shortfall.TIME_UP].happened
+_ASK_FOR_LESS: Final = instead_of(Reason.ALLOTMENT_SPENT)
 _LEAST_S: Final = 0.1  # for one that begins in the last moment
-_OWN_REASON: Final = re.compile(r"[a-z0-9_.]{1,48}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,11 @@ class Orchestration:
         spent = self._allotment.problem
         if not outcome.problem or spent in outcome.problem:
             return outcome
-        return replace(outcome, problem=f"{outcome.problem}; {spent}")
+        return replace(outcome, problem=f"{outcome.problem}; {spent}", instead=_ASK_FOR_LESS)
 
     def _cut_short(self, problem: str) -> Outcome:
-        return Outcome(self._strategy.achieved(self._ended), problem)
+        instead = SHORTFALLS[Shortfall.TIME_UP].instead if problem == _OUT_OF_TIME else _ASK_FOR_LESS
+        return Outcome(self._strategy.achieved(self._ended), problem, instead)
 
     def _rows(self) -> tuple[Row, ...]:
         undone = self._strategy.undone(self._ended)
@@ -220,9 +221,6 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
 
 
 def _ended(task: SubTask) -> Ended:
-    """Why it did not complete is a word of ours; what the sub-agent itself gave as its reason stays among its words."""
     if task.state is TaskState.COMPLETED:
         return Ended(task.result, "" if task.result.strip() else "it left no answer")
-    if _OWN_REASON.fullmatch(task.reason):
-        return Ended(task.result, in_words(task.reason))
-    return Ended("\n\n".join(filter(None, (task.reason, task.result))), in_words(task.state.value))
+    return Ended(task.result, in_words(task.reason or task.state.value))

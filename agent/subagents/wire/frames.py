@@ -22,6 +22,7 @@ from agent.limits import (
 )
 
 PROTOCOL: Final = 1
+PIECE_BYTES: Final = 65_536  # what a pipe holds
 LINE_BYTES_MAX: Final = 8 * 1024 * 1024
 LINE_PARTS_MAX: Final = 250_000  # texts, numbers and signs: a long conversation has a tenth; a line could hold millions
 
@@ -106,7 +107,7 @@ class ModelDelta:
 @dataclass(frozen=True, slots=True)
 class ModelResult:
     """The whole answer to model call `id`. `outcomes` are of those `calls` that are not to be run: they do not fit
-    their tools. `error` is a sentence, "" for none; `is_too_long`: the prompt was."""
+    their tools. `error` is a `Reason`, "" for none; `is_too_long`: the prompt was."""
 
     id: str
     text: str = ""
@@ -176,7 +177,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Frame `error{error}`: the child cannot go on."""
+    """Frame `error{error}`: the child cannot go on, for one of the reasons that children have."""
 
     error: str
 

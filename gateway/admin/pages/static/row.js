@@ -2,7 +2,7 @@
 
 import { fetched } from "./fetched.js";
 import { Talk } from "./talk.js";
-import { STATES, cost, doing, duration, reason, tokens, write } from "./words.js";
+import { STATES, cost, doing, duration, tokens, write } from "./words.js";
 
 const MESSAGES = 200; // of a conversation: more than a sub-agent's rounds come to
 const LEVELS = 3; // that are indented: deeper ones there are none
@@ -36,8 +36,8 @@ export class Row {
     this.#part(".parent").classList.toggle("unseen", parent !== null);
     write(this.element, ".doing", doing(task.doing));
     this.#part(".doing").hidden = task.doing === null;
-    write(this.element, ".reason", reason(task.reason));
-    this.#part(".reason").hidden = task.reason === "";
+    write(this.element, ".reason", task.why);
+    this.#part(".reason").hidden = task.why === "";
     this.#part(".mode").hidden = task.mode !== "background";
     write(this.element, ".tokens", tokens(task.tokens));
     write(this.element, ".cost", cost(task.cost));

@@ -4,7 +4,7 @@ import { copy, element, fetched } from "./fetched.js";
 import { Looks } from "./looks.js";
 import { Places } from "./places.js";
 import { Talk } from "./talk.js";
-import { STATES, cost, moment, number, reason, tokens, write } from "./words.js";
+import { STATES, cost, moment, number, tokens, write } from "./words.js";
 
 const PAGE = 50;
 const THE_END = 2 ** 53; // before it is everything
@@ -34,7 +34,7 @@ class Child {
     write(this.element, "a", session.title);
     link.href = page(session.id);
     write(this.element, ".parent", session.depth > 1 ? `sub-agent of ${parent.title}` : "");
-    write(this.element, ".reason", task ? reason(task.reason) : "");
+    write(this.element, ".reason", task?.why ?? "");
     write(this.element, ".cost", `${tokens(session.tokens)} tokens, ${cost(session.cost)}`);
   }
 }
