@@ -13,6 +13,7 @@ from agent.engine import Hold, Joined, Room, StepsTaken
 from agent.hearing import Hearing
 from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
+    Bill,
     ModelAnswer,
     ModelClient,
     ModelRequest,
@@ -27,7 +28,7 @@ from agent.tools.arguments import cleaned
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from agent.transcript import as_prompt
-from agent.usage.ledger import usage_of
+from agent.usage.ledger import usage_of, usage_unanswered
 from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ContextTooLong
@@ -125,13 +126,13 @@ class Steps:
             permit=context.permit,
         )
         try:
-            spoken = await self._hear(request, hold)
+            spoken = await self._hear(taken, request, hold)
         except ContextTooLong:
             anew = await room.condensed(taken.entries, counted=taken.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
             messages[:] = anew
-            spoken = await self._hear(replace(request, messages=tuple(anew)), hold)
+            spoken = await self._hear(taken, replace(request, messages=tuple(anew), bill=Bill()), hold)
         self._keep_speech(taken, context, messages, spoken)
         return spoken
 
@@ -153,20 +154,25 @@ class Steps:
         )
         messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
 
-    async def _hear(self, request: ModelRequest, hold: Hold) -> _Spoken:
-        """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole."""
+    async def _hear(self, taken: StepsTaken, request: ModelRequest, hold: Hold) -> _Spoken:
+        """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole. What is paid for
+        without an answer is kept, too: tries that broke, a call that was cut off."""
         scrubber = self._scrubber.for_chat(str(request.key))
         heard = Hearing(scrubber)
-        with hold.showing(heard.so_far):
-            async for event in self._client.stream(request):
-                match event:
-                    case TextDelta(text=text):
-                        heard.add(text)
-                    case StreamRestarted():
-                        heard.begin_anew()
-                    case ModelAnswer(calls=calls):
-                        clean = tuple(_clean_call(call, scrubber) for call in calls)
-                        return _Spoken(event, heard.to_the_end(), clean if request.tools else ())
+        try:
+            with hold.showing(heard.so_far):
+                async for event in self._client.stream(request):
+                    match event:
+                        case TextDelta(text=text):
+                            heard.add(text)
+                        case StreamRestarted():
+                            heard.begin_anew()
+                        case ModelAnswer(calls=calls):
+                            clean = tuple(_clean_call(call, scrubber) for call in calls)
+                            return _Spoken(event, heard.to_the_end(), clean if request.tools else ())
+        finally:
+            if (unanswered := usage_unanswered(request, now_ms=self._clock.now_ms())) is not None:
+                taken.usage.append(unanswered)
         raise RuntimeError("a model stream ended without an answer")
 
     def _keep_results(

@@ -18,7 +18,7 @@ from gateway.contracts.entries import TurnState, UsagePurpose
 from gateway.contracts.errors import ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
-from gateway.contracts.spending import Amounts, day_of
+from gateway.contracts.spending import Amounts, day_of, nano_of
 from gateway.store.store import SqlStore
 from gateway.store.tables import counted_turns, reservations, spending, turns
 from tests.contract.store_samples import rows
@@ -159,7 +159,8 @@ class Priced(Mind):
 async def test_a_stopped_call_costs_what_was_read_and_written(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
-    """An estimate: the provider has read the prompt. The rest of the reservation comes back."""
+    """An estimate: the provider has read the prompt. The rest of the reservation comes back. The conversation's own
+    account says the same."""
     mind = Priced()
     async with running_agent(
         bus, sqlite_store, RetryingClient(mind), tmp_path, limits=Limits(user=Allowance(usd=1.0))
@@ -173,6 +174,9 @@ async def test_a_stopped_call_costs_what_was_read_and_written(
         after = await spent_when(agent, lambda found: found.nano_usd < 4_096 * 10_000)
         assert after.nano_usd > 0
         assert after.nano_usd == after.tokens * 10_000
+    session = await sqlite_store.current_session(ADA)
+    assert session is not None
+    assert (session.tokens, nano_of(session.cost_usd)) == (after.tokens, after.nano_usd)
 
 
 async def test_a_call_that_the_provider_refused_costs_nothing(
