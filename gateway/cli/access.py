@@ -24,7 +24,7 @@ from gateway.limits import PAIRING_TTL_S
 T = TypeVar("T")
 _ACTOR: Final = "cli"
 _NUMBER: Final = "a number, none for no limit, default for what the configuration says."
-_ROLE_FORM: Final = "[guest|member|admin]"
+_ROLE_FORM: Final = "guest|member|admin"
 _FORMS: Final = "write `trivet pair CODE`, `trivet pair CODE admin`, `trivet pair list` or `trivet pair deny CODE`"
 
 app = typer.Typer(help="Who may talk to the agent, and where.", invoke_without_command=True)
@@ -39,7 +39,7 @@ def pair(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar=f"CODE {_ROLE_FORM} | list | deny CODE",
+            metavar=f"CODE [{_ROLE_FORM}] | list | deny CODE",
             help="The code that the bot gave to the person, and what that person may be: member if nothing is said.",
         ),
     ],
