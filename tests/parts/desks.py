@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from playwright.async_api import HttpCredentials
+from redis import Redis
 from starlette.types import ASGIApp
 
 from channels.emulators.serving import listening
@@ -39,7 +40,10 @@ class Office:
 async def office(
     valkey: EmbeddedValkey, template: Path, folder: Path, *, behind: Callable[[ASGIApp], ASGIApp] = lambda app: app
 ) -> AsyncIterator[Office]:
-    """As long as the block lasts, on a copy of `template`. `behind` puts something in front of the application."""
+    """As long as the block lasts, on a copy of `template` and a bus that is empty to begin with. `behind` puts
+    something in front of the application."""
+    with Redis.from_url(valkey.url, protocol=2) as earlier:
+        earlier.flushall()
     path = folder / "trivet.db"
     shutil.copy(template, path)
     clock, bus = SystemClock(), await open_bus(valkey.url)
