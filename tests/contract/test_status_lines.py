@@ -167,8 +167,9 @@ async def test_whoever_has_no_line_has_none(chat: Chat) -> None:
     lines.ended(await chat.over("k4", TaskState.CANCELLED))
     await chat.over("k1")
     quick = chat.lines()
-    quick.started(await chat.running("k5"), CHAT, "")
-    quick.ended(await chat.over("k5"))
+    running, over = await chat.running("k5"), await chat.over("k5")
+    quick.started(running, CHAT, "")
+    quick.ended(over)
     assert await chat.silence() == []
 
 
