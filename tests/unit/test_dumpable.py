@@ -19,9 +19,9 @@ if os.geteuid() == 0:  # whom nothing is hidden from
 def program():
     sys.stdout.write(subprocess.run(["/bin/sh", "-c", SCRIPT], stdout=subprocess.PIPE, text=True).stdout)
 SCRIPT = '''
-for name in environ mem maps auxv; do (: < /proc/'''+str(os.getpid())+'''/$name) 2>&- && echo "reads $name"; done
-ls /proc/'''+str(os.getpid())+'''/fd > /dev/null 2>&1 && echo "sees files"
-(echo 1000 > /proc/'''+str(os.getpid())+'''/oom_score_adj) 2>&- && echo "sends the memory killer"
+for name in environ mem maps auxv; do (: < /proc/$PPID/$name) 2>&- && echo "reads $name"; done
+ls /proc/$PPID/fd > /dev/null 2>&1 && echo "sees files"
+(echo 1000 > /proc/$PPID/oom_score_adj) 2>&- && echo "sends the memory killer"
 echo looked
 '''
 """
