@@ -322,6 +322,7 @@ SUBAGENT_CPU_S: Final = 120  # it waits for models most of its time; a search th
 SUBAGENT_MEMORY_BYTES: Final = 1024 * 1024 * 1024  # of address space: threads reserve more than they use
 SUBAGENT_FILE_BYTES: Final = 64 * 1024 * 1024  # of one file it writes; the file tools stop at two megabytes
 SUBAGENT_DESCRIPTORS: Final = 256  # a path has at most 256 folders, and few have ten
+SUBAGENT_SIGNALS: Final = 64  # that wait, or timers: the kernel has so many for all of a user's processes together
 SUBAGENT_PROCESSES: Final = 512  # the kernel counts threads and, outside a namespace, all of a user's
 SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
 SUBAGENT_NOTES_MAX: Final = 100  # lines a child says about itself: fewer than a pipe holds that nobody reads

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from gateway.contracts.errors import ConfigError, TrivetError
+from gateway.dumpable import close_to_others
 from gateway.telemetry import crashes
 
 EXIT_OK: Final = 0
@@ -21,7 +22,8 @@ def exit_code(error: TrivetError) -> int:
 
 def run_to_exit(program: Callable[[], None]) -> NoReturn:
     """Run a whole program. A `TrivetError` becomes its sentence and code, without a traceback; whatever is said at
-    the end has been scrubbed."""
+    the end has been scrubbed, and no other process of this user looks into it."""
+    close_to_others()
     crashes.guard()
     try:
         _run(program)

@@ -10,6 +10,7 @@ from gateway.doctor.machine import (
     check_configuration,
     check_confinement,
     check_data_dir,
+    check_memory,
     check_model,
     check_ports,
     check_scrubber,
@@ -30,6 +31,7 @@ async def examine(loaded: Loaded, environ: Mapping[str, str]) -> list[Finding]:
         *await check_ports(settings),
         check_model(settings, environ),
         check_scrubber(),
+        check_memory(),
         await check_confinement(settings, environ),
         *platforms,
     ]

@@ -14,6 +14,7 @@ from gateway.config import SCRIPTED_MODEL, Loaded, Settings
 from gateway.config.providers import provider_of
 from gateway.contracts.errors import ConfigError
 from gateway.doctor.findings import Finding, ok, warning, wrong
+from gateway.dumpable import is_closed_to_others
 from gateway.preflight import check_port_free, http_get
 from gateway.scrub.finding import engine_name
 
@@ -94,6 +95,14 @@ async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> F
 def check_scrubber() -> Finding:
     """Which engine searches for secrets? Both find the same; one is faster."""
     return ok("scrubber", f"searches with {engine_name()}")
+
+
+def check_memory() -> Finding:
+    """Can a program that runs as the same user read our keys? The doctor closes itself as all our processes do."""
+    name = "keys in memory"
+    if is_closed_to_others():
+        return ok(name, "nobody but root looks into our processes")
+    return warning(name, "every program of this user can read them", "run Trivet as a user of its own")
 
 
 def file_system_of(path: PurePath, mounts: str) -> str:

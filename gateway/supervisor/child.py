@@ -1,4 +1,5 @@
-"""The first lines of every child process: it ends when its parent does, however that ended.
+"""The first lines of every child process: nobody else looks into it, and it ends when its parent does, however that
+ended.
 
     python -m gateway.supervisor.child MODULE [ARGUMENT…]
 
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 
+from gateway.dumpable import close_to_others
 from gateway.limits import ORPHAN_GRACE_S
 
 _STDIN = 0
@@ -36,6 +38,7 @@ def _watch() -> None:
 
 def main() -> None:
     """Become the module named in the arguments."""
+    close_to_others()  # a role may take a second to load, with all its keys in the environment
     _, module, *arguments = sys.argv
     end_with_parent()
     sys.argv = [module, *arguments]

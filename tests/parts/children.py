@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -109,16 +110,14 @@ class Desk:
 
 
 def alive(mark: str) -> list[int]:
-    """Processes of this machine that carry `mark` in their command line or environment."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            seen = (place / "cmdline").read_bytes() + (place / "environ").read_bytes()
-        except OSError:
-            continue
-        if mark.encode() in seen:
-            found.append(int(place.name))
-    return found
+    """Processes of this machine that carry `mark` in their command line, or in an environment that is not closed."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        for name in ("cmdline", "environ"):
+            with suppress(OSError):
+                if mark.encode() in (process / name).read_bytes():
+                    found.add(int(process.name))
+    return sorted(found)
 
 
 def zombies_of(pid: int) -> list[int]:

@@ -8,10 +8,14 @@ import os
 import secrets
 import shutil
 import socket
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from agent.limits import SUBAGENT_SIGNALS
 from agent.subagents.cage import landlock
 from agent.subagents.cage.cages import Cage, InBubblewrap
 from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
@@ -96,11 +100,39 @@ tries = {
     "host name": lambda: call("sethostname", os.uname().nodename.encode(), len(os.uname().nodename)),
     "clock": lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()),
     "faults": lambda: by_number(FAULTS, 0),
+    "pair": socket.socketpair, "watch files": lambda: call("inotify_init1", 0),
+    "queue of others": lambda: by_number(QUEUE, 1, bytes(8)),
+    "lease": lambda: fcntl.fcntl(os.open(os.__file__, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK),
+    "watch folder": lambda: fcntl.fcntl(os.open("/", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_CREATE),
+    "larger pipe": lambda: fcntl.fcntl(os.pipe()[0], 1031, 2**20),
+    "mode": lambda: os.fchmod(os.open(os.__file__, os.O_RDONLY), 0o644),
+    "owner": lambda: os.fchown(os.open(os.__file__, os.O_RDONLY), -1, -1),
+    "attributes": lambda: os.listxattr("/"), "attribute of an open file": lambda: os.setxattr(0, "user.x", b""),
+    "cut": lambda: os.truncate(FILE, 0), "cut by reading": lambda: os.open(FILE, os.O_RDONLY | os.O_TRUNC),
+    "cut by neither": lambda: os.open(FILE, 3 | os.O_TRUNC),
+    "outlive its parent": lambda: call("prctl", 1, 0, 0, 0, 0),
 }
 done(json.dumps({name: tried(what) for name, what in tries.items()}))
 """
 """What needs no file. Of what a process may do to another, the victim is a bystander."""
 MAY = ("own file", "write own", "rename own", "thread")
+
+
+OF_A_SOCKET = """
+import os, socket
+from agent.subagents.cage.seccomp import give_up_processes_and_sockets
+ours, theirs = socket.socketpair()
+give_up_processes_and_sockets()
+tries = {
+    "bytes": lambda: os.write(ours.fileno(), b"x"), "bytes back": lambda: os.read(theirs.fileno(), 1),
+    "descriptor": lambda: socket.send_fds(ours, [b"x"], [0]), "urgent": lambda: ours.send(b"x", socket.MSG_OOB),
+    "option": lambda: ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**20), "who": ours.getpeername,
+}
+for name, what in tries.items():
+    try: what()
+    except PermissionError: continue
+    print(name)
+"""
 
 
 @pytest.fixture
@@ -167,14 +199,23 @@ async def test_no_child_reaches_other_processes_the_network_or_the_system(
     """A plain one neither, of whatever user it is."""
     bystander = await asyncio.create_subprocess_exec("/bin/sleep", "60")
     try:
-        names = f"VICTIM, FAULTS = {bystander.pid}, {282 if os.uname().machine == 'aarch64' else 323}\n"
+        numbers = "282, 0" if os.uname().machine == "aarch64" else "323, 206"
+        file = data_dir / "workspaces/other/files/secret"
+        names = f"VICTIM, (FAULTS, QUEUE), FILE = {bystander.pid}, ({numbers}), {str(file)!r}\n"
         cage = await cage_of(confinement, data_dir)
         ending = await held(cage, names + OF_THE_KERNEL, None, does_its_part=True)
     finally:
         bystander.kill()
         await bystander.wait()
+    assert file.read_text() == "canary"
     found: dict[str, str] = json.loads(ending.response)
     assert {name: outcome for name, outcome in found.items() if not outcome.endswith("Error")} == {}
+
+
+def test_a_pipe_that_is_a_socket_carries_bytes_and_nothing_else() -> None:
+    """uvloop makes such pipes: out of them come no descriptors and nothing urgent."""
+    said = subprocess.run([sys.executable, "-c", OF_A_SOCKET], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    assert said == b"bytes\nbytes back\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user's child has no more rights than we")
@@ -220,16 +261,47 @@ done(json.dumps([dict(os.environ), *seen]))
 
 
 @pytest.mark.parametrize("confinement", list(Confinement))
+async def test_children_are_closed_to_each_other_and_find_nothing_open(
+    confinement: Confinement, data_dir: Path
+) -> None:
+    """Also plain ones of an ordinary user, who would read each other's memory. What is open are the pipes to the
+    parent."""
+    script = """
+import ctypes
+is_open = [number for number in range(4096) if tried(lambda: os.fstat(number)) != "OSError"]
+done([ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), is_open])
+"""
+    ending = await held(await cage_of(confinement, data_dir), script, data_dir / "workspaces/mine", does_its_part=True)
+    assert ending.response == "[0, [0, 1, 2]]"
+
+
+@pytest.mark.parametrize("confinement", list(Confinement))
+async def test_what_a_child_writes_again_keeps_its_mode(confinement: Confinement, data_dir: Path) -> None:
+    """Though it may change that of no file, and whatever the umask takes."""
+    (program := data_dir / "workspaces/mine/files/mine").chmod(0o777)
+    script = """
+from agent.tools.files.workspace import Workspace
+Workspace(Path(home)).write("mine", b"new")
+done("written")
+"""
+    ending = await held(await cage_of(confinement, data_dir), script, data_dir / "workspaces/mine", does_its_part=True)
+    assert ending.response == "written"
+    assert (program.read_text(), stat.S_IMODE(program.stat().st_mode)) == ("new", 0o777)
+
+
+@pytest.mark.parametrize("confinement", list(Confinement))
 async def test_limits_hold_also_who_sets_none(confinement: Confinement, data_dir: Path) -> None:
     """Its parent has set them before it says the first word, and nobody takes them back."""
-    names = ("CORE", "CPU", "AS", "FSIZE", "NOFILE")
+    names = ("CORE", "CPU", "AS", "FSIZE", "NOFILE", "SIGPENDING")
     script = f"""
 limits = [resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in {names}]
 done([limits, tried(lambda: resource.setrlimit(resource.RLIMIT_CPU, (999, 999)))])
 """
     ending = await held(await cage_of(confinement, data_dir), script, None)
     own = Limits()
-    most = [(each, each) for each in (0, own.cpu_s, own.memory_bytes, own.file_bytes, own.descriptors)]
+    most = [
+        (each, each) for each in (0, own.cpu_s, own.memory_bytes, own.file_bytes, own.descriptors, SUBAGENT_SIGNALS)
+    ]
     assert ending.response in (f"[{most}, 'ValueError']", f"[{most}, 'None']" if os.geteuid() == 0 else "")
 
 

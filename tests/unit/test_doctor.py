@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -75,6 +77,19 @@ async def test_a_port_in_use_is_wrong_and_a_free_one_is_not() -> None:
 )
 def test_the_model_needs_the_key_of_its_provider(environ: dict[str, str], state: State) -> None:
     assert check_model(settings_of(environ), environ).state is state
+
+
+@pytest.mark.parametrize(("first", "state"), [("", State.WARNING), ("close_to_others()", State.OK)])
+def test_whether_other_programs_may_read_our_keys_is_told(first: str, state: State) -> None:
+    """In a process of its own: closed is closed."""
+    says = f"""
+from gateway.doctor.machine import check_memory
+from gateway.dumpable import close_to_others
+{first}
+print(check_memory().state)
+"""
+    told = subprocess.run([sys.executable, "-c", says], cwd=Path(__file__).parents[2], capture_output=True, check=True)
+    assert told.stdout.decode().strip() == state
 
 
 async def test_our_own_valkey_keeps_everything_and_evicts_nothing(valkey_server: EmbeddedValkey) -> None:

@@ -5,7 +5,7 @@ landlock     the kernel refuses files, TCP and signals
 plain        files are not held
 
 In all three a child gives up what a process can: in bubblewrap and under Landlock files once more, and everywhere
-root's rights, processes, sockets and whatever else a seccomp filter can refuse.
+root's rights, processes, sockets and whatever else a seccomp filter can refuse; and closes itself to its siblings.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final
 from agent.subagents.cage import landlock, seccomp
 from agent.subagents.cage.capabilities import give_up_capabilities
 from agent.tools.files.workspace import parts_of
+from gateway.dumpable import close_to_others
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 """Where the packages stand that a child is made of."""
@@ -38,9 +39,11 @@ def confine_this_process(home: Path | None, writes: bool, within: str, *, librar
     """Give up everything but reading Python, ourselves, `libraries` and, in the two folders of `home`, reading or also
     writing. `within` names what the parent has put it into, or wants it to put itself into; returns what holds it from
     now on. Call it before there is a second thread."""
+    os.umask(0)  # a new file has its mode from the start: nothing here may change that of a file
     give_up_capabilities()
     are_files_held = within != Confinement.PLAIN and _give_up_files(home, writes, libraries)
-    seccomp.give_up_processes_and_sockets()  # the last: it refuses what the others need
+    if seccomp.give_up_processes_and_sockets():  # the last: it refuses what the others need
+        close_to_others()  # not where it could start processes: those are found by their environment, to be ended
     if within == Confinement.BUBBLEWRAP:
         return within
     return Confinement.LANDLOCK if are_files_held else Confinement.PLAIN

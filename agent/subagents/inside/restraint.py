@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import Final
 
+from agent.limits import SUBAGENT_SIGNALS
 from agent.subagents.wire.frames import Limits
 
 _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
@@ -44,6 +45,7 @@ def restrain_process(pid: int, limits: Limits) -> None:
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_NOFILE, limits.descriptors),
+        (resource.RLIMIT_SIGPENDING, SUBAGENT_SIGNALS),
     ):
         _lower(pid, which, most)
 

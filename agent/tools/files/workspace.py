@@ -24,6 +24,7 @@ TEMPORARY: Final = ".trivet-unfinished-"
 """How a file begins its life; a crash may leave one behind, which no listing shows."""
 
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_MODE: Final = 0o644
 _READ_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -270,12 +271,13 @@ def _write(at: Spot, content: bytes) -> None:
         raise ToolError("the workspace is a folder")
     if before is not None:
         _refuse_odd(at.path, before)
+    mode = stat.S_IMODE(before.st_mode) & 0o777 if before is not None else _NEW_MODE
     unfinished = TEMPORARY + os.urandom(8).hex()
-    descriptor = os.open(unfinished, _NEW_FILE, 0o644, dir_fd=at.folder)
+    descriptor = os.open(unfinished, _NEW_FILE, mode, dir_fd=at.folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if before is not None:
-                os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)
+            if before is not None and stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:  # the umask took of it
+                os.fchmod(descriptor, mode)
             file.write(content)
             file.flush()
             os.fsync(descriptor)

@@ -1,0 +1,33 @@
+"""Whether other processes of the same user may look into this one. Light: it is loaded in children, before all else.
+
+To the kernel whoever runs as the same user is a friend: it may read the environment of a process, in which keys stand,
+its memory and its open files, and write to some of its switches. Unless the process says that it is not to be dumped
+(PR_SET_DUMPABLE, proc(5)): then only root may, and no core is written, wherever the system sends cores. Executing a
+program ends that, so each process closes itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Final
+
+_GET_DUMPABLE: Final = 3  # <linux/prctl.h>
+_SET_DUMPABLE: Final = 4
+
+
+def close_to_others() -> bool:
+    """From now on nobody but root looks into this process. False where the system does not lend that: only Linux
+    does."""
+    return _asked(_SET_DUMPABLE) == 0
+
+
+def is_closed_to_others() -> bool:
+    """True when nobody but root looks into this process."""
+    return _asked(_GET_DUMPABLE) == 0
+
+
+def _asked(option: int) -> int:
+    if sys.platform != "linux":
+        return -1
+    return int(ctypes.CDLL(None).prctl(option, 0, 0, 0, 0))
