@@ -18,9 +18,9 @@ from channels.emulators.telegram import TelegramEmulator
 from channels.registry import chosen
 from gateway.bus.bus import RedisBus
 from gateway.config import load_settings
-from gateway.preflight import free_port
 from gateway.scrub import Scrubber
 from tests.parts.answering import EchoAgent
+from tests.parts.ports import free_port
 from tests.parts.waiting import PATIENCE_S, POLL_S, until
 
 BOTS = {"telegram": "4242001:first-bot", "support": "4242002:second-bot"}
@@ -64,7 +64,7 @@ async def answered(stage: Stage, answer: str) -> None:
 async def two_bots() -> AsyncIterator[tuple[dict[str, TelegramEmulator], dict[str, str]]]:
     """Two bots of Telegram, the second one called by it, and the settings for both."""
     stages = {name: TelegramEmulator(token=token) for name, token in BOTS.items()}
-    port = free_port("127.0.0.1")
+    port = free_port()
     async with serve(stages) as where:
         for stage in stages.values():
             stage.add_person("Ann")
@@ -134,7 +134,7 @@ async def test_two_workspaces_whose_people_have_the_same_ids_stay_apart(bus: Red
 
 async def test_without_a_channel_that_is_called_nothing_listens(bus: RedisBus) -> None:
     stage = TelegramEmulator(token=BOTS["telegram"])
-    port = free_port("127.0.0.1")
+    port = free_port()
     async with serve({"telegram": stage}) as where:
         environ = {
             "TRIVET_HTTP__WEBHOOK_PORT": str(port),

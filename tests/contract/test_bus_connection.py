@@ -22,6 +22,7 @@ from gateway.contracts.ports import (
     Verdict,
 )
 from tests.parts.bus_samples import message
+from tests.parts.ports import free_port
 
 PASSWORD = "correct-horse"
 
@@ -29,13 +30,11 @@ PASSWORD = "correct-horse"
 @pytest.fixture
 def guarded_port(valkey_server: EmbeddedValkey, raw_redis: Any) -> Iterator[int]:
     """The server, listening on a loopback port too, with a password."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     raw_redis.config_set("bind", "127.0.0.1")
     raw_redis.config_set("port", port)
     raw_redis.config_set("requirepass", PASSWORD)
-    yield int(port)
+    yield port
     raw_redis.config_set("requirepass", "")
     raw_redis.config_set("port", 0)
     raw_redis.flushall()

@@ -22,6 +22,7 @@ from gateway.contracts.errors import ToolError
 from gateway.scrub import Scrubber
 from tests.doubles import ManualClock
 from tests.parts.mcp_server import TOKEN
+from tests.parts.ports import free_port
 from tests.parts.tooling import call, context, registry, run
 from tests.parts.waiting import until
 
@@ -52,10 +53,7 @@ async def offered(*servers: McpServer) -> AsyncIterator[ToolRegistry]:
 @asynccontextmanager
 async def over_http(port: int = 0) -> AsyncIterator[int]:
     """The server as a process that listens; its port."""
-    if not port:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+    port = port or free_port()
     process = await asyncio.create_subprocess_exec(*COMMAND, str(port), cwd=ROOT)
     try:
         await until(lambda: _listens(port))

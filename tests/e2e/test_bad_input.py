@@ -15,8 +15,9 @@ import pytest
 from redis import Redis
 
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.preflight import free_port, http_get
+from gateway.preflight import http_get
 from gateway.store.migrations import migrate
+from tests.parts.ports import free_port
 from tests.parts.product import PLATFORMS, clean_environment, emulated_platforms, running_product
 
 ENDS_WITHIN_S = 60.0

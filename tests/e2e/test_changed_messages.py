@@ -8,7 +8,7 @@ from channels.emulators.discord import DiscordEmulator
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent, agent
 from tests.parts.towns import Town, discord_town, town
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 
 __all__ = ["agent", "town"]
 
@@ -84,7 +84,7 @@ async def test_a_link_that_gets_its_preview_is_no_edit(bus: RedisBus, agent: Ech
 async def until_waiting(bus: RedisBus, count: int) -> None:
     """Wait until so many messages are on the bus, that in work included."""
     figures = await bus.operator.figures()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while figures.queued != count:
             figures = await bus.operator.figures()
             await asyncio.sleep(0.01)

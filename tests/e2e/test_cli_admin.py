@@ -11,8 +11,9 @@ from pathlib import Path
 
 import httpx
 
-from gateway.preflight import free_port, http_get
+from gateway.preflight import http_get
 from gateway.store.migrations import migrate
+from tests.parts.ports import free_port
 from tests.parts.waiting import PATIENCE_S
 
 

@@ -19,6 +19,7 @@ from gateway.contracts.messages import ReplyKind
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store.store import SqlStore
 from tests.parts.agents import running_agent
+from tests.parts.waiting import PATIENCE_S
 
 AT_ONCE = (0.01,)
 
@@ -60,7 +61,7 @@ async def test_who_is_given_up_is_told_once_the_database_is_back(
     monkeypatch.setattr(sqlite_store, "give_up", away)
     async with running_agent(bus, sqlite_store, Poisoned(), tmp_path) as agent:
         await agent.say("poison", "telegram:1")
-        await asyncio.wait_for(away.tried.wait(), 20)
+        await asyncio.wait_for(away.tried.wait(), PATIENCE_S)
         assert "You said: hello" in await agent.ask("hello", "telegram:2")
         away.times = 0
         told = await agent.heard(2)

@@ -19,8 +19,9 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Cancel, Claim, Verdict
 from tests.parts.bus_samples import ANNA, message, reply
-from tests.parts.redis_sets import DURABLE, ValkeyProcess, end_all, free_ports
-from tests.parts.waiting import until
+from tests.parts.ports import free_port
+from tests.parts.redis_sets import DURABLE, ValkeyProcess, end_all
+from tests.parts.waiting import PATIENCE_S, until
 
 
 class Servers:
@@ -31,7 +32,7 @@ class Servers:
         self._made: list[ValkeyProcess] = []
 
     def make(self, options: Mapping[str, str] | None = None) -> ValkeyProcess:
-        (port,) = free_ports(1)
+        port = free_port()
         server = ValkeyProcess(self._home / str(port), port, {**DURABLE, **(options or {})})
         self._made.append(server)
         return server
@@ -232,5 +233,5 @@ async def test_a_heartbeat_outlives_a_restart(servers: Servers) -> None:
         server.ask("FLUSHALL")
         server.kill()
         await asyncio.to_thread(server.start)
-        await asyncio.wait_for(lost.wait(), 30)
+        await asyncio.wait_for(lost.wait(), PATIENCE_S)
     await bus.close()

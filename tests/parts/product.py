@@ -35,8 +35,9 @@ from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.contracts.errors import TrivetError
 from gateway.contracts.ports import QueueFigures
-from gateway.preflight import free_port, http_get
+from gateway.preflight import http_get
 from tests.parts.model_server import ModelServer
+from tests.parts.ports import LOOPBACK, free_port
 from tests.parts.waiting import PATIENCE_S, POLL_S, until
 
 PLATFORMS: Final = tuple(PARTS)
@@ -44,7 +45,6 @@ MODULES: Final = {"channels": "channels", "agent": "agent", "admin": "gateway.ad
 VALKEY: Final = "valkey"
 SUPERVISOR: Final = "supervisor"
 MODEL_KEY: Final = "sk-" + secrets.token_urlsafe(30)
-_LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Product:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 while self.process is not None and self.process.returncode is None:
-                    answer = await http_get(_LOOPBACK, self.port, "/readyz")
+                    answer = await http_get(LOOPBACK, self.port, "/readyz")
                     if answer is not None and answer.status == 200:
                         return
                     reasons = answer.body if answer is not None else reasons
@@ -190,7 +190,7 @@ class Product:
     async def api(self, path: str, **query: Any) -> Any:
         """A GET of the operator's API."""
         headers = {"Authorization": f"Bearer {self.admin_token}"}
-        base = f"http://{_LOOPBACK}:{self.port}"
+        base = f"http://{LOOPBACK}:{self.port}"
         async with httpx.AsyncClient(base_url=base, headers=headers, timeout=PATIENCE_S) as client:
             return (await client.get(path, params=query)).raise_for_status().json()
 
@@ -315,8 +315,8 @@ async def running_product(
             settings=access
             | {
                 "TRIVET_DATA_DIR": str(home / "data"),
-                "TRIVET_HTTP__HOST": _LOOPBACK,
-                "TRIVET_HTTP__PORT": str(free_port(_LOOPBACK)),
+                "TRIVET_HTTP__HOST": LOOPBACK,
+                "TRIVET_HTTP__PORT": str(free_port()),
                 "TRIVET_HTTP__ADMIN_TOKEN": secrets.token_urlsafe(24),
                 "TRIVET_ACCESS__DEFAULT": "open",
                 "TRIVET_LIMITS__MESSAGES_PER_MINUTE": "0",  # tests write faster than people

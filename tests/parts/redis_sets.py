@@ -9,7 +9,6 @@ import ctypes
 import os
 import resource
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +20,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from gateway.bus.embedded import find_server
+from tests.parts.ports import free_ports
 
 SERVICE: Final = "spine"
 PATIENT_MS: Final = 10_000  # a busy test machine is no outage
@@ -43,15 +43,6 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
             pass
         assert time.monotonic() < give_up_at, f"not within {_READY_S:.0f} s: {what}"
         time.sleep(0.02)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, none twice."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 @dataclass(eq=False)

@@ -21,6 +21,7 @@ from gateway.contracts.messages import ControlKind, Reply, ReplyKind
 from gateway.contracts.ports import Claim, Verdict
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
+from tests.parts.waiting import PATIENCE_S
 
 ANNA, BEN = "telegram:1", "telegram:2"
 
@@ -288,7 +289,7 @@ async def test_a_long_conversation_is_condensed_and_goes_on(bus: RedisBus, store
 
 async def titled(agent: AgentProcess, key: str) -> str:
     """The title of the current conversation, once it has one."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             session = await agent.store.current_session(SessionKey.parse(key))
             if session is not None and session.title != UNTITLED:
@@ -298,6 +299,6 @@ async def titled(agent: AgentProcess, key: str) -> str:
 
 async def until_running(agent: AgentProcess, key: str) -> None:
     """Wait until a worker has taken the lane."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not (await agent.bus.operator.lane_depth(SessionKey.parse(key)))[1]:  # noqa: ASYNC110 - no event crosses Redis
             await asyncio.sleep(0.01)

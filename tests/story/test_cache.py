@@ -29,6 +29,7 @@ from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 from tests.parts.pictures import png
 from tests.parts.postmen import delivering, with_files
+from tests.parts.waiting import PATIENCE_S
 
 ADA = SessionKey("telegram", "1")
 _COUNT = select(func.count(answers.c.id))
@@ -46,13 +47,13 @@ class Desk:
 
     async def kept(self, number: int) -> None:
         """Wait until so many answers are kept: they are put there behind the reply."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (await rows(self._url, _COUNT))[0][0] != number:  # noqa: ASYNC110 - SQL does not tell
                 await asyncio.sleep(0.01)
 
     async def remembered(self, said: str) -> None:
         """Wait until memory would remind the model of it: it goes through a conversation that is over by itself."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not await self._reminds_of(said):  # noqa: ASYNC110 - SQL does not tell
                 await asyncio.sleep(0.01)
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,8 +49,8 @@ class Dictation(ScriptedClient):
 
 
 @contextlib.asynccontextmanager
-async def reading(bus: RedisBus) -> AsyncIterator[list[Draft]]:
-    """All drafts that are told inside the block."""
+async def reading(bus: RedisBus, raw_redis: Any) -> AsyncIterator[list[Draft]]:
+    """All drafts that are told inside the block. What is told to nobody is lost, so it begins when we listen."""
     read: list[Draft] = []
 
     async def listen() -> None:
@@ -57,8 +58,8 @@ async def reading(bus: RedisBus) -> AsyncIterator[list[Draft]]:
             read.append(draft)  # noqa: PERF401 - the list is read while it grows
 
     listening = asyncio.create_task(listen())
-    await asyncio.sleep(0.1)
     try:
+        await until(lambda: any(b"draft" in channel for channel in raw_redis.pubsub_channels()))
         yield read
     finally:
         listening.cancel()
@@ -86,18 +87,18 @@ def demo(bus: RedisBus, store: SqlStore, folder: Path) -> AbstractAsyncContextMa
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("seed", range(2))
 async def test_nothing_of_a_secret_is_ever_in_a_draft(
-    seed: int, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    seed: int, bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
     """Wherever the model's stream is cut; and each draft is the beginning of what is said in the end."""
     cuts = sorted(random.Random(seed).sample(range(1, len(TEXT)), 25))
     pieces = [TEXT[start:end] for start, end in zip([0, *cuts], [*cuts, None], strict=True)]
     async with (
         said_by([TextDelta(piece) for piece in pieces], bus, sqlite_store, tmp_path) as agent,
-        reading(bus) as read,
+        reading(bus, raw_redis) as read,
     ):
         answer = await agent.ask("tell me")
         reply = agent.replies[-1]
-    assert len(read) > 3
+        await until(lambda: len(read) > 3)
     assert TOKEN not in answer
     for draft in read:
         assert answer.startswith(draft.text)
@@ -106,14 +107,16 @@ async def test_nothing_of_a_secret_is_ever_in_a_draft(
 
 
 @pytest.mark.usefixtures("eager")
-async def test_a_stream_that_begins_anew_is_shown_anew(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_stream_that_begins_anew_is_shown_anew(
+    bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
     first, second = "The first attempt, word by word. ", "Another one. "
     events: list[ModelEvent] = [
         *(TextDelta(f"{word} ") for word in first.split()),
         StreamRestarted(),
         *(TextDelta(f"{word} ") for word in (second * 3).split()),
     ]
-    async with said_by(events, bus, sqlite_store, tmp_path) as agent, reading(bus) as read:
+    async with said_by(events, bus, sqlite_store, tmp_path) as agent, reading(bus, raw_redis) as read:
         await agent.ask("tell me")
         await until(lambda: read and read[-1].text.startswith("Another"))
     texts = [draft.text for draft in read]
@@ -125,11 +128,13 @@ async def test_a_stream_that_begins_anew_is_shown_anew(bus: RedisBus, sqlite_sto
 
 @pytest.mark.long
 @pytest.mark.usefixtures("eager")
-async def test_only_the_answer_of_the_turn_is_told(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_only_the_answer_of_the_turn_is_told(
+    bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
     """No command, no title, nothing of sub-agents."""
     async with (
         running_agent(bus, sqlite_store, RetryingClient(ScriptedClient()), tmp_path) as agent,
-        reading(bus) as read,
+        reading(bus, raw_redis) as read,
     ):
         await agent.ask("/help")
         await agent.ask("split slow 0.3 say secretly | slow 0.3 say quietly")
@@ -140,10 +145,12 @@ async def test_only_the_answer_of_the_turn_is_told(bus: RedisBus, sqlite_store: 
     assert not any(draft.text.startswith(("secretly", "quietly")) for draft in read)
 
 
-async def test_a_quick_answer_is_not_told_of(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_quick_answer_is_not_told_of(
+    bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
     async with (
         running_agent(bus, sqlite_store, RetryingClient(ScriptedClient()), tmp_path) as agent,
-        reading(bus) as read,
+        reading(bus, raw_redis) as read,
     ):
         await agent.ask("hello")
         await agent.ask("slow 0.6 say this one is told of, because it takes a while")

@@ -29,6 +29,7 @@ from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.incoming import private_message
 from tests.parts.minds import Mind
+from tests.parts.waiting import PATIENCE_S
 
 BOSS, ANN, BEN = "900", "1", "2"
 ADMIN = SessionKey("telegram", BOSS)
@@ -276,7 +277,7 @@ async def test_a_flood_is_cut_off_told_once_and_nobody_else_notices(
         assert await street.say(ANN, "/stop") is Outcome.CONTROL, "what stops a flood is never limited"
         assert await street.say(BEN, "say hello") is Outcome.QUEUED
         assert {await street.say(BOSS, "say hello") for _ in range(15)} == {Outcome.QUEUED}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not any(reply.text.startswith("hello") for reply in street.agent.replies):
                 await street.agent.deliver("telegram")
         told = [reply.text for reply in street.agent.replies if reply.text.startswith("You write faster")]
@@ -329,7 +330,7 @@ async def test_how_fast_somebody_may_write_is_set_by_chat_and_counts_for_the_nex
     outcomes = [await street.say(ANN, f"say {number}") for number in range(8)]
     assert outcomes == [Outcome.QUEUED] * 6 + [Outcome.TURNED_AWAY] * 2, "one, and the burst that is configured"
     await street.say(BOSS, "/limits telegram:1 rate none")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while await street.say(ANN, "say on") is not Outcome.QUEUED:
             await street.agent.deliver("telegram")
 

@@ -24,7 +24,7 @@ from gateway.store.tables import counted_turns, reservations, spending, turns
 from tests.contract.store_samples import rows
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 
 ADA = SessionKey("telegram", "1")
 RESET = re.compile(r"until 00:00 UTC \(in (?:\d+ h )?\d+ min\)")
@@ -37,7 +37,7 @@ async def spent(agent: AgentProcess, owner: SessionKey | None = ADA) -> Amounts:
 
 async def spent_when(agent: AgentProcess, is_so: Callable[[Amounts], bool]) -> Amounts:
     """Wait for what is settled behind the reply."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not is_so(found := await spent(agent)):  # noqa: ASYNC110 - SQL does not tell
             await asyncio.sleep(0.02)
     return found
@@ -91,7 +91,7 @@ async def test_everything_a_turn_spends_is_counted_as_it_is_charged(
             settled = {(await spent(agent)).tokens, (await spent(agent, None)).tokens}
             return settled | {current.tokens} if is_titled else set()
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found := await sums()) != 1:  # noqa: ASYNC110 - SQL does not tell
                 await asyncio.sleep(0.02)
         assert found != {0}

@@ -29,7 +29,7 @@ from gateway.contracts.toolsets import DELEGATING
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.store.store import SqlStore
 from tests.parts.agents import running_agent
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 
 ANN, BOB = SessionKey.parse("telegram:1"), SessionKey.parse("telegram:2")
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
@@ -345,7 +345,7 @@ async def test_nobody_works_for_somebody_who_was_blocked(
         await until(lambda: len(model.of(UsagePurpose.SUBAGENT)) == 2)
         assert len(children()) == 2
         await bus.access.project(Projection(grants=[Grant(ANN, GrantRole.BLOCKED, "operator", 1)], revision=1))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await until_ended()
         assert len(children()) == 1
         (ended,) = await newest_of(sqlite_store, ANN)

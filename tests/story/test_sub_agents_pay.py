@@ -24,7 +24,7 @@ from gateway.contracts.spending import Amounts, nano_of
 from gateway.contracts.subagents import TaskState
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 from tests.story.test_limits import RESET, spent, spent_when
 from tests.story.test_sub_agents import ANN, Cast, Words, children, delegated, newest, results
 
@@ -48,7 +48,7 @@ async def test_many_at_once_never_take_more_than_is_left(
     async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, limits=limits) as agent:
         await agent.say("split it")
         refused = 0
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not refused or refused + asked() < many:
                 await asyncio.sleep(0.02)
                 tasks = await sqlite_store.tasks.newest(limit=20)
